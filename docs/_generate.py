@@ -21,7 +21,8 @@ from privaware import registry
 
 KINDS = {
     "learners": "Private learning algorithms: `privaware fit DATA --learner NAME --set FIELD=VALUE`.",
-    "selectors": "Feature selectors (`privaware select DATA --method NAME`) and paid transformations of columns.",
+    "selectors": "Feature selectors (`privaware select DATA --method NAME`).",
+    "preprocessing": "Paid transformations: private ranges and bins of columns, normalisation, principal components.",
     "strategies": "Search strategies: `privaware search DATA --strategy NAME`.",
     "attacks": "Membership attacks: `privaware audit DATA --learner NAME --attack ATTACK`.",
     "features": "Transformations without privacy cost, which learners take as `features`.",

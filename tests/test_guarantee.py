@@ -9,8 +9,8 @@ import pytest
 
 from privaware.datasets import schema
 from privaware.guarantee import assumptions, earlier_sentence_of, guarantee_sentence, sentence_of
-from privaware.workflow._plan import Plan
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.training_plan import training_plan
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ STOREYS = [
     {"features"},
     {"descent", "model"},
     {"learners"},
+    {"preprocessing"},
     {"attacks", "selectors", "strategies"},
     {"guarantee"},
     {"card"},
@@ -31,6 +32,7 @@ STOREYS = [
 RESEARCH_STOREYS = [{"studies", "pretraining"}, {"papers"}, {"comparisons"}, {"__main__"}]
 STOREY = {name: number for number, names in enumerate([*STOREYS, *RESEARCH_STOREYS]) for name in names}
 RESEARCH = ROOT.parent / "research"
+REGISTRIES = ("learners", "selectors", "preprocessing", "strategies", "attacks", "datasets", "models", "features")
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -88,8 +90,8 @@ def why_refused(module: str, target: str) -> str:
         return f"{there[0]} has no storey"
     if there[0] != here[0]:
         return "" if STOREY[there[0]] < STOREY[here[0]] else "an import points up"
-    algorithms = len(here) > 1 and len(there) > 1 and not here[-1].startswith("_") and not there[-1].startswith("_")
-    listed = here[0] in ("learners", "selectors", "strategies", "attacks", "datasets", "models", "features", "papers")
+    algorithms = len(here) == len(there) == 2 and not here[-1].startswith("_") and not there[-1].startswith("_")
+    listed = here[0] in (*REGISTRIES, "papers")
     inside = MODULES.get(target, ROOT).name == "__init__.py"
     return "a file of one folder imports its neighbour" if algorithms and listed and not inside else ""
 

@@ -33,8 +33,8 @@ from privaware.events import Event, Unproven
 from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
-from privaware.workflow._progress import step_progress
-from privaware.workflow._settings import configured
+from privaware.workflow.run.progress import step_progress
+from privaware.workflow.run.settings import configured
 
 __all__ = [
     "NO_NETWORK",

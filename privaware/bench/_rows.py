@@ -24,7 +24,7 @@ from privaware.data import Data, read
 from privaware.errors import WrongInput
 from privaware.learners import Learner
 from privaware.schema import Schema
-from privaware.workflow._source import draft_schema
+from privaware.workflow.run.source import draft_schema
 
 __all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
 

@@ -53,7 +53,7 @@ def run(
     from privaware.bench._grid import read_grid
     from privaware.bench._run import ITEM, run_cells
     from privaware.bench._store import Store
-    from privaware.workflow._options import expect_device
+    from privaware.workflow.run.options import expect_device
 
     expect_count("bench run", workers=workers, population=population)
     expect_device(device)

@@ -14,17 +14,8 @@ from privaware.errors import WrongInput
 __all__ = ["catalogue"]
 
 app = typer.Typer()
-FOLDERS = {
-    "learners": "learners",
-    "selectors": "selectors",
-    "transformations": "selectors",
-    "strategies": "strategies",
-    "attacks": "attacks",
-    "models": "models",
-    "datasets": "datasets",
-    "features": "features",
-}
-"""Where each kind is; selectors and transformations share a folder."""
+FOLDERS = ("learners", "selectors", "preprocessing", "strategies", "attacks", "models", "datasets", "features")
+"""The folders that are their own registries, each listed under its name."""
 COLUMNS = {"phase": "phase", "unit": "unit", "guarantee": "guarantee", "auxiliary": "auxiliary data"}
 """What is listed of a learner beside its card, and in which words."""
 
@@ -64,17 +55,13 @@ def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
 
 
 def _listed(kind: str) -> list[dict[str, Any]]:
-    from privaware import selectors
     from privaware.models.spaces import Space, spaces
     from privaware.registry import card, names
 
     if kind == "spaces":
         return [{"name": name, "what": Space.load(name).what} for name in spaces()]
-    apart = {"selectors": selectors.selectors, "transformations": selectors.transformations}
-    folder = FOLDERS[kind]
-    known = apart[kind]() if kind in apart else names(folder)
     facts = _learner_facts if kind == "learners" else lambda name: {}
-    return [{"name": name, "what": _first_paragraph(card(folder, name)), **facts(name)} for name in known]
+    return [{"name": name, "what": _first_paragraph(card(kind, name)), **facts(name)} for name in names(kind)]
 
 
 def _learner_facts(name: str) -> dict[str, str]:

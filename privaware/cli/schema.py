@@ -30,7 +30,7 @@ def schema(
 ) -> None:
     """Draft a schema from the rows, to review and edit. A schema states which facts about the data are public."""
     from privaware.errors import WrongInput
-    from privaware.workflow._source import draft_schema
+    from privaware.workflow.run.source import draft_schema
 
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     draft = draft_schema(data, target=target, task=task, unit=unit, **reading)

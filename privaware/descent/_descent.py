@@ -13,8 +13,8 @@ from torch import nn
 from privaware.descent._clip import per_layer
 from privaware.descent._code_facts import tensor_digest
 from privaware.descent._layer_checks import check_layers
+from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
-from privaware.descent._padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
 from privaware.descent._recipe import DescentRecipe

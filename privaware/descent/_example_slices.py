@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from privaware.descent._convolution import ConvolutionGradient
 from privaware.descent._example_sums import materialised_limit
+from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._per_example import OuterProduct, PerExampleGradient
 
 __all__ = ["example_slices"]

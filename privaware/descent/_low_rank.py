@@ -32,9 +32,9 @@ from privaware import models
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.descent._accumulate import Batch, Gradients, add_clipped
 from privaware.descent._clip import Clip
-from privaware.descent._convolution import ConvolutionGradient
 from privaware.descent._example_slices import example_slices
-from privaware.descent._geometry import convolve
+from privaware.descent._layers.convolution import ConvolutionGradient
+from privaware.descent._layers.geometry import convolve
 from privaware.descent._per_example import Materialised, OuterProduct, PerExampleGradient
 from privaware.descent._stack import Slot, Stack
 from privaware.errors import Refused

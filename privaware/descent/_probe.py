@@ -22,9 +22,9 @@ from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
+from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
-from privaware.descent._rules import stacked
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import PrivawareError, Refused

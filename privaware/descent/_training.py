@@ -18,6 +18,7 @@ from privaware.descent._clip import quantile
 from privaware.descent._exact_sum import ExactSum
 from privaware.descent._example_draws import ExampleDraws, ExampleKey
 from privaware.descent._layer_checks import check_layers
+from privaware.descent._layers.rules import stacked
 from privaware.descent._microbatches import (
     FIT_CHANCE,
     SUM_NUMBERS,
@@ -35,7 +36,6 @@ from privaware.descent._probe import check_slots, needs_materialising
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, Arithmetic
-from privaware.descent._rules import stacked
 from privaware.descent._sampling import FullBatch
 from privaware.descent._settings_digest import settings_digest
 from privaware.descent._stack import Stack

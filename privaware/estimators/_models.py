@@ -29,8 +29,8 @@ from privaware.estimators._overlap import fit_ledger
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.schema import Schema
-from privaware.workflow._release import Release
 from privaware.workflow.fit import fit
+from privaware.workflow.run.publish import Release
 
 __all__ = ["PrivateClassifier", "PrivateRegressor"]
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from privaware._validate import expect, expect_between, expect_in
 from privaware.errors import WrongInput
-from privaware.features._prior_shipped import (
+from privaware.features._prior.shipped import (
     GLYPH_COLUMNS,
     SHIPPED_GLYPHS,
     SHIPPED_SMALL,
@@ -47,7 +47,7 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     import torch
 
-    from privaware.features._view_rows import ViewRows
+    from privaware.features._prior.view_rows import ViewRows
 
 __all__ = ["Extractor", "extract"]
 
@@ -87,7 +87,7 @@ class Extractor:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        from privaware.features._prior_transform import in_microbatches
+        from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("extractor", x, self.on, self.width(), MICROBATCH)
 
@@ -107,8 +107,8 @@ class Extractor:
         import torch
         from torch.nn import functional
 
-        from privaware.features._glyph_rows import glyph_rows, small_rows
-        from privaware.features._prior_maps import preprocess
+        from privaware.features._prior.glyph_rows import glyph_rows, small_rows
+        from privaware.features._prior.maps import preprocess
 
         weights = _weights(str(device))
         beside: list[tuple[float, Callable[[torch.Tensor], torch.Tensor]]] = []
@@ -137,7 +137,7 @@ class Extractor:
         return transform
 
     def _views(self) -> ViewRows:
-        from privaware.features._view_rows import ViewRows
+        from privaware.features._prior.view_rows import ViewRows
 
         return ViewRows(mirror=self.mirror)
 

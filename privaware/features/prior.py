@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect, expect_between, expect_one_of, expect_positive
 from privaware.errors import WrongInput
-from privaware.features._prior_shipped import (
+from privaware.features._prior.shipped import (
     GLYPH_COLUMNS,
     SHIPPED,
     SHIPPED_GLYPHS,
@@ -45,7 +45,7 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from privaware.features._prior_whitening import Whitening
+    from privaware.features._prior.whitening import Whitening
 
 __all__ = ["Prior"]
 
@@ -144,7 +144,7 @@ class Prior:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        from privaware.features._prior_transform import in_microbatches
+        from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)
 
@@ -153,9 +153,9 @@ class Prior:
         import torch
         from torch.nn import functional
 
-        from privaware.features._glyph_rows import glyph_rows
-        from privaware.features._prior_maps import preprocess
-        from privaware.features._prior_transform import whitened_scattering
+        from privaware.features._prior.glyph_rows import glyph_rows
+        from privaware.features._prior.maps import preprocess
+        from privaware.features._prior.transform import whitened_scattering
 
         parts = [(1.0, self.network_features(device))]
         if self.scatter:
@@ -177,7 +177,7 @@ class Prior:
         """From preprocessed images to whitened feature maps, or predictions of them, not yet normalised."""
         import torch
 
-        from privaware.features._prior_maps import pooled_maps
+        from privaware.features._prior.maps import pooled_maps
 
         if self._predicts:
             predicted = stored_student(self.file, str(device)).features
@@ -194,8 +194,8 @@ class Prior:
 
     def width(self, schema: Schema | None = None) -> int:
         """The number of entries of a row."""
-        from privaware.features._prior_maps import channels_at
-        from privaware.features._prior_scattering import COLUMNS
+        from privaware.features._prior.maps import channels_at
+        from privaware.features._prior.scattering import COLUMNS
 
         beside = (COLUMNS if self.scatter else 0) + (GLYPH_COLUMNS if self.glyphs else 0)
         if self._predicts:

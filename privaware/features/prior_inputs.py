@@ -34,7 +34,7 @@ class PriorInputs:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         import torch
 
-        from privaware.features._prior_maps import preprocess
+        from privaware.features._prior.maps import preprocess
 
         if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
             raise WrongInput(

@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect_between, expect_positive
-from privaware.features._prior_shipped import GLYPH_COLUMNS, SHIPPED, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum
+from privaware.features._prior.shipped import GLYPH_COLUMNS, SHIPPED, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from privaware.features._view_rows import ViewRows
+    from privaware.features._prior.view_rows import ViewRows
 
 __all__ = ["PriorViews"]
 
@@ -66,7 +66,7 @@ class PriorViews:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        from privaware.features._prior_transform import in_microbatches
+        from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("prior_views", x, self.on, self.width(), MICROBATCH)
 
@@ -75,8 +75,8 @@ class PriorViews:
         import torch
         from torch.nn.functional import normalize
 
-        from privaware.features._glyph_rows import glyph_rows
-        from privaware.features._prior_maps import preprocess
+        from privaware.features._prior.glyph_rows import glyph_rows
+        from privaware.features._prior.maps import preprocess
 
         views = self._views().on(device)
         strokes = glyph_rows(device) if self.glyphs else None
@@ -96,7 +96,7 @@ class PriorViews:
         return self._views().width() + (GLYPH_COLUMNS if self.glyphs else 0)
 
     def _views(self) -> ViewRows:
-        from privaware.features._view_rows import ViewRows
+        from privaware.features._prior.view_rows import ViewRows
 
         return ViewRows(
             dictionary=self.dictionary,

@@ -12,7 +12,7 @@ noise is smaller by root 2 at the same price; and curvatures left below z R^2 ar
 Privacy: (epsilon, delta) for one row added or removed: three Gaussian releases. A row of length R moves the
 sum of x x' by R^2 in Frobenius norm, hence each eigenvalue by at most R^2, and the sum of y x by R, since
 targets are scaled to [-1, 1] (or have one entry of 1). Rows and targets are on public lattices and their sums exact
-in any order (`_bounded_rows.py`); what the eigenvalue routine rounds is in that release's sensitivity.
+in any order (`_convex/bounded_rows.py`); what the eigenvalue routine rounds is in that release's sensitivity.
 Use when: the target is a number and columns are few; also a quick classifier at very small budgets.
 
 >>> from privaware.schema import Column, Schema
@@ -34,7 +34,7 @@ from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.exact_sums import Lattice, outer_sum
 from privaware.learners import Learner
-from privaware.learners._bounded_rows import (
+from privaware.learners._convex.bounded_rows import (
     NORM,
     affine_model,
     exact_moments,

@@ -29,7 +29,7 @@ from privaware._validate import expect_one_of
 from privaware.data import Data
 from privaware.events import Event, Laplace
 from privaware.learners._fixed_features import feature_for, linear_model, rows_of, softmax
-from privaware.learners._plain_network import PlainNetwork
+from privaware.learners._networks.plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privaware.learners._networks import Network
+from privaware.learners._networks.training import Network
 
 __all__ = ["DpAdam"]
 

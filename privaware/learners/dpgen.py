@@ -40,7 +40,7 @@ from privaware._validate import expect, expect_between, expect_count, expect_in,
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Unproven
-from privaware.learners._plain_network import PlainNetwork
+from privaware.learners._networks.plain_network import PlainNetwork
 from privaware.learners._response_pairs import response_pairs
 from privaware.model import Model
 from privaware.noise import Rng
@@ -167,7 +167,7 @@ class DpGen(PlainNetwork):
         return self._model(data.schema, module)
 
     def _network(self, schema: Schema, rng: Rng, classes: int = 0) -> Any:
-        from privaware.learners._score_network import ScoreNetwork
+        from privaware.learners._networks.score_network import ScoreNetwork
         from privaware.models._description import seeded
 
         settings = self._settings()
@@ -175,13 +175,13 @@ class DpGen(PlainNetwork):
             return ScoreNetwork(schema.shape, settings.width, settings.stages, classes).to(self.device)
 
     def _training(self) -> Any:
-        from privaware.learners._score_network import ScoreTraining
+        from privaware.learners._networks.score_network import ScoreTraining
 
         settings = self._settings()
         return ScoreTraining(steps=settings.steps, lr=settings.lr, ema=settings.ema, progress=self.progress)
 
     def _levels(self) -> Any:
-        from privaware.learners._score_network import noise_levels
+        from privaware.learners._networks.score_network import noise_levels
 
         settings = self._settings()
         return noise_levels(settings.largest, settings.smallest, settings.levels).to(self.device)
@@ -215,7 +215,7 @@ class DpGen(PlainNetwork):
         import torch
 
         from privaware.descent import gradient_queries
-        from privaware.learners._score_network import Denoising
+        from privaware.learners._networks.score_network import Denoising
 
         schema, levels = data.schema, self._levels()
         classes = len(schema.classes)
@@ -241,7 +241,7 @@ class DpGen(PlainNetwork):
 
     def _recipe(self, schema: Schema) -> Any:
         from privaware import descent
-        from privaware.learners._score_network import residual_loss
+        from privaware.learners._networks.score_network import residual_loss
 
         settings = self._settings()
         rate = min(1.0, settings.batch / schema.rows)
@@ -254,7 +254,7 @@ class DpGen(PlainNetwork):
         )
 
     def _sampled(self, network: Any, schema: Schema, one_hot: np.ndarray | None, rng: Rng) -> np.ndarray:
-        from privaware.learners._score_network import Langevin
+        from privaware.learners._networks.score_network import Langevin
 
         settings = self._settings()
         initial = rng.initial.random((self.samples, *schema.shape), dtype=np.float32)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 
 __all__ = ["DpSgd"]
 

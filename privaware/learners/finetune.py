@@ -40,8 +40,8 @@ from privaware.events import NOTHING, Event
 from privaware.features.prior import Prior
 from privaware.features.prior_inputs import PriorInputs
 from privaware.learners import Learner, find_learner
-from privaware.learners._augmentation import shifted, shifted_mirrored
-from privaware.learners._journal import checkpoint_in
+from privaware.learners._networks.augmentation import shifted, shifted_mirrored
+from privaware.learners._networks.journal import checkpoint_in
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

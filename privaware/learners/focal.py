@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 
 __all__ = ["Focal"]
 

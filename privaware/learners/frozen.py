@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from privaware._validate import expect_count
-from privaware.learners._networks import MomentumNetwork, layers_with_parameters
+from privaware.learners._networks.training import MomentumNetwork, layers_with_parameters
 
 __all__ = ["Frozen"]
 

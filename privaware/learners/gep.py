@@ -37,7 +37,7 @@ from privaware._validate import expect_between
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 from privaware.schema import Schema
 
 __all__ = ["Gep"]

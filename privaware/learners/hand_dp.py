@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from privaware.errors import WrongInput
 from privaware.events import Event
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 from privaware.schema import Schema
 
 __all__ = ["HandDp"]

@@ -35,7 +35,15 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import ZCDP, Event
 from privaware.learners import Learner
-from privaware.learners._bounded_rows import NORM, affine_model, outputs, slope_bounds, slopes, targets, with_constant
+from privaware.learners._convex.bounded_rows import (
+    NORM,
+    affine_model,
+    outputs,
+    slope_bounds,
+    slopes,
+    targets,
+    with_constant,
+)
 from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import Rng

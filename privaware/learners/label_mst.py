@@ -32,7 +32,7 @@ from privaware._validate import expect, expect_positive
 from privaware.data import Data
 from privaware.events import Disjoint, Event, Pure, RandomisedResponse
 from privaware.learners._fixed_features import softmax
-from privaware.learners._plain_network import PlainNetwork
+from privaware.learners._networks.plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

@@ -6,8 +6,8 @@ then has norm at most 1. Each step sums the rows' clipped gradients, whose
 norms have a closed form, adds Gaussian noise and divides by the declared number of rows; steps have
 momentum, and the released weights are the average of the last steps. With `centre` above 0 that part of the budget
 buys the mean of the rows first, and gradients are those of rows measured from it. With `weigh` above 0 that part
-weighs the parts of a row, such as the features of several networks (`_weighing.py`). With `check` above 0 a regression
-ends as the mean of the target where it is not clearly nearer to the targets than that.
+weighs the parts of a row, such as the features of several networks (`_linear/weighing.py`). With `check` above 0 a
+regression ends as the mean of the target where it is not clearly nearer to the targets than that.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
 averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
@@ -16,7 +16,7 @@ moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when
 Gaussian release of a sum that a row moves by at most 1, and so are the mean and the gain of the check; the margins
 of m parts are one release of m sums that a row moves by at most 1 each. Rows and
 residuals are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in
-any order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
+any order (`_linear/gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
 `features` are computed in microbatches of one shape, or one by one where a probe finds that slots matter.
 Use when: rows are few, the budget is small, or features are good. The default for tables.
 
@@ -50,9 +50,9 @@ from privaware.exact_sums import clip_rows, column_sums, count
 from privaware.features.bounded import Bounded
 from privaware.learners import Learner
 from privaware.learners._centring import Centre
-from privaware.learners._comparison import MEAN, is_better, noisy_mean
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
-from privaware.learners._weighing import FIRST, REACH, factors, part_lengths, part_weights, weigh
+from privaware.learners._linear.comparison import MEAN, is_better, noisy_mean
+from privaware.learners._linear.weighing import FIRST, REACH, factors, part_lengths, part_weights, weigh
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -60,8 +60,8 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from privaware.learners._linear_gradient import LinearGradient
-    from privaware.learners._linear_parts import PartsGradient
+    from privaware.learners._linear.gradient import LinearGradient
+    from privaware.learners._linear.parts import PartsGradient
 
 __all__ = ["Linear"]
 
@@ -140,7 +140,7 @@ class Linear(Learner):
 
     def _run_in_parts(self, data: Rows, noise: float, rng: Rng) -> Model:
         """The same from sums over parts of a table, none of which is in memory as a matrix."""
-        from privaware.learners._linear_parts import PartsGradient
+        from privaware.learners._linear.parts import PartsGradient
 
         schema, chain = data.schema, self._chain(data.schema)
         gradient = PartsGradient(data, chain[0], constant=self._constant, norm=self.norm)
@@ -150,7 +150,7 @@ class Linear(Learner):
 
     def rows_for(self, data: Data) -> Any:
         """Rows of norm at most 1 on their lattice: an array, or on a GPU a tensor."""
-        from privaware.learners._linear_gradient import ROWS
+        from privaware.learners._linear.gradient import ROWS
 
         chain = self._chain(data.schema)
         rows: Any = (
@@ -181,7 +181,7 @@ class Linear(Learner):
         self, data: Data, rows: Any, centre: Centre | None, noise: float, rng: Rng, bias: np.ndarray
     ) -> np.ndarray:
         """Weights for rows as they are, after steps on parts of one length and steps on parts weighed by them."""
-        from privaware.learners._linear_gradient import ROWS
+        from privaware.learners._linear.gradient import ROWS
 
         schema, parts = data.schema, self._parts(data.schema)
         first = max(1, round(FIRST * self.steps))
@@ -253,7 +253,7 @@ class Linear(Learner):
 
     def _centred(self, rows: Any, schema: Schema, noise: float, rng: Rng) -> Centre:
         """The released mean of the rows, which are moved to be measured from it."""
-        from privaware.learners._linear_gradient import ROWS
+        from privaware.learners._linear.gradient import ROWS
 
         noise *= self._share(self.centre, self._check(schema, noise))
         noisy_sum = rng.gaussian(column_sums(rows, ROWS), noise=noise, sensitivity=1.0)
@@ -345,7 +345,7 @@ class Linear(Learner):
         """The sum of the clipped gradients of a step's batch."""
         import torch
 
-        from privaware.learners._linear_parts import PartsGradient
+        from privaware.learners._linear.parts import PartsGradient
 
         if isinstance(gradient, PartsGradient):
             return gradient.clipped_sum(weights, gradient.batch(self.rate, rng))
@@ -357,7 +357,7 @@ class Linear(Learner):
     def _gradient(self, data: Data, rows: Any) -> LinearGradient:
         import torch
 
-        from privaware.learners._linear_gradient import LinearGradient
+        from privaware.learners._linear.gradient import LinearGradient
 
         schema = data.schema
         targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)

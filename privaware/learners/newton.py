@@ -10,7 +10,8 @@ Second-Order Methods, arXiv:2305.13209; the bound after Boehning and Lindsay 198
 Privacy: (epsilon, delta) for one row added or removed: steps + 1 Gaussian releases. A row of length R moves the
 sum of x x' by R^2 in Frobenius norm (off-diagonal entries count twice, and have half the variance each), and
 the gradients' sum by R times its slope, at most 1, or sqrt 2 for a softmax of more than two classes. Rows and slopes
-are on public lattices and their sums exact in any order, so that other rows' terms do not move (`_bounded_rows.py`).
+are on public lattices and their sums exact in any order, so that other rows' terms do not move
+(`_convex/bounded_rows.py`).
 Use when: columns are few (tens) and rows many.
 
 >>> from privaware.schema import Column, Schema
@@ -31,7 +32,7 @@ from privaware._validate import expect_between, expect_count
 from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.learners import Learner
-from privaware.learners._bounded_rows import (
+from privaware.learners._convex.bounded_rows import (
     NORM,
     affine_model,
     expect_few_columns,

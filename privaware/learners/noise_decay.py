@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 
 __all__ = ["NoiseDecay"]
 

@@ -11,11 +11,11 @@ Thakurta 2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583.
 Privacy: one row added or removed. distribution="gamma": pure, epsilon = 1 / noise (twice that for a row replaced:
 the published epsilon of Chaudhuri et al.). distribution="gaussian": a Gaussian mechanism of slightly less noise. One
 row moves the vector implied by any weights by at most its norm R, and the log-determinant by at most
-curvature R^2 / ridge; `analysis` says how the two are combined: "tight", as derived in `_objective_prices.py`, or
-as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal `delta`). The ridge is raised to
+curvature R^2 / ridge; `analysis` says how the two are combined: "tight", as derived in `_convex/objective_prices.py`,
+or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal `delta`). The ridge is raised to
 R^2 noise where a smaller one could not be paid for; the number of rows is nowhere used. The gradient that certifies
 a minimiser has a proven rounding error, which the last noise covers; weights without that certificate are refused
-(`_convex_solver.py`).
+(`_convex/solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
 >>> from privaware.schema import Column, Schema
@@ -39,9 +39,10 @@ from privaware._validate import expect, expect_between, expect_in, expect_one_of
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Event, Gaussian, Pure
-from privaware.learners import Learner, _objective_prices
-from privaware.learners._bounded_rows import NORM, affine_model, outputs, targets, with_constant
-from privaware.learners._convex_solver import LOSSES, TOLERANCE, Problems
+from privaware.learners import Learner
+from privaware.learners._convex import objective_prices as _objective_prices
+from privaware.learners._convex.bounded_rows import NORM, affine_model, outputs, targets, with_constant
+from privaware.learners._convex.solver import LOSSES, TOLERANCE, Problems
 from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import SMEAR, Rng

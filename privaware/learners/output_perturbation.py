@@ -5,7 +5,7 @@ Privacy: one row added or removed. The objective is a sum of losses plus ridge /
 rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row norm:
 the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by two slacks more because the
 solver stops before it, at a gradient of proven rounding error; weights without that certificate are refused
-(`_convex_solver.py`).
+(`_convex/solver.py`).
 distribution="gaussian" is a Gaussian mechanism on it, priced by its exact curve; distribution="gamma" (density falling
 with the length of the noise) is pure, epsilon = 1 / noise.
 Use when: comparing with objective perturbation, which is better in most settings.
@@ -31,8 +31,8 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Pure
 from privaware.learners import Learner
-from privaware.learners._bounded_rows import NORM, affine_model, outputs, targets, with_constant
-from privaware.learners._convex_solver import TOLERANCE, Problems
+from privaware.learners._convex.bounded_rows import NORM, affine_model, outputs, targets, with_constant
+from privaware.learners._convex.solver import TOLERANCE, Problems
 from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import SMEAR, Rng

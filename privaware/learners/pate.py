@@ -37,9 +37,9 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
-from privaware.learners._student import Student
-from privaware.learners._teachers import Teachers
-from privaware.learners._votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
+from privaware.learners._teachers.student import Student
+from privaware.learners._teachers.teachers import Teachers
+from privaware.learners._teachers.votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

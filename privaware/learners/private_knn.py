@@ -31,9 +31,9 @@ from privaware._validate import expect, expect_count, expect_in, expect_positive
 from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.learners._fixed_features import feature_for, rows_after, shape_after
-from privaware.learners._neighbours import MEMORY, Embedding, Neighbours
-from privaware.learners._student import Student
-from privaware.learners._votes import NO_LABEL, is_confident, voted_labels
+from privaware.learners._teachers.neighbours import MEMORY, Embedding, Neighbours
+from privaware.learners._teachers.student import Student
+from privaware.learners._teachers.votes import NO_LABEL, is_confident, voted_labels
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

@@ -33,9 +33,9 @@ from privaware import models
 from privaware._validate import expect, expect_between, expect_count, expect_in
 from privaware.data import Data
 from privaware.events import Event
-from privaware.learners._architecture import architecture
 from privaware.learners._fixed_features import shape_after
-from privaware.learners._plain_network import PlainNetwork
+from privaware.learners._networks.architecture import architecture
+from privaware.learners._networks.plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -134,7 +134,7 @@ class PrivateSet(PlainNetwork):
         return examples.cpu().numpy(), labels
 
     def _condensation(self) -> Any:
-        from privaware.learners._condensation import Condensation
+        from privaware.learners._networks.condensation import Condensation
 
         rounds = self.rounds or self.per_class
         return Condensation(

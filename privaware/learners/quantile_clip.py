@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privaware._validate import expect_between, expect_in
-from privaware.learners._networks import COUNT_NOISE, MomentumNetwork
+from privaware.learners._networks.training import COUNT_NOISE, MomentumNetwork
 
 __all__ = ["QuantileClip"]
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware._validate import expect_between
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 from privaware.schema import Schema
 
 __all__ = ["Rgp"]

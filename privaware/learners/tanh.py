@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 from privaware import models
 from privaware.errors import WrongInput
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 from privaware.schema import Schema
 
 __all__ = ["Tanh"]

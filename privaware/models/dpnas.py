@@ -66,7 +66,7 @@ class Dpnas(ImageDescription):
 
         from torch import nn
 
-        from privaware.models._dpnas_cell import MaxPool2x2
+        from privaware.models._dpnas.cell import MaxPool2x2
         from privaware.models._layers import he_normal, pool
 
         stages: list[nn.Module] = []
@@ -94,14 +94,14 @@ class Dpnas(ImageDescription):
     def _conv(self, channels: int, filters: int, kernel: int, depthwise: bool = False) -> nn.Sequential:
         from torch import nn
 
-        from privaware.models._dpnas_cell import PlainGroupNorm
+        from privaware.models._dpnas.cell import PlainGroupNorm
 
         groups = channels if depthwise else 1
         conv = nn.Conv2d(channels, filters, kernel, padding=kernel // 2, groups=groups, bias=False)
         return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._dpnas_cell import Cell
+        from privaware.models._dpnas.cell import Cell
 
         nodes = _nodes(self.cell)
         ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]

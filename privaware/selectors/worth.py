@@ -43,9 +43,9 @@ from privaware.exact_sums import Total
 from privaware.features.onehot import OneHot
 from privaware.model import scaled
 from privaware.noise import Rng
+from privaware.preprocessing._moments import add_second_moments, clipped, folded, unfolded
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.selectors._moments import add_second_moments, clipped, folded, unfolded
 from privaware.selectors._tables import chosen, limit, slots
 
 __all__ = ["Worth"]

@@ -37,13 +37,13 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._dpnas_cells import Cell, CellSearchResult, cells_from_indices, edges, uniform_cells
+from privaware.strategies._dpnas.cells import Cell, CellSearchResult, cells_from_indices, edges, uniform_cells
 from privaware.strategies._strategy import Runtime, SearchProcedure
 
 if TYPE_CHECKING:
     from privaware.models.dpnas import Dpnas
-    from privaware.strategies._dpnas_controller import Reinforce
-    from privaware.strategies._dpnas_weights import CellScorer, SharedWeights
+    from privaware.strategies._dpnas.controller import Reinforce
+    from privaware.strategies._dpnas.weights import CellScorer, SharedWeights
 
 __all__ = ["DpNas"]
 
@@ -142,8 +142,8 @@ class DpNas(SearchProcedure):
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> CellSearchResult:
         """The same with the controller, which is computed from noised values only."""
-        from privaware.strategies import _dpnas_checkpoint
-        from privaware.strategies._dpnas_weights import CellScorer
+        from privaware.strategies._dpnas import checkpoint as _dpnas_checkpoint
+        from privaware.strategies._dpnas.weights import CellScorer
 
         if not public and not noise > 0:
             raise WrongInput(f"dpnas: expected noise > 0 unless the rows are public, got {noise!r}")
@@ -176,8 +176,8 @@ class DpNas(SearchProcedure):
 
     def _shared_weights(self, train: Data, noise: float, rng: Rng, device: str) -> SharedWeights:
         from privaware import descent
-        from privaware.models._dpnas_supernet import shared_network
-        from privaware.strategies._dpnas_weights import SharedWeights, tensors_of
+        from privaware.models._dpnas.supernet import shared_network
+        from privaware.strategies._dpnas.weights import SharedWeights, tensors_of
 
         sampler = descent.Poisson(rate=self.rate)
         recipe = descent.Descent(
@@ -209,7 +209,7 @@ class DpNas(SearchProcedure):
 
     def _reinforce(self, rng: Rng) -> Reinforce:
         from privaware.models._description import seeded
-        from privaware.strategies._dpnas_controller import Controller, Reinforce
+        from privaware.strategies._dpnas.controller import Controller, Reinforce
 
         with seeded(rng.initial):
             controller = Controller(nodes=self.nodes, hidden=self.hidden, clamp=self.clamp)

@@ -25,7 +25,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import Search, SearchResult
 from privaware.strategies.rs import Rs
-from privaware.workflow._settings import configured
+from privaware.workflow.run.settings import configured
 
 __all__ = ["AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 

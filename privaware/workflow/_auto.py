@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from privaware.learners import find_learner
+from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.schema import Schema
-from privaware.selectors.target_range import TargetRange
 from privaware.workflow._choice import Choice, Stage
 from privaware.workflow._floor import share_for
 from privaware.workflow._image_choice import image_choice
 from privaware.workflow._table_choice import table_choice
 from privaware.workflow._text_choice import text_choice
-from privaware.workflow._trainings import outlined, training_mechanism
+from privaware.workflow.run.trainings import outlined, training_mechanism
 
 __all__ = ["TARGET_RANGE", "choose", "constant_choice", "with_target_range"]
 
@@ -55,14 +55,17 @@ def with_target_range(choice: Choice, schema: Schema, metric: str | None = None)
     `linear` is also compared with the mean, unless it is to follow the median.
     """
     make = find_learner(choice.learner)
-    if not make.uses_columns or any(isinstance(stage.mechanism, TargetRange) for stage in choice.before):
+    if not make.uses_columns or any(isinstance(stage.mechanism, TargetMomentsRange) for stage in choice.before):
         return choice
     if choice.learner == "linear" and metric != "mae":
         choice = replace(choice, settings={"check": CHECK, **choice.settings})
     after = outlined(schema, choice)
     cost = training_mechanism(choice.learner, choice.settings, {}, after).cost(after, 1.0)
     stage = Stage(
-        what=TARGET_RANGE, mechanism=TargetRange(), join=TargetRange.clip, share=share_for(cost, TARGET_FRACTION)
+        what=TARGET_RANGE,
+        mechanism=TargetMomentsRange(),
+        join=TargetMomentsRange.clip,
+        share=share_for(cost, TARGET_FRACTION),
     )
     reason = f"{TARGET_FRACTION:.0%} of the budget estimates the mean and the spread of the target."
     return replace(choice, before=(*choice.before, stage), reasons=(*choice.reasons, reason))

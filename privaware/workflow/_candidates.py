@@ -19,13 +19,13 @@ from privaware.models.spaces import Space
 from privaware.strategies import find_strategy
 from privaware.strategies._search import Search
 from privaware.strategies._workers import Here, Processes, Ray, Workers
-from privaware.workflow._charged_run import ChargedRun
-from privaware.workflow._paid_features import PaidFeatures
-from privaware.workflow._progress import search_progress
 from privaware.workflow._recipe import WORKFLOWS
 from privaware.workflow._score import ScoredTraining
-from privaware.workflow._settings import configured, setting_names
-from privaware.workflow._source import Source
+from privaware.workflow.run.charge import ChargedRun
+from privaware.workflow.run.paid_features import PaidFeatures
+from privaware.workflow.run.progress import search_progress
+from privaware.workflow.run.settings import configured, setting_names
+from privaware.workflow.run.source import Source
 
 __all__ = ["SearchSettings", "candidate", "expect_workers", "expect_workflow", "observed", "public_rows", "workers_of"]
 

@@ -16,11 +16,11 @@ from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.mechanism import Then
 from privaware.strategies._search import Search
 from privaware.workflow._candidates import expect_workflow, public_rows
-from privaware.workflow._charged_run import ChargedRun
-from privaware.workflow._paid_columns import keep_columns, selector_for
-from privaware.workflow._plan import Plan
-from privaware.workflow._progress import search_progress
 from privaware.workflow._recipe import Recipe
+from privaware.workflow.run.charge import ChargedRun
+from privaware.workflow.run.paid_columns import keep_columns, selector_for
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.progress import search_progress
 
 __all__ = ["PublicChoice", "choose_on_public_rows"]
 

@@ -18,7 +18,7 @@ from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
 from privaware.errors import WrongInput
 from privaware.schema import Schema
-from privaware.workflow._paid_features import described_features
+from privaware.workflow.run.paid_features import described_features
 
 __all__ = ["Recipe"]
 

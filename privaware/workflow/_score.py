@@ -28,8 +28,8 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
-from privaware.workflow._plan import Plan, chooses_columns, rows_moved
 from privaware.workflow._score_cells import GROUPS, STATISTICS, CellSums, bootstrap_interval, groups_of, scored_words
+from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 
 __all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_words", "with_score"]
 

@@ -15,8 +15,8 @@ from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentence_of, sampler_sentence, sentence_of
-from privaware.workflow._output import REPORT
 from privaware.workflow._score_cells import scored_words
+from privaware.workflow.run.output import REPORT
 
 __all__ = ["Check", "Priced", "price", "wrong_accountants", "wrong_plan", "wrong_prices", "wrong_report", "wrong_words"]
 

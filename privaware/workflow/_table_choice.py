@@ -39,11 +39,11 @@ from typing import Any
 
 from privaware.events import NOTHING
 from privaware.learners import find_learner
+from privaware.preprocessing.bins import Bins
 from privaware.schema import Schema
-from privaware.selectors.bins import Bins
 from privaware.workflow._choice import Choice, Stage
 from privaware.workflow._floor import share_for
-from privaware.workflow._settings import configured
+from privaware.workflow.run.settings import configured
 
 __all__ = ["BIN_NUMBERS", "CANDIDATES", "able_candidates", "candidate", "evidence", "rule", "table_choice"]
 

@@ -14,12 +14,12 @@ from privaware.features.onehot import OneHot
 from privaware.guarantee import assumptions, guarantee_sentence
 from privaware.mechanism import Mechanism
 from privaware.noise import Rng
+from privaware.preprocessing import find_transformation
 from privaware.schema import Schema
-from privaware.selectors import find_selector
-from privaware.workflow._charged_run import charged_run
-from privaware.workflow._options import RunArguments, RunOptions
-from privaware.workflow._plan import expect_budget, priced
-from privaware.workflow._settings import configured
+from privaware.workflow.run.charge import charged_run
+from privaware.workflow.run.options import RunArguments, RunOptions
+from privaware.workflow.run.plan import expect_budget, priced
+from privaware.workflow.run.settings import configured
 
 __all__ = ["ReleasedMap", "transform"]
 
@@ -91,7 +91,7 @@ def transform(
     with charged_run("transform", data, options) as run:
         delta = options.delta_for(run.schema)
         expect_budget(run.schema, epsilon, delta)
-        mechanism = WithSchema(mechanism=configured(name, find_selector(name), settings))
+        mechanism = WithSchema(mechanism=configured(name, find_transformation(name), settings))
         run.charge(priced(name, mechanism, run.schema, f"release {what}", epsilon=epsilon, delta=delta))
         schema, feature = run.execute()
         run.publish_result("transformation.json", {})

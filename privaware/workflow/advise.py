@@ -23,9 +23,9 @@ from privaware.events import Gaussian
 from privaware.schema import Schema
 from privaware.workflow._advice_rules import AdviceFacts, advice, stored_evidence
 from privaware.workflow._estimates import estimates
-from privaware.workflow._options import RunArguments, RunOptions
-from privaware.workflow._plan import expect_budget
-from privaware.workflow._source import resolve
+from privaware.workflow.run.options import RunArguments, RunOptions
+from privaware.workflow.run.plan import expect_budget
+from privaware.workflow.run.source import resolve
 
 __all__ = ["Advised", "advise"]
 

@@ -25,11 +25,11 @@ from privaware.schema import Schema
 from privaware.strategies._search import Search
 from privaware.workflow._audit_result import Audit
 from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun, search_vector, small_search
-from privaware.workflow._charged_run import ChargedRun, charged_run
-from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow._output import sha256
-from privaware.workflow._plan import Plan, schema_plan, search_plan, selection_plan
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow.run.output import sha256
+from privaware.workflow.run.plan import Plan, schema_plan, search_plan, selection_plan
+from privaware.workflow.run.training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
 
@@ -101,7 +101,7 @@ def audit(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

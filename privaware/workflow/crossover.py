@@ -29,13 +29,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from privaware._validate import expect
-from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._comparison import ComparisonScores, correct
 from privaware.workflow._comparison_plan import EVALUATION, comparison_plan
 from privaware.workflow._contenders import Contender, contender
 from privaware.workflow._crossing import Crossing, crossing
 from privaware.workflow._curves import Point, Result, lines, point
-from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
 
@@ -137,7 +137,7 @@ def crossover(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

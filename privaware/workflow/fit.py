@@ -15,18 +15,18 @@ from privaware.model import Model
 from privaware.strategies._search import SearchResult
 from privaware.workflow._auto import TARGET_RANGE
 from privaware.workflow._candidates import observed
-from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._metric import expect_metric
-from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow._paid_features import described_features
-from privaware.workflow._plan import Plan
-from privaware.workflow._progress import step_progress
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._release import Release
 from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, score_words, with_score
 from privaware.workflow._table_choice import BIN_NUMBERS
-from privaware.workflow._training_plan import recipe_plan
+from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow.run.paid_features import described_features
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.progress import step_progress
+from privaware.workflow.run.publish import Release
+from privaware.workflow.run.training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]
 
@@ -180,7 +180,7 @@ def fit(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from privaware.card import Guarantee, ModelCard
 from privaware.data import Data, Outside, large_csv, large_table
 from privaware.errors import WrongInput
 from privaware.model import Model, read_tensors
-from privaware.workflow._options import expect_device
+from privaware.workflow.run.options import expect_device
 
 __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
 

@@ -31,11 +31,11 @@ from privaware.workflow._candidates import (
     public_rows,
     workers_of,
 )
-from privaware.workflow._charged_run import ChargedRun, charged_run
-from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow._plan import Plan, model_event, search_plan
-from privaware.workflow._progress import search_progress
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow.run.plan import Plan, model_event, search_plan
+from privaware.workflow.run.progress import search_progress
+from privaware.workflow.run.training_plan import training_plan
 
 __all__ = ["Searched", "search"]
 
@@ -145,7 +145,7 @@ def search(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

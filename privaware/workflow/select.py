@@ -10,10 +10,10 @@ from privaware.card import plain_settings
 from privaware.events import NOTHING, Event
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
 from privaware.workflow._candidates import expect_workflow
-from privaware.workflow._charged_run import ChargedRun, charged_run
-from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow._paid_columns import keep_columns, selector_for
-from privaware.workflow._plan import selection_plan
+from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow.run.paid_columns import keep_columns, selector_for
+from privaware.workflow.run.plan import selection_plan
 
 __all__ = ["Selection", "select"]
 
@@ -104,7 +104,7 @@ def select(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

@@ -16,8 +16,8 @@ from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._plan import Plan
-from privaware.workflow._row_ledger import known_path, register_rows
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.row_ledger import known_path, register_rows
 
 if TYPE_CHECKING:
     import numpy as np

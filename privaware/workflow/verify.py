@@ -12,8 +12,6 @@ from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.events import NOTHING
 from privaware.model import TENSORS
-from privaware.workflow._binding import Claim, against_ledger, against_signature
-from privaware.workflow._result_file import ResultFile, result_name
 from privaware.workflow._statements import (
     Check,
     Priced,
@@ -24,7 +22,9 @@ from privaware.workflow._statements import (
     wrong_report,
     wrong_words,
 )
+from privaware.workflow._tamper_checks import Claim, against_ledger, against_signature
 from privaware.workflow.predict import load
+from privaware.workflow.run.result_file import ResultFile, result_name
 
 __all__ = ["Verdict", "verify"]
 

@@ -26,7 +26,7 @@ def main() -> None:
     from privaware import datasets
     from privaware.bench._store import Store, cell_key
     from privaware.noise import Rng
-    from privaware.workflow._training_plan import training_plan
+    from privaware.workflow.run.training_plan import training_plan
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/results/tables"))

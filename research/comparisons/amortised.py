@@ -86,7 +86,7 @@ def measured(table: Any, epsilon: float, seed: int, method: str, weights: Path |
     from sklearn.metrics import roc_auc_score
 
     from privaware.noise import Rng
-    from privaware.workflow._training_plan import training_plan
+    from privaware.workflow.run.training_plan import training_plan
 
     began, (data, held_out) = time.perf_counter(), as_data(table)
     name, _, rounds = method.partition(" ")

@@ -25,7 +25,7 @@ def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str
     """The mean error of each learner for each metric over the seeds."""
     from privaware.noise import Rng
     from privaware.workflow._recipe import Recipe
-    from privaware.workflow._training_plan import recipe_plan
+    from privaware.workflow.run.training_plan import recipe_plan
 
     errors: dict[str, list[float]] = {}
     for seed in range(options.seeds):

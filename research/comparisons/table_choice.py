@@ -51,7 +51,7 @@ def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple
     from privaware.noise import Rng
     from privaware.workflow._auto import constant_choice, with_target_range
     from privaware.workflow._table_choice import able_candidates, candidate
-    from privaware.workflow._training_plan import planned
+    from privaware.workflow.run.training_plan import planned
 
     scores: dict[str, list[float]] = {}
     for seed in range(options.seeds):

@@ -76,7 +76,7 @@ def _missing(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def fit_auto(table: Any, epsilon: float, seed: int, learner: str = "auto") -> tuple[str, dict[str, Any]]:
     """The learner of the plan, and the scores of its model on held-out rows."""
     from privaware.noise import Rng
-    from privaware.workflow._training_plan import training_plan
+    from privaware.workflow.run.training_plan import training_plan
 
     data, held_out = as_data(table)
     plan = training_plan(data.schema, epsilon=epsilon, delta=DELTA, learner=learner)

@@ -33,7 +33,7 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     from privaware.noise import Rng
     from privaware.schema import Schema
     from privaware.workflow._text_choice import candidate, clipping
-    from privaware.workflow._training_plan import training_plan
+    from privaware.workflow.run.training_plan import training_plan
 
     texts, labels = load(name, options.folder)
     classes, y = np.unique(labels, return_inverse=True)

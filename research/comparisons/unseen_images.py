@@ -49,7 +49,7 @@ class ImageSet:
     @classmethod
     def of(cls, name: str, packages: Path) -> ImageSet:
         from privaware.data import Data, read, typed
-        from privaware.workflow._source import scoring
+        from privaware.workflow.run.source import scoring
 
         parts = load(name, packages)
         with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ class ImageSet:
         return {**facts, "score": float(np.mean(outputs.argmax(1) == self.held_out.y))}
 
     def plan(self, epsilon: float, learner: str) -> Any:
-        from privaware.workflow._training_plan import training_plan
+        from privaware.workflow.run.training_plan import training_plan
 
         return training_plan(self.train.schema, epsilon=epsilon, delta=DELTA, learner=learner)
 

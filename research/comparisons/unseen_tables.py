@@ -88,8 +88,8 @@ def _private(train: Any, held_out: Any, target: str, task: str, settings: dict[s
     """The learner and the score of the plan that `fit` follows for a file of which nothing is declared."""
     from privaware.data import Data, read, typed
     from privaware.noise import Rng
-    from privaware.workflow._source import scoring
-    from privaware.workflow._training_plan import training_plan
+    from privaware.workflow.run.source import scoring
+    from privaware.workflow.run.training_plan import training_plan
 
     files = []
     with tempfile.TemporaryDirectory() as folder:

@@ -141,7 +141,7 @@ def table5_prices(bench: Bench, settings: Settings) -> Result:
 @cache
 def _svhn(inputs: str, part: str) -> Rows:
     """Grey SVHN: pairs of pixels, or principal components of the training rows, at a scale of about 1 an entry."""
-    from privaware.selectors._moments import clipped, release, second_moments
+    from privaware.preprocessing._moments import clipped, release, second_moments
 
     loaded = datasets.load("svhn")
     x = np.concatenate([loaded.train.x[: ROWS + VALIDATION], loaded.test.x[:TEST]])

@@ -119,7 +119,7 @@ def tensors(part: Data, data: str, device: str) -> tuple[torch.Tensor, torch.Ten
     """Images standardised by public constants, and their classes."""
     import torch
 
-    from privaware.strategies._dpnas_weights import tensors_of
+    from privaware.strategies._dpnas.weights import tensors_of
 
     if data not in CHANNELS:
         return tensors_of(part, device)
@@ -172,7 +172,7 @@ class Training:
 
     def run(self, device: str) -> Result:
         """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped."""
-        from privaware.learners import _augmentation
+        from privaware.learners._networks import augmentation as _augmentation
 
         case, (fits, test) = CASES[self.data], self.parts or rows(self.data)
         marks = self.marks or case.marks
@@ -221,7 +221,7 @@ def train(bench: Bench, settings: Settings, *, data: str) -> Result:
 
 def _network(bench: Bench, data: str, settings: Settings) -> tuple[dict[str, Any], float]:
     """The description behind the name of a network, and the learning rate."""
-    from privaware.strategies._dpnas_cells import uniform_cells
+    from privaware.strategies._dpnas.cells import uniform_cells
 
     case, name = CASES[data], settings["network"]
     if name == "cnn":

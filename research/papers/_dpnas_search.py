@@ -28,7 +28,7 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
 
     `variant` is the search as it is ("dp"), with cells at random throughout ("uniform"), or with plain SGD ("sgd").
     """
-    from privaware.strategies._dpnas_cells import operation_shares, uniform_cells
+    from privaware.strategies._dpnas.cells import operation_shares, uniform_cells
     from privaware.strategies._strategy import Runtime
 
     variant, seed = settings["variant"], settings["seed"]
@@ -86,7 +86,7 @@ class SharedAccuracy:
     """Figure 3 (c): after epochs, test accuracy with the shared weights of ten cells proposed and ten at random."""
 
     def __init__(self, data: str, device: str, every: int) -> None:
-        from privaware.strategies._dpnas_weights import tensors_of
+        from privaware.strategies._dpnas.weights import tensors_of
 
         test = rows(data)[1]
         self.test = tensors_of(test.take(np.arange(min(2000, len(test)))), device)
@@ -95,7 +95,7 @@ class SharedAccuracy:
     def __call__(self, epoch: int, weights: Any, controller: Any) -> None:
         import torch
 
-        from privaware.strategies._dpnas_cells import cells_from_indices, uniform_cells
+        from privaware.strategies._dpnas.cells import cells_from_indices, uniform_cells
 
         if (epoch + 1) % self.every and epoch:
             return

@@ -108,7 +108,7 @@ class Release:
 
 def prices(bench: Bench, settings: Settings) -> Result:
     """Our price at one noise and ridge beside the published bounds, the exact value and what games prove."""
-    from privaware.learners import _objective_prices
+    from privaware.learners._convex import objective_prices as _objective_prices
 
     noise, ridge, games = settings["noise"], settings["ridge"], settings["games"]
     release, bound = Release(settings["distribution"], noise, ridge), NORM**2 / ridge
@@ -135,7 +135,7 @@ def prices(bench: Bench, settings: Settings) -> Result:
 
 def constants(bench: Bench, settings: Settings) -> Result:
     """The right constants and wrong ones, where epsilon 1 is claimed: would a game see them?"""
-    from privaware.learners import _objective_prices
+    from privaware.learners._convex import objective_prices as _objective_prices
 
     noise, ridge, norm = 1.0, 25.0, 5.0
     left, used = _objective_prices.chaudhuri(2.0, 1.0, float(np.sqrt(norm)))

@@ -139,7 +139,7 @@ def distil(bench: Bench, settings: Settings) -> Result:
 
     Writes prior_small.safetensors and prior_small.json beside the store, and resumes as pretraining does.
     """
-    from privaware.features._prior_student import StudentShape, save_student
+    from privaware.features._prior.student import StudentShape, save_student
     from privaware.features.prior import Prior
     from research.pretraining.distillation import Distillation, DistillationRecipe
 
@@ -163,8 +163,8 @@ def views(bench: Bench, settings: Settings) -> Result:
     import torch
 
     from privaware.bench._provenance import commit, machine
-    from privaware.features._prior_maps import preprocess
-    from privaware.features._prior_weights import load
+    from privaware.features._prior.maps import preprocess
+    from privaware.features._prior.weights import load
     from privaware.features.prior import Prior
     from research.pretraining.images import SyntheticImages
     from research.pretraining.prior_views import measure_views
@@ -236,7 +236,7 @@ def feature_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:
     """Weights and statistics in one file, and a note that says how they came about."""
-    from privaware.features._prior_weights import save
+    from privaware.features._prior.weights import save
     from research.pretraining.prior_statistics import measure, measure_scattering
 
     recipe_used, rows = training.recipe, settings["statistics"]

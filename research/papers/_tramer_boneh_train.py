@@ -248,8 +248,10 @@ def normalised(examples: Examples, kind: str, data: str, rng: Rng) -> Examples:
 
 
 def statistics(x: Tensor, lengths: tuple[float, float], noise: float, rng: Rng) -> tuple[Tensor, Tensor, float]:
-    """Mean and variance of each channel as `privaware.selectors.normalise` releases them, and the standard deviation
-    of the noise in the mean square; exact at noise 0."""
+    """Return mean and variance of each channel as `privaware.preprocessing.normalise` releases them.
+
+    The third value is the standard deviation of the noise in the mean square. At `noise` 0 the release is exact.
+    """
     import torch
 
     sums = [torch.zeros(x.shape[1], dtype=torch.float64, device=x.device) for _ in range(2)]

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_maps import SIDE
-from privaware.features._prior_student import Student, StudentShape
+from privaware.features._prior.maps import SIDE
+from privaware.features._prior.student import Student, StudentShape
 from research.pretraining.augmentation import DRAWS, augment
 from research.pretraining.images import SyntheticImages, generator_for
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from privaware.features._prior_maps import pooled_maps, preprocess
-from privaware.features._prior_scattering import ScatteringStatistics, scattering
-from privaware.features._prior_whitening import Statistics
+from privaware.features._prior.maps import pooled_maps, preprocess
+from privaware.features._prior.scattering import ScatteringStatistics, scattering
+from privaware.features._prior.whitening import Statistics
 from research.pretraining.images import SyntheticImages
 
 __all__ = ["measure", "measure_scattering"]

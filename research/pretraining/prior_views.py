@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privaware.features._prior_dictionary import CodeWhitening, Dictionary
-from privaware.features._prior_maps import feature_maps
-from privaware.features._prior_views import ViewStatistics, view_parts
-from privaware.features._prior_whitening import Statistics
+from privaware.features._prior.dictionary import CodeWhitening, Dictionary
+from privaware.features._prior.maps import feature_maps
+from privaware.features._prior.views import ViewStatistics, view_parts
+from privaware.features._prior.whitening import Statistics
 from research.pretraining.images import generator_for
 
 __all__ = ["CodeMoments", "learn_dictionary", "measure_views"]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_maps import SIDE, backbone, channels_at
+from privaware.features._prior.maps import SIDE, backbone, channels_at
 from privaware.models import build
 from research.pretraining.augmentation import DRAWS, augment
 from research.pretraining.glyphs import SyntheticGlyphs

@@ -38,7 +38,7 @@ def populations(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
 
 def _stacks(modules: list[Any], device: str) -> Iterator[list[int]]:
     """Split until no part splits any further: scores are taken of one stack."""
-    from privaware.descent._padded_population import stackable_groups
+    from privaware.descent._layers.padded_population import stackable_groups
 
     parts = stackable_groups(modules, device)
     if len(parts) == 1:

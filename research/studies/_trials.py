@@ -51,7 +51,7 @@ class Rows:
         (455, 30)
         """
         from privaware import datasets, features
-        from privaware.learners._architecture import network_feature
+        from privaware.learners._networks.architecture import network_feature
         from privaware.model import scaled
 
         loaded = datasets.load(name)

@@ -10,7 +10,7 @@ import pytest
 
 from privaware.ledger import Ledger
 from privaware.model import Model
-from privaware.workflow._staged import Staged
+from privaware.workflow.run.staging import Staged
 from tests.cli.people import Run, contents
 
 
@@ -85,7 +85,7 @@ def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        broken.setattr("privaware.workflow._staged.Staged.add", full)
+        broken.setattr("privaware.workflow.run.staging.Staged.add", full)
         result = run(*call)
     assert result.code == 2
     assert result.err.splitlines()[-1].endswith("the same command resumes the run once there is room")

@@ -13,7 +13,7 @@ import pytest
 
 from privaware.learners import _networks
 from privaware.strategies._scoring import ValidationScorer
-from privaware.workflow._staged import Staged
+from privaware.workflow.run.staging import Staged
 from tests.cli.people import SPACE, Run, watched, write_people
 
 FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "internal"}

@@ -187,7 +187,7 @@ def test_p44_signed_model_verifies_by_its_public_key(run: Run, people: Path) -> 
 def test_p53_borrowed_signature_exits_with_4(run: Run, people: Path, model: Path) -> None:
     """The signature of a selection, copied beside a model with the file that it names, vouches for nothing."""
     ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
-    from tests.workflow.test_signature import write_keys
+    from tests.workflow.run.test_signature import write_keys
 
     write_keys(Path(), "owner", ed25519.Ed25519PrivateKey.generate())
     call = ("--schema", "people.toml", "--method", "worth", "--epsilon", 0.5, "--ledger", "second.ledger")

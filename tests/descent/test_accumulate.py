@@ -10,7 +10,7 @@ from torch import nn
 
 from privaware.descent import clipped_sum, cross_entropy, flat
 from privaware.descent._accumulate import Batch, accumulate
-from privaware.descent._rules import stacked
+from privaware.descent._layers.rules import stacked
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])

@@ -25,8 +25,8 @@ from privaware.descent import (
 from privaware.descent import _anchor_subspace as module_under_test
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._anchor_subspace import CANCELLING, _residual_lengths
+from privaware.descent._layers.rules import stacked
 from privaware.descent._rounding import ROUNDING
-from privaware.descent._rules import stacked
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
 from privaware.noise import Rng

@@ -11,10 +11,10 @@ from torch import nn
 
 from privaware.descent import cross_entropy, flat
 from privaware.descent._accumulate import Batch, accumulate
-from privaware.descent._convolution import ConvolutionGradient
-from privaware.descent._geometry import Geometry, convolve
+from privaware.descent._layers.convolution import ConvolutionGradient
+from privaware.descent._layers.geometry import Geometry, convolve
+from privaware.descent._layers.rules import stacked
 from privaware.descent._precision import matmul_precision
-from privaware.descent._rules import stacked
 from privaware.kernels import convolution as convolution_kernels
 from privaware.models import StandardisedConv2d
 from tests.descent.one_at_a_time import slow_sum
@@ -70,7 +70,7 @@ def test_rules_agree_with_autograd(kind, models, copies, way, monkeypatch):
     keep = way == "kept"
     monkeypatch.setattr(ConvolutionGradient, "_keeping_pays", lambda self: keep)
     monkeypatch.setattr(ConvolutionGradient, "_overlaps_pay", lambda self: way == "overlaps")
-    monkeypatch.setattr("privaware.descent._geometry.GROUPED_LIMIT", 0 if keep else 2**26)
+    monkeypatch.setattr("privaware.descent._layers.geometry.GROUPED_LIMIT", 0 if keep else 2**26)
     nets = [net(kind) for _ in range(models)]
     for at, one in enumerate(nets):
         for parameter in one.parameters():
@@ -135,7 +135,7 @@ def test_a_nonfinite_example_adds_nothing(kind, way, monkeypatch):
 @pytest.mark.cuda  # a CPU always convolves models one after the other
 @pytest.mark.parametrize(("groups", "bias"), [(1, True), (1, False), (2, True)])
 def test_grouped_and_separate_convolutions_of_models_agree(groups, bias, monkeypatch):
-    from privaware.descent._geometry import Geometry
+    from privaware.descent._layers.geometry import Geometry
 
     layer = nn.Conv2d(4, 6, 3, padding=1, groups=groups)
     x = torch.randn(12, 4, 5, 5, device="cuda", requires_grad=True)
@@ -143,7 +143,7 @@ def test_grouped_and_separate_convolutions_of_models_agree(groups, bias, monkeyp
     shift = torch.randn(3, 6, device="cuda") if bias else None
     actual = []
     for most in (0, 2**40):
-        monkeypatch.setattr("privaware.descent._geometry.GROUPED_LIMIT", most)
+        monkeypatch.setattr("privaware.descent._layers.geometry.GROUPED_LIMIT", most)
         outputs = convolve(x, weight, shift, Geometry(layer))
         actual.append((outputs, torch.autograd.grad(outputs.square().sum(), x)[0]))
     torch.testing.assert_close(*actual, rtol=1e-4, atol=1e-4)

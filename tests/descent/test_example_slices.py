@@ -9,7 +9,7 @@ from torch import nn
 from privaware.descent import _example_slices, cross_entropy
 from privaware.descent._accumulate import Batch, example_gradients
 from privaware.descent._example_slices import example_slices
-from privaware.descent._rules import stacked
+from privaware.descent._layers.rules import stacked
 
 NETWORKS = {
     "linear": lambda: nn.Linear(12, 3),

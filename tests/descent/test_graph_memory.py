@@ -33,7 +33,7 @@ from privaware.descent import _loop as loop
 from privaware.descent._cuda_graph import CapturedStep
 from privaware.descent._precision import matmul_precision
 from privaware.descent._training import Training, prepare
-from privaware.learners._augmentation import jittered, shifted
+from privaware.learners._networks.augmentation import jittered, shifted
 from privaware.learners.finetune import Finetune
 from privaware.noise import Rng
 from privaware.schema import Schema

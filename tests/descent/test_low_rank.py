@@ -22,7 +22,7 @@ from privaware.descent import (
 )
 from privaware.descent import _low_rank as module_under_test
 from privaware.descent._accumulate import Batch, accumulate
-from privaware.descent._rules import stacked
+from privaware.descent._layers.rules import stacked
 from privaware.descent._stack import Slot
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput

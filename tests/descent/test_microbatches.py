@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from privaware.descent._layers.rules import stacked
 from privaware.descent._microbatches import MicrobatchLayout, microbatch_size, microbatches
-from privaware.descent._rules import stacked
 
 STACK = stacked([nn.Linear(2, 2)])
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from privaware.descent import adam, automatic, ema, members, momentum, quantile, sgd, tail
-from privaware.descent._padded_population import stackable_groups
+from privaware.descent._layers.padded_population import stackable_groups
 from privaware.noise import Rng
 from tests.descent.mixed_models import ROWS, chain, data, deep, mixed, recipe
 

@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import Descent, FullBatch, Member, _convolution, _example_sums, _per_example, flat, sgd
-from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent import Descent, FullBatch, Member, _example_sums, _per_example, flat, sgd
 from privaware.descent._example_sums import square_sums
-from privaware.descent._geometry import Geometry
+from privaware.descent._layers import convolution as _convolution
+from privaware.descent._layers.convolution import ConvolutionGradient
+from privaware.descent._layers.geometry import Geometry
+from privaware.descent._layers.weight_standardisation import StandardisedGradient
 from privaware.descent._microbatches import Microbatch
 from privaware.descent._per_example import OuterProduct
 from privaware.descent._precision import TF32_MARGIN, matmul_precision
 from privaware.descent._training import Training, prepare
-from privaware.descent._weight_standardisation import StandardisedGradient
 from privaware.noise import Rng
 
 MOST = 1 + 2.0**-10 - 2.0**-23

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from privaware.descent import _probe, clipped_sum, cross_entropy
-from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._precision import matmul_precision, tf32_allowed
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng

@@ -8,13 +8,13 @@ from torch import nn
 
 from privaware import models
 from privaware.descent import Descent, FullBatch, Poisson, flat, members, per_layer, quantile, sgd
-from privaware.descent import _linear as linear_rule
 from privaware.descent._accumulate import Batch
 from privaware.descent._exact_sum import ExactSum
+from privaware.descent._layers import linear as linear_rule
+from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import cross_entropy, output_gradient
 from privaware.descent._per_example import combined
 from privaware.descent._rounding import MOST_EXAMPLES, POSITION_ROUNDING, ROUNDING, Arithmetic
-from privaware.descent._rules import stacked
 from privaware.descent._training import Training, prepare
 from privaware.errors import Refused
 from privaware.noise import Rng

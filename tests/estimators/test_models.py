@@ -301,7 +301,7 @@ class Fitted:
         self.estimator, self.patch = estimator, patch
 
     def run(self, data, noise, rng):
-        self.patch.setattr(import_module("privaware.workflow._charged_run"), "Rng", lambda seed: rng)
+        self.patch.setattr(import_module("privaware.workflow.run.charge"), "Rng", lambda seed: rng)
         self.patch.setattr(_overlap, "PAST_FITS", [])  # neighbours are never in one process
         fitted = vars(clone(self.estimator).fit(data.x.astype(float), data.y.astype(float)))
         # time, hash and run of a charge are drawn anew for each, and every card has them

@@ -16,10 +16,10 @@ import torch
 from privaware import features, fit
 from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
-from privaware.features._prior_maps import backbone
-from privaware.features._prior_student import LARGEST_ACTIVATION, load_student
-from privaware.features._prior_weights import load as load_weights
-from privaware.features._prior_weights import save
+from privaware.features._prior.maps import backbone
+from privaware.features._prior.student import LARGEST_ACTIVATION, load_student
+from privaware.features._prior.weights import load as load_weights
+from privaware.features._prior.weights import save
 from privaware.features.prior import NETWORKS, Prior
 from privaware.learners.linear import Linear
 from privaware.models import build

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent._geometry import Geometry
+from privaware.descent._layers.geometry import Geometry
 from privaware.kernels import elementwise
 
 

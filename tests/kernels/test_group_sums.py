@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from privaware.descent._exact_sum import START, ExactSum, lattice_step
-from privaware.descent._weight_standardisation import _through_standardisation
+from privaware.descent._layers.weight_standardisation import _through_standardisation
 from privaware.kernels import elementwise, group_sums
 
 pytestmark = pytest.mark.cuda

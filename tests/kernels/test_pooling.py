@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from privaware.descent._pooling import max_pool_2x2
+from privaware.descent._layers.pooling import max_pool_2x2
 from privaware.kernels import elementwise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -63,7 +63,7 @@ def test_p22_published_variant_is_refused_before_rows_are_read(tmp_path: Path, m
     data = dark_and_light()
     np.savez(images, x=data.x, y=data.y)
     read: list[str] = []
-    monkeypatch.setattr("privaware.workflow._charged_run.ChargedRun._charge", lambda self, what: read.append(what))
+    monkeypatch.setattr("privaware.workflow.run.charge.ChargedRun._charge", lambda self, what: read.append(what))
     for source, schema in (("digits", None), (images, IMAGE)):
         with pytest.raises(Refused, match="answers with private images"):
             fit(source, epsilon=8.0, learner="dpgen", schema=schema, out=tmp_path / "model")
@@ -99,7 +99,7 @@ def test_synthetic_images_and_rows_share_one_scale(monkeypatch: pytest.MonkeyPat
         return response_pairs(rows, *args, **more)
 
     monkeypatch.setattr("privaware.learners.dpgen.response_pairs", answers)
-    monkeypatch.setattr("privaware.learners._score_network.Langevin.run", lambda self, *args: data.x[:12])
+    monkeypatch.setattr("privaware.learners._networks.score_network.Langevin.run", lambda self, *args: data.x[:12])
     images, labels = replace(PUBLISHED, epochs=40).synthesise(data, 0.1, Rng(seed=0))
     assert np.array_equal(shown[0], data.x)
     assert np.array_equal(images, data.x[:12])

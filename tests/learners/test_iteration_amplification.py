@@ -14,7 +14,7 @@ from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import ZCDP
 from privaware.learners import iteration_amplification
-from privaware.learners._bounded_rows import NORM, slope_bounds
+from privaware.learners._convex.bounded_rows import NORM, slope_bounds
 from privaware.learners.iteration_amplification import IterationAmplification, percentile_epsilon, position_rho
 from privaware.noise import Rng
 from privaware.schema import Column, Schema

@@ -15,9 +15,10 @@ from privaware import accounting, datasets
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Gaussian, Pure
-from privaware.learners import _convex_solver, objective_perturbation
-from privaware.learners import _objective_prices as prices
-from privaware.learners._convex_solver import Problems
+from privaware.learners import objective_perturbation
+from privaware.learners._convex import objective_prices as prices
+from privaware.learners._convex import solver as _convex_solver
+from privaware.learners._convex.solver import Problems
 from privaware.learners.objective_perturbation import ObjectivePerturbation, PureAnalysis, fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema

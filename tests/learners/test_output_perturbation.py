@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privaware.errors import WrongInput
 from privaware.events import Gaussian, Pure
 from privaware.learners import output_perturbation
-from privaware.learners._convex_solver import Problems
+from privaware.learners._convex.solver import Problems
 from privaware.learners.output_perturbation import OutputPerturbation, classic_noise
 from privaware.noise import Rng
 from privaware.schema import Column, Schema

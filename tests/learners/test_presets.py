@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks.training import MomentumNetwork
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.focal import Focal
 from privaware.learners.hand_dp import HandDp

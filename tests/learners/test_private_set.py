@@ -14,7 +14,7 @@ from privaware import accounting, features, models
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import leaves
-from privaware.learners._condensation import matching_loss
+from privaware.learners._networks.condensation import matching_loss
 from privaware.learners.majority import Majority
 from privaware.learners.private_set import PrivateSet
 from privaware.metrics import accuracy

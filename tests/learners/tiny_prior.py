@@ -14,8 +14,8 @@ import numpy as np
 @lru_cache
 def tiny_prior() -> dict[str, object]:
     """Settings of the feature `prior` that use such a file; it is removed when Python ends."""
-    from privaware.features._prior_maps import backbone
-    from privaware.features._prior_weights import save
+    from privaware.features._prior.maps import backbone
+    from privaware.features._prior.weights import save
     from research.pretraining.images import SyntheticImages
     from research.pretraining.prior_statistics import measure
 

@@ -13,6 +13,9 @@ from privaware.data import Data, read
 from privaware.mechanism import RunsInParts
 from privaware.mechanism import run as run_rows
 from privaware.noise import Rng
+from privaware.preprocessing import find_transformation
+from privaware.preprocessing._ranges.target_histogram import TargetHistogramRange
+from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.schema import Column, Schema
 from privaware.selectors import find_selector
 from tests.parts import cut
@@ -28,11 +31,13 @@ BOUNDED = (
     Column(name="c", kind="category", categories=("p", "q"), unseen="other"),
 )
 SETTINGS: dict[str, dict[str, Any]] = {"cfs_ga": {"population": 20, "generations": 2}}
-IN_PARTS = [
-    name
-    for name in registry.names("selectors")
-    if isinstance(find_selector(name), RunsInParts) and find_selector(name).in_parts
-]
+MECHANISMS: dict[str, Any] = {
+    **{name: find_selector(name) for name in registry.names("selectors")},
+    **{name: find_transformation(name) for name in registry.names("preprocessing")},
+    "target_histogram": TargetHistogramRange,
+    "target_moments": TargetMomentsRange,
+}
+IN_PARTS = [name for name, make in MECHANISMS.items() if isinstance(make, RunsInParts) and make.in_parts]
 
 
 def rows(schema: Schema) -> Data:
@@ -52,20 +57,20 @@ def rows(schema: Schema) -> Data:
 
 
 def test_the_selectors_before_large_tables_take_them() -> None:
-    assert {"quantiles", "bins", "target_range", "target_span"} <= set(IN_PARTS)
+    assert {"ranges", "bins", "target_moments", "target_histogram"} <= set(IN_PARTS)
     assert {"cfs_greedy", "cfs_ga", "top", "worth", "all", "random", "normalise", "pca"} <= set(IN_PARTS)
 
 
 def selection(name: str, task: str) -> tuple[Any, Data]:
     """A selector, and rows for it."""
-    bare = name == "quantiles"
+    bare = name == "ranges"
     facts: dict[str, Any] = {"classes": ("0", "1")} if task == "classification" else {}
-    if not facts and not bare and name != "target_span":
+    if not facts and not bare and name != "target_histogram":
         facts = {"low": 0.0, "high": 400.0}
-    if name in ("target_range", "target_span") and task == "classification":
+    if name in ("target_moments", "target_histogram") and task == "classification":
         pytest.skip("a class has no range")
     schema = Schema(columns=BARE if bare else BOUNDED, target="y", rows=900, **facts)
-    return find_selector(name)(**SETTINGS.get(name, {})), rows(schema)
+    return MECHANISMS[name](**SETTINGS.get(name, {})), rows(schema)
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

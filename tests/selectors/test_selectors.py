@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privaware import accounting
+from privaware import accounting, registry
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian, Pure
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.selectors import Selector, selectors
+from privaware.selectors import Selector
 from privaware.selectors._tables import chosen, release, uncertainties
 from privaware.selectors.all import All
 from privaware.selectors.cfs_ga import CfsGa
@@ -68,7 +68,7 @@ def test_selector_keeps_the_contract(name: str) -> None:
 
 def test_every_selector_is_checked() -> None:
     checked = {type(selector).__module__.rsplit(".", 1)[-1] for selector, _ in SELECTORS.values()}
-    assert checked == set(selectors())
+    assert checked == set(registry.names("selectors"))
 
 
 # Planted bugs: each is a correct selector with one change.

@@ -21,8 +21,8 @@ from privaware.models.dpnas import OPERATIONS
 from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies import _dpnas_weights
-from privaware.strategies._dpnas_cells import cell_of, chart, operation_shares, point_of, uniform_cells
+from privaware.strategies._dpnas import weights as _dpnas_weights
+from privaware.strategies._dpnas.cells import cell_of, chart, operation_shares, point_of, uniform_cells
 from privaware.strategies._search import Search
 from privaware.strategies._strategy import Runtime
 from privaware.strategies.dpnas import DpNas

@@ -22,12 +22,12 @@ from privaware.learners.linear import Linear
 from privaware.learners.pate import Pate
 from privaware.learners.private_knn import PrivateKnn
 from privaware.noise import Rng
+from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges, candidates
+from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Column, Schema
-from privaware.selectors.bounds import Bounds, candidates
 from privaware.selectors.cfs_ga import CfsGa
 from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.selectors.pafs import Pafs
-from privaware.selectors.quantiles import Quantiles
 from privaware.selectors.top import Top
 from privaware.testing import privacy_losses, rows_for
 from privaware.testing._likelihood import choice_probabilities
@@ -206,14 +206,14 @@ def bounds_of_words() -> Case:
     """Three rows of one word, and a fourth."""
     schema = Schema(columns=(Column(name="word", kind="category", categories=()),), classes=("no", "yes"), rows=10)
     rows, noise = pair(schema, ["a"] * 3, [1] * 3, "a", 1), 0.5
-    play, twice = redrawn(Bounds(), rows), redrawn(CountsRowsTwice(Bounds()), rows)
+    play, twice = redrawn(NoisyMaximumRanges(), rows), redrawn(CountsRowsTwice(NoisyMaximumRanges()), rows)
     return Case(
-        claim=Bounds().cost(schema, noise),
+        claim=NoisyMaximumRanges().cost(schema, noise),
         noise=noise,
         delta=1e-5,
         games=4000,
         play=play,
-        runs=runs(Bounds(), rows),
+        runs=runs(NoisyMaximumRanges(), rows),
         ideal=lambda rng, games: ideal_attackers.laplace(rng, games, scale=noise, shifts=[1.0]),
         bugs={
             "half the noise": lambda games: play(noise / 2, games),
@@ -229,10 +229,10 @@ def categories_of_a_person() -> Case:
     words = np.array([["a"]] * 6 + [["b"]] * 4, dtype=object)
     within = Data(schema=schema, x=words, y=np.ones(10, dtype=np.int64))
     rows, noise = (within.take(np.arange(6)), within), 4.0
-    play = redrawn_for_a_unit(Quantiles(), rows)
-    twice = redrawn_for_a_unit(CountsRowsTwice(Quantiles()), rows)
+    play = redrawn_for_a_unit(Ranges(), rows)
+    twice = redrawn_for_a_unit(CountsRowsTwice(Ranges()), rows)
     return Case(
-        claim=Group(event=Quantiles().cost(schema, noise), size=4),
+        claim=Group(event=Ranges().cost(schema, noise), size=4),
         noise=noise,
         games=4000,
         play=play,
@@ -252,19 +252,19 @@ def bounds_of_numbers() -> Case:
     """
     schema = Schema(columns=(Column(name="a"),), classes=("no", "yes"), rows=10)
     rows, noise = pair(schema, [-1e12] * 3, [1] * 3, [-3.0], 1), 0.5
-    play, (grid, prior) = redrawn(Bounds(), rows), candidates()
-    two = redrawn(Bounds(), pair(schema, [-1e12], [1], [-3.0], 1))
+    play, (grid, prior) = redrawn(NoisyMaximumRanges(), rows), candidates()
+    two = redrawn(NoisyMaximumRanges(), pair(schema, [-1e12], [1], [-3.0], 1))
     chances = []
     for share in (0.25, 0.75):
         scores = [_distance(each.x[:, 0], grid, share) + np.round(2 * noise * prior) for each in reversed(rows)]
         chances.append((choice_probabilities(scores[0], 2 * noise), choice_probabilities(scores[1], 2 * noise)))
     return Case(
-        claim=Bounds().cost(schema, noise),
+        claim=NoisyMaximumRanges().cost(schema, noise),
         noise=noise,
         delta=1e-5,
         games=2000,
         play=play,
-        runs=runs(Bounds(), rows),
+        runs=runs(NoisyMaximumRanges(), rows),
         ideal=lambda rng, games: ideal_attackers.choice(rng, games, chances=chances),
         bugs={"a tenth of the noise": lambda games: _absence(two(noise / 10, games))},
     )

@@ -9,23 +9,23 @@ import pytest
 
 from privaware.data import Data
 from privaware.errors import PrivawareError
+from privaware.preprocessing._ranges import column_counts as _column_counts
+from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Column, Schema
-from privaware.selectors import _column_counts
-from privaware.selectors.quantiles import Quantiles
 from privaware.testing import BrokenPromise, failure_game
 from privaware.workflow._choice import Choice
-from privaware.workflow._training_plan import planned
+from privaware.workflow.run.training_plan import planned
 
 DELTA, CAP, GAMES = 1e-5, 20, 2000
 OWN = "Zyx"
 
 
-def bought_words(epsilon: float) -> tuple[Quantiles, float, Schema]:
+def bought_words(epsilon: float) -> tuple[Ranges, float, Schema]:
     """The release of categories before a linear model, as a plan at this epsilon has it."""
     columns = (Column(name="town", kind="category"), Column(name="age", low=0, high=100))
     schema = Schema(columns=columns, target="y", classes=("no", "yes"), rows=2000, unit="person", cap=CAP)
     plan = planned(schema, Choice(learner="linear"), {"epsilon": epsilon, "delta": DELTA}, None, {})
-    assert isinstance(plan.mechanism.first, Quantiles)
+    assert isinstance(plan.mechanism.first, Ranges)
     return plan.mechanism.first, plan.noise * plan.mechanism.share, plan.schema
 
 

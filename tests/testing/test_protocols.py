@@ -17,9 +17,10 @@ from privaware.learners import Learner, PopulationLearner, ResumableLearner, fin
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.majority import Majority
 from privaware.noise import Rng
+from privaware.preprocessing import Transformation, find_transformation
+from privaware.preprocessing.pca import Pca
 from privaware.schema import Schema
-from privaware.selectors import Selector, Transformation, find_selector, selectors, transformations
-from privaware.selectors.pca import Pca
+from privaware.selectors import Selector, find_selector
 from privaware.strategies import RoundStrategy, SearchProcedure, find_strategy
 from privaware.testing import BrokenPromise, check_attack, check_learner, check_selector, check_strategy
 
@@ -57,20 +58,13 @@ def test_every_strategy_declares_its_protocol(name: str) -> None:
 
 
 def test_selectors_release_columns_and_transformations_do_not() -> None:
-    assert sorted(selectors() + transformations()) == registry.names("selectors")
-    assert transformations() == [
-        "bins",
-        "bounds",
-        "normalise",
-        "pca",
-        "quantiles",
-        "target_range",
-        "target_span",
-        "weigh",
-    ]
     for name in registry.names("selectors"):
-        protocol = Selector if name in selectors() else Transformation
-        assert protocol in find_selector(name).__mro__
+        assert Selector in find_selector(name).__mro__
+        assert find_selector(name).releases == "columns"
+    assert registry.names("preprocessing") == ["bins", "normalise", "pca", "ranges", "weigh"]
+    for name in registry.names("preprocessing"):
+        assert Transformation in find_transformation(name).__mro__
+        assert find_transformation(name).releases in ("feature", "schema")
 
 
 def test_capabilities_of_a_learner_are_protocols() -> None:
@@ -92,6 +86,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, kind: str, algorithm: Any) -> Non
     [
         ("learners", find_learner, "'auxiliary', which the protocol Learner"),
         ("selectors", find_selector, "'releases', which the protocol Selector"),
+        ("preprocessing", find_transformation, "'prices_replacement', which the protocol Transformation"),
         ("strategies", find_strategy, "'adaptive', which the protocol RoundStrategy"),
     ],
 )

@@ -12,9 +12,10 @@ import pytest
 from privaware import accounting, advise, datasets
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
-from privaware.workflow import _estimates, _source
+from privaware.workflow import _estimates
 from privaware.workflow._advice_rules import RULES, AdviceFacts, stored_evidence
 from privaware.workflow._estimates import epsilon_at, estimates, fit_law
+from privaware.workflow.run import source as _source
 
 ADULT, DIGITS, SPAM = (datasets.schema(name) for name in ("adult", "digits", "sms_spam"))
 SITUATIONS = [

@@ -13,7 +13,7 @@ from privaware.events import Gaussian, Pure
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.workflow._floor import enough, share_for, strength
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow.run.training_plan import training_plan
 
 COLUMNS = tuple(Column(name=f"c{at}", low=-1.0, high=1.0) for at in range(6))
 NUMBER = Schema(columns=COLUMNS, target="t", low=0.0, high=100.0, rows=1500)

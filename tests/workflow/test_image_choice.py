@@ -18,8 +18,8 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow import _image_choice
 from privaware.workflow._image_choice import EVIDENCE, GREY_WEIGHED, PHOTOGRAPHS, PUBLIC, WEIGHED, Choice, gain_evidence
-from privaware.workflow._training_plan import training_plan
 from privaware.workflow.fit import fit
+from privaware.workflow.run.training_plan import training_plan
 
 DIGITS = tuple("0123456789")
 

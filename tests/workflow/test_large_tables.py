@@ -16,11 +16,11 @@ from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.workflow import _charged_run
-from privaware.workflow._options import RunOptions
-from privaware.workflow._source import resolve
 from privaware.workflow.fit import Fit, fit
 from privaware.workflow.predict import ReleasedModel, load, predict
+from privaware.workflow.run import charge as _charged_run
+from privaware.workflow.run.options import RunOptions
+from privaware.workflow.run.source import resolve
 from privaware.workflow.select import select
 from privaware.workflow.verify import verify
 from tests.parts import same_tensors

@@ -14,9 +14,9 @@ from privaware.metrics import auc
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.workflow._metric import ABSOLUTE, expect_metric
-from privaware.workflow._plan import Plan
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._training_plan import recipe_plan
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.training_plan import recipe_plan
 
 COLUMNS = tuple(Column(name=name, low=0, high=1) for name in "abc")
 NUMBERS = Schema(columns=COLUMNS, low=0.0, high=400.0, rows=2500)

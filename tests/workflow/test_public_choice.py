@@ -11,7 +11,7 @@ from privaware import accounting, fit, verify
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
-from privaware.workflow._source import draft_schema
+from privaware.workflow.run.source import draft_schema
 from tests.cli.people import write_people
 
 SPACE = {"learner": "linear", "choices": {"norm": [0.25, 0.5]}, "build": {"norm": "$norm", "steps": 2}}

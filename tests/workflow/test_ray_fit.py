@@ -16,11 +16,11 @@ import pytest
 
 from privaware.data import _large, _persons, read
 from privaware.errors import WrongInput
-from privaware.workflow import _source
 from privaware.workflow.fit import Fit, fit
+from privaware.workflow.run import source as _source
 from privaware.workflow.select import select
 from tests.parts import same_tensors
-from tests.workflow.test_cluster import Machines
+from tests.workflow.run.test_cluster import Machines
 
 PERSONS: dict[str, Any] = {"unit": "age", "cap": 3}
 """Persons of about twenty rows each, in all files."""

@@ -24,13 +24,13 @@ from privaware.schema import Column, Schema
 from privaware.selectors.top import Top
 from privaware.testing import BrokenPromise, check_mechanism, rows_for
 from privaware.workflow import _score_cells
-from privaware.workflow._paid_columns import keep_columns
-from privaware.workflow._plan import grouped
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import ScoredModel, ScoredTraining, with_score
 from privaware.workflow._score_cells import STATISTICS, bootstrap_interval, exact_cells
 from privaware.workflow._statements import _last_event, _wrong_score
-from privaware.workflow._training_plan import recipe_plan, training_plan
+from privaware.workflow.run.paid_columns import keep_columns
+from privaware.workflow.run.plan import grouped
+from privaware.workflow.run.training_plan import recipe_plan, training_plan
 from tests.cli.people import write_people
 
 COLUMNS = (Column(name="a", low=-1, high=1), Column(name="b", low=0, high=5))

@@ -23,7 +23,7 @@ from privaware.strategies._strategy import TrialCount
 from privaware.workflow._choice import Choice
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, search_settings
-from privaware.workflow._training_plan import recipe_plan
+from privaware.workflow.run.training_plan import recipe_plan
 
 ROWS = 600
 BUDGET = {"epsilon": 3.0, "delta": 1e-5}

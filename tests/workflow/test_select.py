@@ -87,7 +87,7 @@ def test_interrupted_selection_resumes_without_a_second_charge(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("privaware.workflow._staged.Staged.add", full)
+        patch.setattr("privaware.workflow.run.staging.Staged.add", full)
         with pytest.raises(WrongInput, match="resumes the run once there is room"):
             select(people, target="class", epsilon=1.0, accept_schema=True, out=out)
     spent = Ledger.open(f"{people}.ledger").spent()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from privaware.datasets import schema as builtin
+from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
+from privaware.preprocessing.bins import Bins
 from privaware.schema import Column, Schema
-from privaware.selectors.bins import Bins
-from privaware.selectors.target_range import TargetRange
 from privaware.workflow._auto import choose, with_target_range
 from privaware.workflow._choice import Choice
 from privaware.workflow._recipe import Recipe
@@ -23,7 +23,7 @@ from privaware.workflow._table_choice import (
     evidence,
     table_choice,
 )
-from privaware.workflow._training_plan import recipe_plan, training_plan
+from privaware.workflow.run.training_plan import recipe_plan, training_plan
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
 
@@ -97,7 +97,7 @@ def test_waves_take_the_place_of_trees_where_rows_are_not_too_many() -> None:
 
 def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
     def centred(choice: Choice) -> bool:
-        return any(isinstance(stage.mechanism, TargetRange) for stage in choice.before)
+        return any(isinstance(stage.mechanism, TargetMomentsRange) for stage in choice.before)
 
     assert not centred(choose(numbers(1_000), 1.0))
     assert centred(with_target_range(candidate("linear", numbers(1_000)), numbers(1_000)))

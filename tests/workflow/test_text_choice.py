@@ -20,7 +20,7 @@ from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow._text_choice import OLDER, READ, WEIGHED, evidence, text_choice
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow.run.training_plan import training_plan
 
 needs_network = pytest.mark.skipif(
     _public_text._folder() is None, reason=f"the public network is not installed: {_public_text.INSTALL}"

@@ -65,7 +65,7 @@ def test_stored_noise_costs_what_the_paper_says() -> None:
 
 
 def test_private_statistics_are_those_of_normalise() -> None:
-    from privaware.selectors.normalise import Normalise
+    from privaware.preprocessing.normalise import Normalise
 
     x = np.random.default_rng(5).random((50, 3, 4, 4), np.float32)
     schema = Schema(classes=("a", "b"), rows=50, form="image", shape=(3, 4, 4))

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_student import StudentShape, load_student, save_student
+from privaware.features._prior.student import StudentShape, load_student, save_student
 from research.pretraining.distillation import Distillation, DistillationRecipe
 
 SHAPE = StudentShape(widths=(8, 8), blocks=(1, 2), pools=(2, 1), hidden=16, columns=6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privaware.descent._padded_population import stackable_groups
+from privaware.descent._layers.padded_population import stackable_groups
 from privaware.errors import WrongInput
 from research.studies._population import descent_for, module, populations
 from research.studies._sweep import sweep

@@ -1,0 +1,100 @@
+"""The rule of multi-head attention: its projections are linear maps, some of them slices of one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privaware.descent._layers.dropout import dropped
+from privaware.descent._layers.linear import Affine, affine
+from privaware.descent._stack import Stack
+
+__all__ = ["attention", "has_rule"]
+
+
+def has_rule(layer: nn.MultiheadAttention) -> bool:
+    """Learnt extra keys and values have no rule; the fallback handles them."""
+    return layer.bias_k is None and layer.bias_v is None and not layer.add_zero_attn
+
+
+def attention(stack: Stack, layer: nn.MultiheadAttention) -> Callable[..., Any]:
+    """Scaled dot products between projected queries, keys and values."""
+    projections = _projections(stack, layer)
+    output_projection = Affine(stack.parameter(layer.out_proj.weight), stack.parameter(layer.out_proj.bias))
+
+    def forward(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        inputs = (query, key, value)
+        if not layer.batch_first:
+            inputs = tuple(item.transpose(0, 1) for item in inputs)  # type: ignore[assignment]
+        heads = layer.num_heads
+        q, k, v = (_heads(project(item), heads) for project, item in zip(projections, inputs, strict=True))
+        scores = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
+        scores = _masked(scores, attn_mask, key_padding_mask)
+        weights = scores.softmax(3)
+        mixed = (dropped(stack, weights, layer.dropout, layer.training) @ v).transpose(1, 2).flatten(2)
+        output = affine(stack, mixed, output_projection)
+        output = output if layer.batch_first else output.transpose(0, 1)
+        if not need_weights:
+            return output, None
+        return output, weights.mean(1) if average_attn_weights else weights
+
+    return forward
+
+
+def _projections(stack: Stack, layer: nn.MultiheadAttention) -> list[Callable[[Tensor], Tensor]]:
+    width = layer.embed_dim
+    bias_name, bias = stack.parameter(layer.in_proj_bias)
+    joint = layer.in_proj_weight is not None
+    projections: list[Callable[[Tensor], Tensor]] = []
+    for at, name in enumerate(("q_proj_weight", "k_proj_weight", "v_proj_weight")):
+        part = slice(at * width, (at + 1) * width)
+        weight_name, weight = stack.parameter(layer.in_proj_weight if joint else getattr(layer, name))
+        assert weight is not None
+        parameters = Affine(
+            weight=(weight_name, weight[:, part] if joint else weight),
+            bias=(bias_name, None if bias is None else bias[:, part]),
+            weight_part=part if joint else None,
+            bias_part=part,
+        )
+        projections.append(partial(_project, stack, parameters))
+    return projections
+
+
+def _project(stack: Stack, parameters: Affine, inputs: Tensor) -> Tensor:
+    return affine(stack, inputs, parameters)
+
+
+def _heads(values: Tensor, heads: int) -> Tensor:
+    """(examples, time, width) as (examples, heads, time, width / heads)."""
+    return values.view(*values.shape[:2], heads, -1).transpose(1, 2)
+
+
+def _masked(scores: Tensor, attn_mask: Tensor | None, padding: Tensor | None) -> Tensor:
+    """Scores with minus infinity (or the mask's own addition) where a mask says so."""
+    examples, heads, *_ = scores.shape
+    if attn_mask is not None:
+        if attn_mask.ndim == 3:
+            attn_mask = attn_mask.view(examples, heads, *attn_mask.shape[1:])
+        scores = _apply(scores, attn_mask)
+    if padding is not None:
+        scores = _apply(scores, padding[:, None, None])
+    return scores
+
+
+def _apply(scores: Tensor, mask: Tensor) -> Tensor:
+    if mask.dtype == torch.bool:
+        return scores.masked_fill(mask, float("-inf"))
+    return scores + mask

@@ -1,0 +1,79 @@
+"""The rule of a DPNAS cell where its operations are kernels: they give the per-example gradients by their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privaware.descent._example_sums import sum_copies
+from privaware.descent._layers.rule import check_batch_first, record_leaf
+from privaware.descent._per_example import Materialised, PerExampleGradient
+from privaware.descent._stack import Stack
+from privaware.models._dpnas import cell as _dpnas_cell
+
+__all__ = ["cell"]
+
+
+def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequence[_dpnas_cell.Edge]], Tensor]:
+    """What stands in for `graph.node_outputs`; without kernels the layers follow their own rules."""
+
+    def node_outputs(first: Tensor, edges: Sequence[_dpnas_cell.Edge]) -> Tensor:
+        calls = _dpnas_cell.kernel_calls(first, edges)
+        if calls is None:
+            return _dpnas_cell.run_layers(first, edges, graph.nodes)
+        check_batch_first(first, stack.examples)
+        parameters = [stack.parameter(call.conv.weight) for call in calls if call.conv is not None]
+        weights = [weight for _, weight in parameters if weight is not None]
+        leaves = [_leaf(stack, name, weight, first) for name, weight in parameters]
+        output: Tensor = _CellNodes.apply(first, calls, graph.nodes, weights, graph.node_dtype, *leaves)
+        return output
+
+    return node_outputs
+
+
+def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) -> Tensor | None:
+    """One (unstored) copy of the weights for each example: the gradient by it is the example's."""
+    assert weight is not None
+    if name is None or not torch.is_grad_enabled():
+        return None
+    each = len(first) // len(weight)
+    wide = weight.detach()[:, None].expand(len(weight), each, *weight.shape[1:])
+    leaf, examples = wide.requires_grad_(), stack.examples
+
+    def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
+        return [(name, Materialised(sum_copies(gradient.flatten(0, 1), examples)))]
+
+    record_leaf(stack, leaf, build)
+    return leaf
+
+
+class _CellNodes(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        first: Tensor,
+        calls: list[_dpnas_cell.KernelCall],
+        nodes: int,
+        weights: list[Tensor],
+        dtype: torch.dtype,
+        *leaves: Tensor | None,
+    ) -> Tensor:
+        output, saved = _dpnas_cell.run_kernels(first, calls, nodes, weights, dtype, keep=True)
+        ctx.calls, ctx.weights = calls, weights
+        ctx.shapes = [None if leaf is None else leaf.shape for leaf in leaves]
+        ctx.save_for_backward(first, output, *saved)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        first, output, *saved = ctx.saved_tensors
+        by_first, by_weights = _dpnas_cell.run_kernels_backward(
+            first, output, gradient.contiguous(), ctx.calls, saved, ctx.weights
+        )
+        pairs = zip(by_weights, ctx.shapes, strict=True)
+        by_leaves = (None if shape is None else each.view(shape) for each, shape in pairs)
+        by_first = None if by_first is None else by_first.to(first.dtype)
+        return by_first, None, None, None, None, *by_leaves

@@ -1,0 +1,90 @@
+"""The rule of linear layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from privaware.descent._layers.rule import check_batch_first, check_unmodified
+from privaware.descent._per_example import Materialised, OuterProduct, OuterProductBias, PerExampleGradient
+from privaware.descent._stack import Stack
+
+__all__ = ["Affine", "affine", "linear", "multiply"]
+
+Named = tuple[str | None, Tensor | None]
+"""The slot's name (None if frozen) and the stacked values of a parameter."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A matrix and a bias; each may be a slice of the first dimension of a larger parameter."""
+
+    weight: Named
+    bias: Named
+    weight_part: slice | None = None
+    bias_part: slice | None = None
+
+
+def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    """Examples of any leading shape times a matrix."""
+    parameters = Affine(stack.parameter(layer.weight), stack.parameter(layer.bias))
+    return lambda inputs: affine(stack, inputs, parameters)
+
+
+def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
+    """A linear map with each model's own parameters, recorded."""
+    weight_name, weights = parameters.weight
+    bias_name, biases = parameters.bias
+    assert weights is not None
+    output = multiply(inputs, weights, biases)
+    if weight_name is None and bias_name is None:
+        return output
+    version, recorded = inputs._version, inputs.detach()
+
+    def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
+        check_unmodified(inputs, version)
+        examples = stack.examples
+        a = by_example(recorded, examples).to(stack.dtype)
+        g = by_example(gradient, examples).to(stack.dtype)
+        outer = OuterProduct(a, g, parameters.weight_part, stack.zeroing(a))
+        gradients: list[tuple[str, PerExampleGradient]] = []
+        if weight_name is not None:
+            gradients.append((weight_name, outer))
+        if bias_name is not None:
+            gradients.append((bias_name, _bias(outer, weight_name is not None, parameters.bias_part)))
+        return gradients
+
+    return stack.record(output, build)
+
+
+def _bias(outer: OuterProduct, weight_trained: bool, part: slice | None) -> PerExampleGradient:
+    if outer.single and weight_trained:
+        return OuterProductBias(outer, part)
+    return Materialised(outer.gradients if outer.single else outer.gradients.sum(1), part=part)
+
+
+def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
+    """inputs @ weights^T + biases, for each model its own."""
+    if len(weights) == 1 and (biases is None or len(biases) == 1):
+        return F.linear(inputs, weights[0], None if biases is None else biases[0])
+    models = max(len(weights), 1 if biases is None else len(biases))
+    flat = inputs.reshape(models, -1, inputs.shape[-1])
+    transposed = weights.expand(models, -1, -1).transpose(1, 2)
+    output = (
+        torch.bmm(flat, transposed)
+        if biases is None
+        else torch.baddbmm(biases.expand(models, -1)[:, None], flat, transposed)
+    )
+    return output.view(*inputs.shape[:-1], weights.shape[1])
+
+
+def by_example(values: Tensor, examples: int) -> Tensor:
+    """(..., width) as (examples, width), or as (examples, positions, width) where an example has several."""
+    if values.ndim == 2 and len(values) == examples:
+        return values
+    check_batch_first(values, examples)
+    return values.reshape(examples, -1, values.shape[-1])

@@ -1,0 +1,95 @@
+"""The rules of normalisations within an example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from privaware.descent._layers.rule import check_batch_first
+from privaware.descent._per_example import Materialised, PerExampleGradient
+from privaware.descent._stack import Stack
+
+__all__ = ["channel_norm", "feature_norm"]
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """How inputs are normalised, and how scale and shift lie along them."""
+
+    normalise: Callable[[Tensor], Tensor]
+    broadcast: Callable[[Tensor, Tensor], Tensor]
+    reduce: Callable[[Tensor, int], Tensor]
+
+
+def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
+    """Group and instance norm: one scale and one shift for each channel."""
+    if isinstance(layer, nn.GroupNorm):
+
+        def normalise(inputs: Tensor) -> Tensor:
+            return F.group_norm(inputs, layer.num_groups, None, None, layer.eps)
+    else:
+
+        def normalise(inputs: Tensor) -> Tensor:
+            return F.instance_norm(inputs, eps=layer.eps)
+
+    def broadcast(values: Tensor, inputs: Tensor) -> Tensor:
+        return values.view(*values.shape, *[1] * (inputs.ndim - 2))
+
+    def reduce(values: Tensor, examples: int) -> Tensor:
+        by_channel = values.flatten(2).sum(2) if values.ndim > 2 else values
+        return by_channel if len(by_channel) == examples else by_channel.view(examples, -1, by_channel.shape[1]).sum(1)
+
+    return _scale_and_shift(stack, layer, _Norm(normalise, broadcast, reduce))
+
+
+def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
+    """Layer norm and root-mean-square norm: one scale (and shift) for each of the last dimensions' entries."""
+    shape = tuple(layer.normalized_shape)
+
+    def normalise(inputs: Tensor) -> Tensor:
+        if isinstance(layer, nn.LayerNorm):
+            return F.layer_norm(inputs, shape, None, None, layer.eps)
+        return F.rms_norm(inputs, shape, None, layer.eps)
+
+    def broadcast(values: Tensor, inputs: Tensor) -> Tensor:
+        return values.view(len(values), *[1] * (inputs.ndim - values.ndim), *shape)
+
+    def reduce(values: Tensor, examples: int) -> Tensor:
+        return values.reshape(examples, -1, *shape).sum(1)
+
+    return _scale_and_shift(stack, layer, _Norm(normalise, broadcast, reduce))
+
+
+def _scale_and_shift(stack: Stack, layer: Any, norm: _Norm) -> Callable[[Tensor], Tensor]:
+    """normalise(inputs) * weight + bias, recorded."""
+    weight_name, weight = stack.parameter(layer.weight)
+    bias_name, bias = stack.parameter(getattr(layer, "bias", None))
+
+    def spread(values: Tensor, inputs: Tensor) -> Tensor:
+        if len(values) > 1:
+            values = values.repeat_interleave(len(inputs) // len(values), 0)
+        return norm.broadcast(values, inputs)
+
+    def forward(inputs: Tensor) -> Tensor:
+        check_batch_first(inputs, stack.examples)
+        normalised = norm.normalise(inputs)
+        output = normalised if weight is None else normalised * spread(weight, inputs)
+        output = output if bias is None else output + spread(bias, inputs)
+        recorded, examples = normalised.detach(), stack.examples
+
+        def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
+            gradients: list[tuple[str, PerExampleGradient]] = []
+            if weight_name is not None:
+                per_example = norm.reduce((gradient * recorded).to(stack.dtype), examples)
+                gradients.append((weight_name, Materialised(per_example)))
+            if bias_name is not None:
+                gradients.append((bias_name, Materialised(norm.reduce(gradient.to(stack.dtype), examples))))
+            return gradients
+
+        return stack.record(output, build)
+
+    return forward

@@ -1,0 +1,102 @@
+"""Which rule each layer of a module follows, and stacks whose layers follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from privaware import models
+from privaware.descent._layers.attention import attention, has_rule
+from privaware.descent._layers.conv_block import fuse_conv_blocks
+from privaware.descent._layers.convolution import convolution
+from privaware.descent._layers.dpnas import cell
+from privaware.descent._layers.dropout import dropout_rule, has_dropout
+from privaware.descent._layers.embedding import embedding
+from privaware.descent._layers.linear import linear
+from privaware.descent._layers.normalisation import channel_norm, feature_norm
+from privaware.descent._layers.padded_population import PerUnitActivation, per_unit_activation
+from privaware.descent._layers.pooling import is_max_pool_2x2, max_pool_2x2
+from privaware.descent._layers.recurrent import recurrent, single_bias_lstm
+from privaware.descent._layers.rule import Rule
+from privaware.descent._layers.vmap_fallback import vmap_fallback
+from privaware.descent._layers.weight_standardisation import standardised_convolution
+from privaware.descent._stack import Stack
+from privaware.models._dpnas.cell import CellGraph
+
+__all__ = ["stacked"]
+
+
+def stacked(
+    modules: Sequence[nn.Module], *, device: Any = "cpu", materialise: bool = False, watch: Sequence[str] = ()
+) -> Stack:
+    """Modules of one architecture as a stack whose layers follow their rules.
+
+    With `materialise`, `torch.func.vmap` materialises all per-example gradients and no rule is used. The inputs of
+    modules of the kinds in `watch` are recorded for the loss.
+    """
+    stack = Stack(modules, device=device)
+    stack.layers = _install(stack, materialise, watch)
+    stack.record_inputs_of(watch)
+    return stack
+
+
+def rules() -> dict[type[nn.Module], Rule]:
+    """The rule of each kind of layer; subclasses with a forward of their own are not meant."""
+    table: dict[type[nn.Module], Rule] = {
+        nn.Linear: linear,
+        nn.modules.linear.NonDynamicallyQuantizableLinear: linear,
+        nn.Embedding: embedding,
+        nn.MultiheadAttention: attention,
+        models.LSTM: single_bias_lstm,
+        models.StandardisedConv2d: standardised_convolution,
+        PerUnitActivation: per_unit_activation,
+    }
+    table |= dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution)
+    table |= dict.fromkeys((nn.LayerNorm, nn.RMSNorm), feature_norm)
+    table |= dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), recurrent)
+    instance_norms = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+    return table | dict.fromkeys((nn.GroupNorm, *instance_norms), channel_norm)
+
+
+def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str, str]:
+    """Gives every layer with parameters its rule; how each layer is handled, by name."""
+    known, handled = rules(), {}
+    for module in stack.module.modules():
+        if getattr(module, "inplace", False) is True:
+            module.inplace = False  # type: ignore[assignment]
+        stack.has_dropout = stack.has_dropout or has_dropout(module)
+        if drop := dropout_rule(stack, module):
+            module.forward = drop  # type: ignore[method-assign]
+        if not materialise and is_max_pool_2x2(module):
+            module.forward = max_pool_2x2  # type: ignore[method-assign]
+
+    def visit(module: nn.Module, name: str) -> None:
+        if not _has_stacked_parameters(stack, module):
+            return
+        rule = None if materialise else known.get(type(module))
+        if isinstance(module, nn.MultiheadAttention) and not has_rule(module):
+            rule = None
+        elif rule is None and not materialise and not _owns_parameters(module):
+            for child, part in module.named_children():
+                visit(part, f"{name}.{child}" if name else child)
+            if isinstance(module, CellGraph):
+                module.node_outputs = cell(stack, module)  # type: ignore[method-assign, assignment]
+            return
+        module.forward = (rule or vmap_fallback)(stack, module)  # type: ignore[method-assign]
+        handled[name] = type(module).__name__ + ("" if rule else " (materialised)")
+
+    visit(stack.module, "")
+    if not materialise:
+        fuse_conv_blocks(stack, watch)
+    return handled
+
+
+def _owns_parameters(module: nn.Module) -> bool:
+    return any(parameter is not None for parameter in module._parameters.values())
+
+
+def _has_stacked_parameters(stack: Stack, module: nn.Module) -> bool:
+    """Whether the module has parameters that are trained or differ between models."""
+    return any(stack.names[id(p)] in stack.tensors for p in module.parameters())

@@ -1,0 +1,170 @@
+"""The rule of convolutions with standardised filters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privaware.descent._example_sums import (
+    add_slice,
+    add_weighted,
+    materialised_limit,
+    square_sums,
+    sum_copies,
+    zero_in_place,
+)
+from privaware.descent._layers.convolution import ConvolutionGradient
+from privaware.descent._layers.geometry import Geometry, convolve
+from privaware.descent._layers.rule import check_batch_first, check_unmodified
+from privaware.descent._per_example import Materialised, PerExampleGradient
+from privaware.descent._precision import tf32_allowed, truncated_to_tf32
+from privaware.descent._stack import Stack
+from privaware.kernels import elementwise, group_sums
+
+__all__ = ["StandardisedGradient", "standardised_convolution"]
+
+TF32_TRUNCATION = 2.0**-10
+"""What TF32 loses at most of a number."""
+
+CANCELLING = 16.0
+"""The length of a clipped gradient before its standardisation, over the clipping norm, where sums of examples are
+standardised: what is longer is clipped more."""
+
+
+class StandardisedGradient:
+    """Per-example gradients of filters that are centred and scaled before they slide.
+
+    The standardisation's derivative is the same linear map for every example. With CUDA's kernels it is applied to
+    sums of examples, elsewhere to each example.
+    """
+
+    part: slice | None = None
+
+    def __init__(self, inner: ConvolutionGradient, centred: Tensor, size: Tensor) -> None:
+        self.inner, self.centred, self.size = inner, centred, size
+        self.materialised: Tensor | None = None
+
+    def materialise(self) -> Tensor:
+        plain = self.inner.materialise()
+        by_model = plain.view(len(self.centred), -1, *plain.shape[1:])
+        return _through_standardisation(by_model, self.centred, self.size).view_as(plain)
+
+    def _slice(self, part: slice) -> Tensor:
+        """The gradients of some of the examples."""
+        plain = self.inner.chunk(part).materialise()
+        model = torch.arange(part.start, part.stop, device=plain.device) * len(self.centred) // self.inner.count
+        return _through_standardisation(plain[:, None], self.centred[model], self.size[model])[:, 0]
+
+    def squared_norms(self) -> Tensor:
+        geometry = self.inner.kernel_geometry()
+        if geometry is not None:
+            return self._from_sums(*self.inner.sums_by_kernel(geometry, self.centred))
+        numbers = self.inner.count * self.inner.weight[0].numel()
+        if numbers <= materialised_limit(self.centred.device):
+            self.materialised = self.materialise()
+            return square_sums(self.materialised)
+        self.inner.inputs = truncated_to_tf32(self.inner.inputs)
+        self.inner.gradients = truncated_to_tf32(self.inner.gradients)
+        return torch.cat([square_sums(self._slice(part)) for part in self.inner.slices()])
+
+    def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
+        """Squared norms from each filter's square, product with its centred values and sum.
+
+        Raised by the rounding error of what is subtracted, so that no norm is underestimated.
+        """
+        models, filters = self.centred.shape[:2]
+        count = math.prod(self.centred.shape[2:])
+        squares, along, sums = (part.view(models, -1, filters) for part in (squares, along, sums))
+        size, centred_squares = self.size.view(models, 1, -1), self.centred.flatten(2).square().sum(2)[:, None]
+        slope = along * count / max(count - 1, 1) / size**3
+        after = (squares - sums.square() / count) / size.square()
+        after = after - slope * (2 * along / size - slope * centred_squares)
+        before = squares / size.square()
+        slack = 16 * torch.finfo(squares.dtype).eps * before
+        # An overflow on the way must not look small: such an example is left out.
+        after = torch.where(torch.isfinite(after), after.clamp_min(0) + slack, math.inf)
+        return self._rounded_up(after, before)
+
+    def _rounded_up(self, after: Tensor, before: Tensor) -> Tensor:
+        """Squared norms of examples from those of filters (models, examples, filters).
+
+        Sums of examples go through the standardisation too, and are rounded `before`, where they may be much larger
+        than `after` it. So a norm is raised by what TF32 can change, and is at least so large a part of `before` that
+        the bound of the rounding holds.
+        """
+        if tf32_allowed():
+            after = (after.sqrt() + TF32_TRUNCATION * before.sqrt()).square()
+        return torch.maximum(after.sum(2), before.sum(2) / CANCELLING**2).flatten()
+
+    def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        if self.materialised is not None:
+            add_weighted(factors, self.materialised, out)
+            return
+        if self.inner.kernel_geometry() is None:
+            for part in self.inner.slices():
+                add_slice(factors, self._slice(part), part, out)
+            return
+        plain = torch.zeros_like(out)
+        self.inner.add_sum(factors, plain)
+        if self.inner.weight[0, 0].numel() <= group_sums.MOST_NUMBERS and elementwise.fits(plain, out):
+            group_sums.add_standardised(plain, self.centred.contiguous(), self.size.flatten(), out)
+            return
+        by_model = plain.double().view(len(self.centred), -1, *plain.shape[1:])
+        sums = _through_standardisation(by_model, self.centred.double(), self.size.double())
+        out.add_(sums.view_as(out))
+
+    def zero_others(self, keep: Tensor) -> None:
+        if self.materialised is not None:
+            self.materialised = zero_in_place(self.materialised, keep)
+        else:
+            self.inner.zero_others(keep)
+
+
+def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
+    """Gradients (models, any, *shape) by the standardised filters, as gradients by the filters before."""
+    within = tuple(range(3, gradients.ndim))
+    count = math.prod(gradients.shape[3:])
+    centred, size = centred[:, None], size[:, None]
+    along = (gradients * centred).sum(within, keepdim=True)
+    part = gradients / size - centred * (along * count / max(count - 1, 1) / size**3)
+    return part - part.mean(within, keepdim=True)
+
+
+def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
+    """The weight-standardised convolution of `privaware.models`."""
+    geometry = Geometry.uniform(layer.weight.shape[2:], layer.stride, layer.padding)
+    weight_name, weight = stack.parameter(layer.weight)
+    bias_name, bias = stack.parameter(layer.bias)
+    assert weight is not None
+    if stack.device.type == "cuda":
+        stack.cancelling = CANCELLING
+
+    def forward(inputs: Tensor) -> Tensor:
+        check_batch_first(inputs, stack.examples)
+        centred = weight - weight.mean((2, 3, 4), keepdim=True)
+        count = weight[0, 0].numel()
+        squares = centred.square().sum((2, 3, 4), keepdim=True) / max(count - 1, 1)
+        size = torch.sqrt(squares * count + 1e-4)
+        standardised = centred / size
+        output = convolve(inputs, standardised, bias, geometry)
+        version, recorded, examples = inputs._version, inputs.detach(), stack.examples
+
+        def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
+            check_unmodified(inputs, version)
+            gradient = gradient.to(stack.dtype)
+            gradients: list[tuple[str, PerExampleGradient]] = []
+            if weight_name is not None:
+                cast = recorded.to(stack.dtype)
+                inner = ConvolutionGradient(cast, gradient, geometry, standardised, examples, stack.zeroing(cast))
+                gradients.append((weight_name, StandardisedGradient(inner, centred, size)))
+            if bias_name is not None:
+                gradients.append((bias_name, Materialised(sum_copies(gradient.flatten(2).sum(2), examples))))
+            return gradients
+
+        return stack.record(output, build)
+
+    return forward

@@ -1,0 +1,1 @@
+"""The networks that come with the package: their weights, layers and feature rows."""

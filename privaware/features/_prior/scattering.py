@@ -1,0 +1,91 @@
+"""Scattering coefficients whitened by the covariance of synthetic images, as further columns of the prior.
+
+The 243 coefficients of a colour image at one position (81 a channel) are whitened together, by the same matrix at
+every position: statistics of synthetic images hardly depend on it. Stored as an upper triangle in half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privaware import features
+from privaware.errors import WrongInput
+from privaware.features._prior.maps import SIDE
+from privaware.features._prior.whitening import powers
+
+__all__ = ["COLUMNS", "ScatteringStatistics", "scattering"]
+
+SETTINGS = {"name": "scatter", "J": 2, "L": 8}
+CHANNELS = 3 * 81
+COLUMNS = CHANNELS * (SIDE // 4) ** 2
+"""The number of whitened coefficients of an image."""
+
+
+def scattering(device: Any) -> Callable[[Tensor], Tensor]:
+    """From images (rows, 3, 32, 32) in [0, 1] to coefficients (rows, 243, 8, 8), on one device."""
+    scatter = features.build(dict(SETTINGS))
+
+    def run(images: Tensor) -> Tensor:
+        return torch.as_tensor(scatter(images), device=device).flatten(1, 2)
+
+    return run
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScatteringStatistics:
+    """Mean and scale of each coefficient over images and positions, and the covariance of scaled coefficients."""
+
+    mean: Tensor
+    scale: Tensor
+    covariance: Tensor
+
+    @classmethod
+    def of(cls, batches: Iterable[Tensor]) -> ScatteringStatistics:
+        """Statistics over batches of coefficients."""
+        count, total, square = 0, torch.zeros(()), torch.zeros(())
+        for batch in batches:
+            rows = batch.transpose(0, 1).flatten(1).double()
+            total = total.to(rows) + rows.sum(1)
+            square = square.to(rows) + rows @ rows.T
+            count += rows.shape[1]
+        mean = total / count
+        raw = square / count - mean[:, None] * mean
+        scale = raw.diagonal().clamp(min=1e-12).sqrt()
+        covariance = raw / (scale[:, None] * scale)
+        return cls(mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors to store. Scales span decades, so they and the means stay in single precision."""
+        at = torch.triu_indices(*self.covariance.shape)
+        return {
+            "scatter.mean": self.mean,
+            "scatter.scale": self.scale,
+            "scatter.covariance": self.covariance[at[0], at[1]].half(),
+        }
+
+    @classmethod
+    def read(cls, tensors: Mapping[str, Tensor]) -> ScatteringStatistics:
+        """The statistics behind stored `tensors`."""
+        if "scatter.mean" not in tensors:
+            raise WrongInput(
+                "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"
+            )
+        size = len(tensors["scatter.mean"])
+        block, at = torch.zeros(size, size), torch.triu_indices(size, size)
+        block[at[0], at[1]] = tensors["scatter.covariance"].float()
+        return cls(mean=tensors["scatter.mean"], scale=tensors["scatter.scale"], covariance=block + block.triu(1).T)
+
+    def whitening(self, power: float, device: Any) -> Callable[[Tensor], Tensor]:
+        """From coefficients (rows, 243, h, w) to whitened rows; a power of 0 only centres and scales."""
+        matrix = (powers([self.covariance], power)[0] / self.scale).to(device)
+        mean = self.mean.to(device)[:, None, None]
+
+        def run(coefficients: Tensor) -> Tensor:
+            return torch.einsum("dc,rchw->rdhw", matrix, coefficients - mean).flatten(1)
+
+        return run

@@ -1,0 +1,132 @@
+"""Several views of an image and what the prior's network says of them; statistics over synthetic images.
+
+Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle; each with its
+mirror image. Feature maps and codes are averaged over views, which is a function of one image alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privaware.errors import WrongInput
+from privaware.features._prior.dictionary import CodeWhitening, Dictionary
+from privaware.features._prior.maps import SIDE, feature_maps
+from privaware.features._prior.whitening import Statistics, Whitening
+
+__all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
+
+SHIFT = 2
+MARGINS = (2, 4)
+"""Pixels left out on each side of an enlargement."""
+
+
+def views(images: Tensor, mirror: bool) -> Iterator[Tensor]:
+    """Views of images (rows, 3, 32, 32), each followed by its mirror image if `mirror`."""
+    for view in _upright(images):
+        yield view.contiguous(memory_format=torch.channels_last)
+        if mirror:
+            yield view.flip(3).contiguous(memory_format=torch.channels_last)
+
+
+def _upright(images: Tensor) -> Iterator[Tensor]:
+    yield images
+    padded = functional.pad(images, (SHIFT,) * 4, mode="reflect")
+    for down in (0, 2 * SHIFT):
+        for right in (0, 2 * SHIFT):
+            yield padded[:, :, down : down + SIDE, right : right + SIDE]
+    for margin in MARGINS:
+        middle = images[:, :, margin:-margin, margin:-margin]
+        yield functional.interpolate(middle, size=(SIDE, SIDE), mode="bilinear", align_corners=False)
+
+
+def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[Tensor]]) -> list[Tensor]:
+    """The mean over views of each tensor that `parts` returns for one view."""
+    total: list[Tensor] = []
+    count = 0
+    for view in views(images, mirror):
+        values = parts(view)
+        total = [a + b for a, b in zip(total, values, strict=True)] if count else list(values)
+        count += 1
+    return [value / count for value in total]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ViewStatistics:
+    """What is known of synthetic images: pooled maps of all views, a dictionary of one depth, and its codes."""
+
+    maps: Statistics
+    dictionary: Dictionary
+    codes: CodeWhitening
+    depth: int
+    metadata: Mapping[str, str]
+
+    def save(self, file: Path, metadata: Mapping[str, str]) -> None:
+        """Writes the file, without pickle."""
+        from safetensors.torch import save_file
+
+        tensors = self.maps.tensors() | self.dictionary.tensors() | self.codes.tensors()
+        facts = {**metadata, **self.maps.metadata(), "dictionary_depth": str(self.depth)}
+        save_file({name: value.contiguous() for name, value in tensors.items()}, str(file), facts)
+
+
+def view_parts(
+    network: nn.Module,
+    images: Tensor,
+    mirror: bool,
+    depths: Sequence[int],
+    pools: Sequence[int],
+    dictionary: Dictionary | None,
+    depth: int,
+) -> list[Tensor]:
+    """Pooled maps of each of the depths and, where there is a dictionary, codes of one of them; means over views."""
+
+    def parts(view: Tensor) -> list[Tensor]:
+        maps = feature_maps(network, view, depths, False)
+        pooled = [functional.adaptive_avg_pool2d(each, pool) for each, pool in zip(maps, pools, strict=True)]
+        return pooled if dictionary is None else [*pooled, dictionary.codes(maps[list(depths).index(depth)])]
+
+    return over_views(images, mirror, parts)
+
+
+@lru_cache(maxsize=4)
+def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
+    """The whitening of all maps in a file, cached: it takes seconds, and a model asks with every few thousand rows."""
+    maps = stored_statistics(file, device).maps
+    return maps.whitening(maps.depths, maps.pools, power).to(device)
+
+
+@lru_cache(maxsize=4)
+def stored_statistics(file: str, device: str) -> ViewStatistics:
+    """Reads what `ViewStatistics.save` wrote; dictionary and codes on a device."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(file).is_file():
+        raise WrongInput(
+            f"prior_views: its statistics {Path(file).name!r} are not here; install a release of privaware that ships "
+            "them, or write them with `privaware reproduce ours/prior/views` and name the file as statistics"
+        )
+    try:
+        with safe_open(file, framework="pt") as opened:
+            metadata: dict[str, Any] = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        maps = Statistics.read(tensors, metadata)
+        dictionary, codes = Dictionary.read(tensors), CodeWhitening.read(tensors)
+        depth = int(json.loads(metadata["dictionary_depth"]))
+    except (SafetensorError, OSError, KeyError, ValueError) as problem:
+        reason = " ".join(str(problem).split())
+        raise WrongInput(
+            f"prior_views: expected {Path(file).name!r} as `privaware reproduce ours/prior/views` writes it: "
+            f"{reason:.160}"
+        ) from None
+    return ViewStatistics(
+        maps=maps, dictionary=dictionary.to(device), codes=codes.to(device), depth=depth, metadata=metadata
+    )

@@ -1,0 +1,95 @@
+"""The weights file of the prior: a pretrained network and the statistics of its feature maps, in half precision.
+
+Its metadata record how it was computed: command, seed, commit, recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privaware.errors import WrongInput
+from privaware.features._prior.maps import backbone
+from privaware.features._prior.scattering import ScatteringStatistics
+from privaware.features._prior.whitening import Statistics
+
+__all__ = ["PriorWeights", "load", "save"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PriorWeights:
+    """The content of the file. `shape` is depth and width of the network, and the stride of its first convolution."""
+
+    network: nn.Sequential
+    shape: tuple[int, int, int]
+    statistics: Statistics
+    normed: bool
+    metadata: Mapping[str, str]
+    tensors: Mapping[str, Tensor]
+
+    @property
+    def scattering(self) -> ScatteringStatistics:
+        """The statistics of scattering coefficients; a file without them is refused."""
+        return ScatteringStatistics.read(self.tensors)
+
+
+def save(
+    file: Path,
+    network: nn.Module,
+    statistics: Statistics,
+    scattering: ScatteringStatistics | None,
+    normed: bool,
+    metadata: Mapping[str, str],
+) -> None:
+    """Writes the file, in half precision and without pickle."""
+    from safetensors.torch import save_file
+
+    tensors = {
+        f"network.{name}": value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()
+    }
+    tensors |= statistics.tensors() | ({} if scattering is None else scattering.tensors())
+    save_file(tensors, str(file), {**metadata, **statistics.metadata(), "normed": str(int(normed))})
+
+
+def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
+    """Reads what `save` wrote, in single precision, onto a device."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(file).is_file():
+        raise WrongInput(
+            f"prior: its weights {Path(file).name!r} are not here; install a release of privaware that ships them, "
+            "or write them with `privaware reproduce ours/prior/weights` and name the file as weights"
+        )
+    try:
+        with safe_open(str(file), framework="pt") as opened:
+            metadata = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        shape = int(metadata["depth"]), int(metadata["width"]), int(metadata.get("stride", "1"))
+        network = backbone(*shape[:2], device="meta", stride=shape[2])
+        state = {
+            name.removeprefix("network."): value.float()
+            for name, value in tensors.items()
+            if name.startswith("network.")
+        }
+        network.load_state_dict(state, assign=True)
+        statistics = Statistics.read(tensors, metadata)
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise WrongInput(
+            f"prior: expected {Path(file).name!r} as `privaware reproduce ours/prior/weights` writes it: {reason:.160}"
+        ) from None
+    network = network.eval().requires_grad_(False)
+    network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return PriorWeights(
+        network=network,
+        shape=shape,
+        statistics=statistics,
+        normed=metadata["normed"] == "1",
+        metadata=metadata,
+        tensors={name: value for name, value in tensors.items() if name.startswith("scatter.")},
+    )

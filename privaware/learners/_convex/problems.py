@@ -1,0 +1,192 @@
+"""The arithmetic of many convex problems over the same rows: margins, Hessians and certified gradients.
+
+Why a certified gradient is that of F_p (`_convex/solver.py`): rows lie on a public lattice (`lattice_rows`), so that
+lengths, and with them x_ip, are functions of a row alone. Weights are split into two lattices and slopes into two, so
+that margins and sums are exact but for one rounding of each margin and of each slope. What is left is the error of a
+slope, a few units of 2^-53 as libraries state it, and 2^-50 for its lattice, times the norm of a row: below
+2^-49 norm_p a row, or `ROUNDING` norm_p for 2^30 rows, which `slack` contains, with a share of the tolerance for
+adding ridge and tilt.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.exact_sums import MANTISSA, Lattice, outer_sum, row_lattice
+from privaware.learners._convex.losses import LOSSES
+
+__all__ = ["ROUNDING", "TOLERANCE", "ProblemArrays", "ProblemGroup"]
+
+Array = np.ndarray
+
+PRODUCTS = 2**24
+"""Products of columns in memory, for the Hessians of many problems in one matrix product.
+
+With more rows than that, directions come from conjugate gradients, preconditioned by one Hessian for the mean of
+all problems.
+"""
+
+CONDITION = 1e4
+"""Condition numbers up to which float32 is precise enough for a Newton step."""
+
+ROUNDING = 2.0**-19
+"""A bound on the error of a certified gradient over the norm of a row."""
+
+TOLERANCE = 2.0**-20
+"""The gradient norm at which learners stop, over the norm of a row."""
+
+HIGH = Lattice(bound=1.0, bits=25)
+"""Lattice of the leading part of a slope."""
+
+LOW = Lattice(bound=2.0**-25, bits=25)
+"""Lattice of the remainder of a slope."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProblemArrays:
+    """`rows` (rows, columns), `targets` (1 or problems, rows), and one of each for every problem."""
+
+    rows: Array
+    targets: Array
+    loss: str
+    ridge: Array
+    masks: Array
+    norm: Array
+    tolerance: Array
+
+    def __post_init__(self) -> None:
+        count, (rows, columns) = len(self.ridge), self.rows.shape
+        fits = self.masks.shape == (count, columns) and self.targets.shape[1:] == (rows,)
+        if not fits or len(self.targets) not in (1, count) or self.loss not in LOSSES:
+            raise WrongInput(
+                f"expected masks ({count}, {columns}), targets (1 or {count}, {rows}) and a loss among "
+                f"{', '.join(LOSSES)}, got {self.masks.shape}, {self.targets.shape} and {self.loss!r}"
+            )
+        for name in ("ridge", "norm", "tolerance"):
+            value = getattr(self, name)
+            if value.shape != (count,) or not (np.isfinite(value) & (value > 0)).all():
+                raise WrongInput(f"expected {name} above 0 for each of {count} problems")
+
+    @property
+    def slack(self) -> Array:
+        """A bound on the distance of weights with a certified gradient within the tolerance from the minimiser."""
+        return ((1 + 2.0**-8) * self.tolerance + ROUNDING * self.norm) / self.ridge
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """The public lattice of the rows' entries, none of which is longer than the largest norm."""
+        return row_lattice(float(self.norm.max()), self.rows.shape[1])
+
+    @cached_property
+    def lattice_rows(self) -> Array:
+        """The rows towards zero on the lattice; one with a larger entry is scaled to have none."""
+        bound = self.lattice.bound
+        largest = np.abs(self.rows).max(axis=1, keepdims=True, initial=0.0)
+        return np.asarray(self.lattice.round(self.rows * np.minimum(1.0, bound / np.maximum(largest, 1e-300))))
+
+    @cached_property
+    def products(self) -> Array | None:
+        """Products of pairs of columns for each row; none where they would not fit."""
+        rows, columns = self.rows.shape
+        if rows * columns * (columns + 1) // 2 > PRODUCTS:
+            return None
+        upper = np.triu_indices(columns)
+        return (self.lattice_rows[:, upper[0]] * self.lattice_rows[:, upper[1]]).astype(self.kind)
+
+    @cached_property
+    def kind(self) -> type[np.floating]:
+        """float32 for Hessians unless public facts allow a large condition number."""
+        curvature = LOSSES[self.loss].curvature * self.norm**2 * (len(self.rows) + 1) / self.ridge
+        return np.float32 if float(curvature.max()) < CONDITION else np.float64
+
+
+class ProblemGroup:
+    """Some of the problems, with the arithmetic of their margins, gradients and Hessians."""
+
+    def __init__(self, problems: ProblemArrays, at: Array) -> None:
+        self.problems, self.at, self.x = problems, at, problems.lattice_rows
+        self.loss = LOSSES[problems.loss]
+        self.mask = problems.masks[at].astype(float)
+        self.ridge = problems.ridge[at][:, None]
+        several = len(problems.targets) > 1
+        self.target = problems.targets[at] if several else problems.targets
+        length = np.sqrt(np.maximum(self.mask @ (self.x**2).T, 0.0))
+        limit = problems.norm[at][:, None]
+        # Rounding must not exceed the norm, hence the margin of 1e-12.
+        self.scale = np.minimum(1.0, limit * (1 - 1e-12) / np.maximum(length, 1e-300))
+        if (self.scale == 1.0).all():
+            self.scale = np.ones((1, 1))
+
+    def take(self, keep: Array) -> Self:
+        return type(self)(self.problems, self.at[keep])
+
+    def margins(self, weights: Array) -> Array:
+        return (weights @ self.x.T) * self.scale
+
+    def back(self, values: Array) -> Array:
+        """Sums of value times row."""
+        return ((values * self.scale) @ self.x) * self.mask
+
+    def certified(self, weights: Array, tilt: Array) -> Array:
+        """The gradients at `weights`, from exact products and sums (see above)."""
+        lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
+        bits = MANTISSA - lattice.bits - half_width - 1
+        length = max(float(np.linalg.norm(weights, axis=1).max(initial=0.0)), 2.0**-99)
+        coarse = Lattice(bound=length, bits=bits)
+        high = coarse.round(weights)
+        low = Lattice(bound=coarse.step, bits=bits).round(weights - high)
+        margin = (high @ self.x.T + low @ self.x.T) * self.scale
+        values = self.slopes(margin)[0] * self.scale
+        if not np.isfinite(self.loss.slope):
+            return (values @ self.x + self.ridge * weights + tilt) * self.mask
+        high = HIGH.round(values)
+        low = LOW.round(values - high)
+        sums = outer_sum(high.T, self.x, HIGH, lattice) + outer_sum(low.T, self.x, LOW, lattice)
+        return np.asarray((sums + self.ridge * weights + tilt) * self.mask)
+
+    def slopes(self, margin: Array) -> tuple[Array, Array]:
+        return self.loss.slopes(margin, self.target)
+
+    def values(self, margin: Array, weights: Array, tilt: Array) -> Array:
+        quadratic = (0.5 * self.ridge * weights + tilt) * weights
+        return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
+
+    def hessians(self, curvature: Array) -> Array:
+        """One matrix a problem; columns outside the mask have only a 1 on the diagonal."""
+        columns, problems = self.x.shape[1], self.problems
+        weight = (curvature * self.scale**2).astype(problems.kind)
+        if len(self.at) == 1 or problems.products is None:
+            return self._regularised(np.stack([(self.x * line[:, None]).T @ self.x for line in weight]))
+        hessians = (weight @ problems.products).take(_square(columns), axis=1)
+        return self._regularised(hessians.reshape(len(self.at), columns, columns))
+
+    def preconditioner(self, curvature: Array) -> Array:
+        """The inverse Hessian of the mean of all problems, with each problem's mask and ridge."""
+        line = (curvature * self.scale**2).mean(axis=0)
+        shared = (self.x * line[:, None]).T @ self.x
+        regularised = self._regularised(np.repeat(shared[None], len(self.at), axis=0))
+        try:
+            return np.linalg.inv(regularised)
+        except np.linalg.LinAlgError:  # singular in float64: the diagonal alone
+            return np.eye(len(shared)) / regularised.diagonal(axis1=1, axis2=2)[:, :, None]
+
+    def _regularised(self, hessians: Array) -> Array:
+        if not self.mask.all():
+            hessians *= self.mask[:, :, None] * self.mask[:, None, :]
+        diagonal = np.arange(hessians.shape[1])
+        hessians[:, diagonal, diagonal] += np.where(self.mask > 0, self.ridge, 1.0)
+        return hessians
+
+
+def _square(columns: int) -> Array:
+    """The index of each entry of a symmetric matrix among the products of its upper triangle."""
+    upper = np.triu_indices(columns)
+    at = np.zeros((columns, columns), dtype=np.intp)
+    at[upper] = at.T[upper] = np.arange(len(upper[0]))
+    return at.ravel()

@@ -1,0 +1,1 @@
+"""What learners of neural networks share: architecture, augmentation, training with and without noise, checkpoints."""

@@ -1,0 +1,132 @@
+"""Data-set condensation: a few synthetic examples whose gradients point where noisy gradients of the rows point.
+
+Nothing here reads a row: networks, synthetic examples and what they learn from each other are functions of public
+randomness and of the noisy gradients that a query returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privaware.learners._networks.journal import ReleaseJournal
+
+__all__ = ["Condensation", "matching_loss"]
+
+FLOOR = 1e-6
+"""Added to the product of two lengths, so that a gradient of length 0 divides nothing."""
+
+NETWORK_BATCH = 256
+"""Synthetic examples that a network learns from at once."""
+
+
+def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
+    """All that the next network starts from; a function of noisy gradients."""
+    momentum = optimiser.state[examples].get("momentum_buffer")
+    kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
+    return {"networks": np.array(networks), **{name: value.detach().cpu().numpy() for name, value in kept.items()}}
+
+
+def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
+    """The sum of 1 - cosine over the output units of all weights; biases and scales of norms do not count.
+
+    >>> weight = [torch.tensor([[3.0, 4.0], [0.0, 1.0]]), torch.ones(2)]
+    >>> opposite = [-one for one in weight]
+    >>> round(float(matching_loss(weight, weight)), 4), round(float(matching_loss(weight, opposite)), 4)
+    (0.0, 4.0)
+    """
+    total = torch.zeros(())
+    for one, two in zip(synthetic, private, strict=True):
+        if one.ndim < 2:
+            continue
+        one, two = one.flatten(1), two.flatten(1)
+        lengths = one.norm(dim=1) * two.norm(dim=1) + FLOOR
+        total = total.to(one) + (1 - (one * two).sum(1) / lengths).sum()
+    return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condensation:
+    """How synthetic examples are learnt: `networks` in turn, each matched in `rounds` of `queries` noisy gradients.
+
+    Between rounds a network learns from the synthetic examples for `inner` epochs, so that gradients are matched
+    along the path of its training. `lr` and `momentum` move the examples, `network_lr` the networks.
+    """
+
+    networks: int
+    rounds: int
+    queries: int
+    inner: int
+    lr: float
+    momentum: float
+    network_lr: float
+
+    @property
+    def steps(self) -> int:
+        """The number of noisy gradients: what is priced."""
+        return self.networks * self.rounds * self.queries
+
+    def run(
+        self,
+        query: Callable[[nn.Module], dict[str, Tensor]],
+        build: Callable[[], nn.Module],
+        labels: Tensor,
+        shape: tuple[int, ...],
+        generator: np.random.Generator,
+        progress: Callable[[int, int, float], None] | None = None,
+        journal: ReleaseJournal | None = None,
+    ) -> Tensor:
+        """Examples of `shape` with these `labels`, from standard normal ones; `build` returns random networks.
+
+        After each network the examples are kept in the `journal`, and a run goes on behind the last one there.
+        """
+        initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
+        known = None if journal is None else journal.load("examples")
+        matched = 0 if known is None else int(known["networks"])
+        examples = torch.from_numpy(initial if known is None else known["examples"]).to(labels.device).requires_grad_()
+        optimiser = torch.optim.SGD([examples], lr=self.lr, momentum=self.momentum)
+        if known is not None and self.momentum:
+            optimiser.state[examples]["momentum_buffer"] = torch.from_numpy(known["momentum"]).to(labels.device)
+        began, step = time.monotonic(), matched * self.rounds * self.queries
+        for number in range(matched + 1, self.networks + 1):
+            network = build()
+            for turn in range(self.rounds):
+                for _ in range(self.queries):
+                    self._match(query(network), network, examples, labels, optimiser)
+                    step += 1
+                    if progress is not None:
+                        seconds_per_step = (time.monotonic() - began) / (step - matched * self.rounds * self.queries)
+                        progress(step, self.steps, seconds_per_step * (self.steps - step))
+                if turn + 1 < self.rounds:
+                    self._teach(network, examples.detach(), labels, generator)
+            if journal is not None:
+                journal.save("examples", _state(number, examples, optimiser))
+        return examples.detach()
+
+    def _match(
+        self, private: dict[str, Tensor], network: nn.Module, examples: Tensor, labels: Tensor, optimiser: Any
+    ) -> None:
+        """Moves the examples so that their mean gradient turns towards the private one."""
+        weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
+        loss = functional.cross_entropy(network(examples), labels)
+        synthetic = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        distance = matching_loss(synthetic, [private[name] for name in weights])
+        (examples.grad,) = torch.autograd.grad(distance, [examples])
+        optimiser.step()
+
+    def _teach(self, network: nn.Module, examples: Tensor, labels: Tensor, generator: np.random.Generator) -> None:
+        """The network learns from the synthetic examples, in batches of a new order in each epoch."""
+        optimiser = torch.optim.SGD(network.parameters(), lr=self.network_lr)
+        for _ in range(self.inner):
+            order = torch.from_numpy(generator.permutation(len(labels))).to(labels.device)
+            for batch in order.split(NETWORK_BATCH):
+                optimiser.zero_grad()
+                functional.cross_entropy(network(examples[batch]), labels[batch]).backward()
+                optimiser.step()

@@ -1,0 +1,265 @@
+"""Training without noise, on rows and targets that may be seen as they are: public, or made private before.
+
+Learners that protect labels, and students of ensembles, make their targets private first; what follows is ordinary
+minibatch descent, which is post-processing and costs nothing. Teachers of an ensemble are trained so too, on disjoint
+rows: only their noisy votes are released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware.learners._networks.augmentation import GeneratorDraws
+from privaware.noise import Rng
+
+__all__ = ["LR", "PlainDescent", "Progress", "Targets", "shuffled_batches"]
+
+LR = 0.05
+"""The learning rate where none is set."""
+
+Progress = Callable[[int, int, float], None]
+"""Called after each step with steps taken, steps in all and the seconds that are left."""
+
+Targets = Any
+"""Class codes, a row or (networks, rows); class probabilities, (rows, classes) or (networks, rows, classes); or a
+function from the positions of a batch and the networks' probabilities for it (networks, batch, classes) to such
+probabilities. A row whose probabilities sum to less than 1 counts less, to 0 not at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainDescent:
+    """Minibatch descent with Nesterov momentum, on cross-entropy, with a learning rate that falls as a cosine.
+
+    Every one of `steps` batches holds `batch` examples, whatever the number of rows, so that no shape tells of a row.
+    A network's gradient longer than `norm` is shortened to it, so that one learning rate suits inputs of any size.
+    `mixup` is the parameter of the Beta distribution that mixes pairs of a batch (0: none), `decay` the weight decay,
+    `augment` a function of `_augmentation`.
+    """
+
+    steps: int
+    batch: int
+    lr: float = LR
+    momentum: float = 0.9
+    decay: float = 0.0
+    norm: float = 1.0
+    mixup: float = 0.0
+    augment: Callable[[Any, Any], Any] | None = None
+    device: str = "cpu"
+    progress: Progress | None = None
+
+    def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
+        """A trained copy of `module`, on rows that went through the features."""
+        return self.run_population([module], inputs, targets, rng)[0]
+
+    def run_population(
+        self,
+        modules: Sequence[Any],
+        inputs: Any,
+        targets: Targets,
+        rng: Rng,
+        *,
+        parts: Sequence[np.ndarray] | None = None,
+        batches: Sequence[Iterator[np.ndarray]] | None = None,
+    ) -> list[Any]:
+        """Trained copies of networks of one shape, stepped together, each on the rows at the positions of its part.
+
+        A network depends on its own part alone, to the last bit on a CPU: it has random numbers of its own, and shapes
+        are those of `batch` and `steps`. `batches` (one iterator a network, of `batch` positions each) replaces the
+        shuffled ones; a position of -1 is no example.
+        """
+        import torch
+
+        networks = _Networks(modules, self.device)
+        examples = torch.nan_to_num(torch.as_tensor(inputs).to(self.device), nan=0.0, posinf=0.0, neginf=0.0)
+        if not len(examples):  # the same steps without any row
+            examples, parts = examples.new_zeros((1, *examples.shape[1:])), [np.empty(0, np.int64)] * len(modules)
+        goals = targets if callable(targets) else _padded(torch.as_tensor(targets).to(self.device))
+        generators = [np.random.default_rng(rng.initial.integers(2**63, size=2)) for _ in modules]
+        if batches is None:
+            everything = [np.arange(len(examples))] * len(modules)
+            batches = [
+                shuffled_batches(part, self.batch, generator)
+                for part, generator in zip(parts or everything, generators, strict=True)
+            ]
+        optimiser = torch.optim.SGD(
+            [networks.theta], lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
+        )
+        began = time.monotonic()
+        with _seeded(rng, self.device):
+            for step in range(self.steps):
+                for group in optimiser.param_groups:
+                    group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * step / self.steps))
+                positions = torch.from_numpy(np.stack([next(each) for each in batches])).to(self.device)
+                loss = self._loss(networks, examples, goals, positions, generators, rng)
+                optimiser.zero_grad()
+                loss.backward()
+                networks.shorten_gradients(self.norm)
+                optimiser.step()
+                if self.progress is not None:
+                    left = (time.monotonic() - began) / (step + 1) * (self.steps - step - 1)
+                    self.progress(step + 1, self.steps, left)
+        return networks.trained()
+
+    def _loss(
+        self,
+        networks: _Networks,
+        examples: Any,
+        targets: Targets,
+        positions: Any,
+        generators: Sequence[np.random.Generator],
+        rng: Rng,
+    ) -> Any:
+        """The sum over networks of the mean cross-entropy of a batch: each network has its own gradient."""
+        import torch
+
+        present, at = positions >= 0, positions.clamp_min(0)
+        plain = examples[at] * present.view(*present.shape, *[1] * (examples.ndim - 1))  # nothing of others' rows
+        shown = plain
+        if self.augment is not None:
+            draws = GeneratorDraws(rng.torch("initial", self.device))
+            shown = self.augment(plain.flatten(0, 1), draws).view_as(plain)
+        mixed = _mixture(self.mixup, generators, at.shape[1], self.device) if self.mixup else _unmixed
+        shown = mixed(shown)
+        logits = networks(shown)
+        if callable(targets):
+            with torch.no_grad():
+                likely = logits if shown is plain else networks(plain)
+                goal = targets(at, likely.detach().softmax(-1))
+        else:
+            goal = _selected(targets, at, logits.shape[-1])
+        goal = mixed(goal.to(logits.dtype) * present[..., None])
+        return -(goal * logits.log_softmax(-1)).sum() / at.shape[1]
+
+
+def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    """Batches of `batch` positions without end, shuffled anew for every epoch; of an empty part, all -1.
+
+    >>> batches = shuffled_batches(np.arange(4), 2, np.random.default_rng(0))
+    >>> sorted(np.concatenate([next(batches), next(batches)]).tolist())
+    [0, 1, 2, 3]
+    """
+    queue = np.empty(0, np.int64)
+    while True:
+        while len(queue) < batch:
+            order = generator.permutation(part) if len(part) else np.full(batch, -1)
+            queue = np.concatenate([queue, order])
+        yield queue[:batch]
+        queue = queue[batch:]
+
+
+class _Networks:
+    """Copies of networks of one shape, called as one on inputs (networks, batch, ...).
+
+    What is trained is one tensor (networks, parameters): an update takes a few operations, however many layers.
+    """
+
+    def __init__(self, modules: Sequence[Any], device: str) -> None:
+        import torch
+
+        self.modules = [copy.deepcopy(module).to(device).train() for module in modules]
+        state = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in self.modules]
+        self.trained_names = [name for name, values in state[0].items() if values.requires_grad]
+        self.fixed = {
+            name: torch.stack([each[name].detach() for each in state])
+            for name in state[0]
+            if name not in self.trained_names
+        }
+        self.shapes = [state[0][name].shape for name in self.trained_names]
+        self.theta: Any = torch.stack(
+            [torch.cat([each[name].detach().flatten() for name in self.trained_names]) for each in state]
+        ).requires_grad_()
+        self.structure = copy.deepcopy(self.modules[0]).to("meta")
+
+    def __call__(self, inputs: Any) -> Any:
+        import torch
+
+        state = self._named() | self.fixed
+        if len(self.modules) == 1:
+            single = {name: values[0] for name, values in state.items()}
+            return torch.func.functional_call(self.structure, single, (inputs[0],))[None]
+
+        def outputs(own: Any, rows: Any) -> Any:
+            return torch.func.functional_call(self.structure, own, (rows,))
+
+        return torch.func.vmap(outputs, randomness="different")(state, inputs)
+
+    def _named(self) -> dict[str, Any]:
+        pieces = self.theta.split([shape.numel() for shape in self.shapes], dim=1)
+        return {
+            name: piece.view(-1, *shape)
+            for name, piece, shape in zip(self.trained_names, pieces, self.shapes, strict=True)
+        }
+
+    def shorten_gradients(self, norm: float) -> None:
+        """Shortens each network's gradient to `norm`; one that is not finite becomes 0."""
+        import torch
+
+        gradient = self.theta.grad
+        length = gradient.norm(dim=1, keepdim=True)
+        factor = torch.where(length.isfinite(), norm / length.clamp_min(norm), 0.0)
+        gradient.nan_to_num_(0.0, 0.0, 0.0).mul_(factor)
+
+    def trained(self) -> list[Any]:
+        import torch
+
+        with torch.no_grad():
+            for name, values in self._named().items():
+                for number, module in enumerate(self.modules):
+                    module.get_parameter(name).copy_(values[number])
+        return [module.eval() for module in self.modules]
+
+
+def _padded(targets: Any) -> Any:
+    """The targets, or one of zeros where there is none."""
+    rows = targets.ndim - 1 - targets.is_floating_point()
+    return targets if targets.shape[rows] else targets.new_zeros([size or 1 for size in targets.shape])
+
+
+def _selected(targets: Any, at: Any, classes: int) -> Any:
+    """The probabilities (networks, batch, classes) that a batch shall learn."""
+    import torch
+
+    codes = not targets.is_floating_point()
+    shared = targets.ndim == (1 if codes else 2)
+    chosen = targets[at] if shared else targets[torch.arange(len(at), device=at.device)[:, None], at]
+    return torch.nn.functional.one_hot(chosen.long(), classes) if codes else chosen
+
+
+def _unmixed(values: Any) -> Any:
+    return values
+
+
+def _mixture(
+    parameter: float, generators: Sequence[np.random.Generator], batch: int, device: str
+) -> Callable[[Any], Any]:
+    """Mixes each example of a batch, or its target, with another one, in one random proportion a network."""
+    import torch
+
+    drawn = [(generator.beta(parameter, parameter), generator.permutation(batch)) for generator in generators]
+    share = torch.tensor([share for share, _ in drawn], dtype=torch.float32, device=device)
+    other = torch.from_numpy(np.stack([order for _, order in drawn])).to(device)
+    network = torch.arange(len(drawn), device=device)[:, None]
+
+    def mixed(values: Any) -> Any:
+        own = share.view(-1, *[1] * (values.ndim - 1))
+        return own * values + (1 - own) * values[network, other]
+
+    return mixed
+
+
+@contextlib.contextmanager
+def _seeded(rng: Rng, device: str) -> Iterator[None]:
+    """Torch's own generators for dropout, restored afterwards."""
+    import torch
+
+    with torch.random.fork_rng(devices=[device] if torch.device(device).type == "cuda" else []):
+        torch.manual_seed(int(rng.initial.integers(2**63)))
+        yield

@@ -1,0 +1,141 @@
+"""What learners share that train a network without noise, on targets that are private already."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import features, models
+from privaware._validate import expect, expect_between, expect_count, expect_in, expect_nonnegative
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners import Learner
+from privaware.learners._networks.architecture import architecture, network_feature
+from privaware.learners._networks.augmentation import mirrored, shifted, shifted_mirrored
+from privaware.learners._networks.journal import ReleaseJournal, row_digest
+from privaware.learners._networks.plain_descent import LR, PlainDescent, Progress
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["PlainNetwork"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainNetwork(Learner):
+    """A network trained without noise on targets that are private already.
+
+    `architecture` and `features` are as for `dpsgd`. `steps` is the number of batches (left out: `epochs` times rows /
+    batch), `lr` the first learning rate, which falls as a cosine, `decay` the weight decay. `mixup` is the parameter of
+    the Beta distribution that mixes pairs of examples (0: none); with `shift` and `mirror` each image is shifted, and
+    every second one mirrored, anew for every step. `device`, `progress` and `journal` change nothing that is
+    released; the last is a folder in which learners with a long way to their release keep what they have of it, so that
+    a killed run goes on.
+    """
+
+    architecture: dict[str, Any] | None = None
+    features: list[dict[str, Any]] | None = None
+    steps: int | None = None
+    epochs: float = 30.0
+    batch: int = 256
+    lr: float | None = None
+    momentum: float = 0.9
+    decay: float = 1e-4
+    mixup: float = 0.0
+    shift: bool = False
+    mirror: bool = False
+    device: str = field(default="cpu", repr=False, compare=False)
+    progress: Progress | None = field(default=None, repr=False, compare=False)
+    journal: Path | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        name = type(self).__module__.rsplit(".", 1)[-1]
+        table = self.architecture is None or isinstance(self.architecture, dict)
+        expect(table, name, "architecture as a table", self.architecture)
+        tables = isinstance(self.features, list) and all(isinstance(item, dict) for item in self.features)
+        expect(self.features is None or tables, name, "features as a list of tables", self.features)
+        expect_count(name, batch=self.batch)
+        expect_count(name, optional=True, steps=self.steps)
+        expect_between(name, 1e-9, 1e6, epochs=self.epochs)
+        if self.lr is not None:
+            expect_between(name, 1e-9, 1e6, lr=self.lr)
+        expect_in(name, "[0, 1)", momentum=self.momentum, decay=self.decay)
+        expect_nonnegative(name, mixup=self.mixup)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        return self.run_population([self], data, noise, rng)[0]
+
+    @staticmethod
+    def run_population(
+        learners: Sequence[PlainNetwork], data: Data, noise: float | Sequence[float], rng: Rng
+    ) -> list[Model]:
+        """Those of one setting are trained together; each model is a release of its own, with its own noise."""
+        noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
+        trained: dict[int, Model] = {}
+        if len(learners) > 1:
+            learners = [replace(learner, journal=None) for learner in learners]  # a journal is of one release
+        for first in learners:
+            group = [at for at, learner in enumerate(learners) if at not in trained and learner == first]
+            if group:
+                trained |= dict(zip(group, first._run_all(data, [noises[at] for at in group], rng), strict=True))
+        return [trained[at] for at in range(len(learners))]
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        """One model for each noise multiplier."""
+        raise TypeError(f"{type(self).__name__} has no training of its own")
+
+    def _chain(self, schema: Schema) -> tuple[Any, ...]:
+        if self.features is None:
+            return (network_feature(schema),)
+        return tuple(features.build(description) for description in self.features)
+
+    def _architecture(self, schema: Schema) -> dict[str, Any]:
+        """The network's description; what does not fit the schema is refused, before anything is charged."""
+        if (self.shift or self.mirror) and (schema.form != "image" or self.features is not None):
+            raise WrongInput(f"expected neither shift nor mirror for a {schema.form}: only images can be augmented")
+        return architecture(self.architecture, schema, self._chain(schema))
+
+    def _rows(self, data: Data) -> np.ndarray:
+        """The rows as the network sees them; what is not finite is 0."""
+        rows = np.ascontiguousarray(features.apply(self._chain(data.schema), data.x, data.schema, self.device))
+        return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+
+    def _journal(self, schema: Schema, noise: float) -> ReleaseJournal:
+        """Where releases are kept while the run lasts; labels of public rows are of those rows alone."""
+        public: Data | None = getattr(self, "public", None)
+        rows = () if public is None or self.journal is None else (row_digest(public.x),)
+        return ReleaseJournal(self.journal, (self, noise, schema.json(), *rows))
+
+    def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
+        """The training on so many rows, a public number; one of `turns`, which progress counts together."""
+        batch = max(1, min(self.batch, math.ceil(rows)))
+        steps = math.ceil(self.epochs * rows / batch) if self.steps is None or not rows else self.steps
+        augment = {(True, False): shifted, (False, True): mirrored, (True, True): shifted_mirrored}
+        return PlainDescent(
+            steps=steps,
+            batch=batch,
+            lr=LR if self.lr is None else self.lr,
+            momentum=self.momentum,
+            decay=self.decay,
+            mixup=self.mixup,
+            augment=augment.get((self.shift, self.mirror)),
+            device=self.device,
+            progress=_of_turn(self.progress, turn, turns),
+        )
+
+    def _modules(self, schema: Schema, count: int, rng: Rng) -> list[Any]:
+        return [models.build(self._architecture(schema), rng.initial) for _ in range(count)]
+
+    def _model(self, schema: Schema, module: Any) -> Model:
+        return Model.of(module, schema, self._chain(schema), self._architecture(schema))
+
+
+def _of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
+    if progress is None or turns == 1:
+        return progress
+    return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))

@@ -1,0 +1,324 @@
+"""What learners that train a network share: architecture and features from public facts, and the training recipe."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from privaware import features, models
+from privaware._validate import expect, expect_between, expect_fraction, expect_in, expect_one_of
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event
+from privaware.learners import Learner
+from privaware.learners._networks.architecture import architecture, network_feature
+from privaware.learners._networks.augmentation import shifted, shifted_mirrored
+from privaware.learners._networks.journal import checkpoint_in
+from privaware.model import Model, scaled
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["MomentumNetwork", "Network", "layers_with_parameters", "targets_of"]
+
+CLIPS = ("flat", "per_layer", "automatic", "quantile")
+"""Rules by which a row's gradient is clipped, named as the functions of `privaware.descent`."""
+
+PRECISIONS = ("float32", "tf32", "bf16")
+"""Number formats in which matrix products are computed."""
+
+COUNT_NOISE = 10
+"""Noise of the count that guides clipping to a quantile, in noise multipliers; the count takes 1 / 400 of the cost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Learner):
+    """A network trained by clipped noisy gradient descent; each learner declares `norm`, `lr` and its update.
+
+    `architecture` is a description of `privaware.models` (inputs and outputs may be left out), or its name alone, such
+    as "lstm" for text; without one it is chosen from the schema. `batch` is the expected batch size (left out: from
+    the declared rows), `steps` the number of batches (left out: `epochs` times rows / batch), `norm` the clipping
+    norm, `clip` how it is applied. `average` is the share of last steps whose mean is released, or a table such as
+    {"name": "ema", "decay": 0.98}. `loss`, `schedule` (of the learning rate) and `noise_schedule` are tables such
+    as {"name": "focal", "gamma": 5.0} and {"name": "cosine", "end": 0.1}, where `every` and `over` count epochs;
+    the noise's schedule sets its price too.
+    Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
+    letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
+    descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
+    `trainable` says of each layer with parameters whether it is trained or keeps its initial weights. `initial` is a
+    model of the same architecture whose weights training continues from. In a lower `precision` ("tf32", "bf16")
+    products are rounded, and gradients are clipped a little below the norm. `overflow` is a chance, charged to delta,
+    that lets a GPU draw samples into batches of fixed shape, which is faster. `device`, `progress` and `journal`, a
+    folder from which a killed training goes on, change nothing that is released.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+
+    architecture: dict[str, Any] | None = None
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
+    norm: float
+    lr: float
+    clip: str = "flat"
+    average: float | dict[str, Any] = 0.25
+    loss: dict[str, Any] | None = None
+    schedule: dict[str, Any] | None = None
+    noise_schedule: dict[str, Any] | None = None
+    copies: int = 1
+    mirror: bool = False
+    features: list[dict[str, Any]] | None = None
+    trainable: list[bool] | None = None
+    precision: str = "float32"
+    overflow: float = 0.0
+    initial: Model | None = field(default=None, repr=False, compare=False)
+    device: str = field(default="cpu", repr=False, compare=False)
+    progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+    journal: Path | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        name = self._name
+        for setting, value in {"steps": self.steps, "batch": self.batch, "copies": self.copies}.items():
+            if value is not None:
+                expect_between(name, 1, 1e9, **{setting: value})
+        expect_between(name, 1e-9, 1e9, epochs=self.epochs, norm=self.norm, lr=self.lr)
+        expect_one_of(name, CLIPS, clip=self.clip)
+        expect_one_of(name, PRECISIONS, precision=self.precision)
+        expect_in(name, "[0, 1)", overflow=self.overflow)
+        for setting in ("architecture", "loss", "schedule", "noise_schedule"):
+            table = getattr(self, setting)
+            if isinstance(table, str):
+                table = {"name": table}
+                object.__setattr__(self, setting, table)
+            expect(table is None or isinstance(table, dict), name, f"{setting} as a table or a name", table)
+        if self.mirror and self.copies % 2:
+            raise WrongInput(
+                f"{name}: expected an even number of copies with mirror, got {self.copies}; try copies = 2"
+            )
+        if not isinstance(self.average, dict):
+            expect_fraction(name, average=self.average)
+        listed = self.features is None or _is_list_of(dict, self.features)
+        expect(listed, name, "features as a list of tables", self.features)
+        listed = self.trainable is None or _is_list_of(bool, self.trainable)
+        expect(listed, name, "trainable as a list of true or false", self.trainable)
+
+    @property
+    def _name(self) -> str:
+        """The learner's name in messages: its file's."""
+        return type(self).__module__.rsplit(".", 1)[-1]
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        described = self._architecture(schema)  # a wrong one is refused before anything is charged
+        if self.copies > 1 and (schema.form != "image" or self.features is not None):
+            raise WrongInput(f"expected copies = 1 for a {schema.form}: only images can be shifted")
+        if self.trainable is not None:
+            self._freeze(models.build(described, device="meta"))
+        return self._descent(schema, noise).cost(noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        return self.run_population([self], data, noise, rng)[0]
+
+    @staticmethod
+    def run_population(
+        learners: Sequence[Network],
+        data: Data,
+        noise: float | Sequence[float],
+        rng: Rng,
+        subsets: Sequence[np.ndarray] | None = None,
+    ) -> list[Model]:
+        """All of them on the same rows (or `subsets`), those of one recipe as one population; one noise or one each.
+
+        Each is a release of its own: the cost is the composition of all of them.
+        """
+        noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
+        models: dict[int, Model] = {}
+        for group in _recipes(learners, noises):
+            parts = [None if subsets is None else subsets[at] for at in group]
+            trained = _train([learners[at] for at in group], data, [noises[at] for at in group], rng, parts)
+            models |= dict(zip(group, trained, strict=True))
+        return [models[at] for at in range(len(learners))]
+
+    def run_on_subsets(self, data: Data, subsets: Sequence[np.ndarray], noise: float, rng: Rng) -> list[Model]:
+        """One model for the rows at each of these positions; the schema declares the number of rows in a subset."""
+        return self.run_population([self] * len(subsets), data, noise, rng, subsets)
+
+    def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
+        """The same training with a `share` of its steps, from the weights of `initial` where there is one."""
+        steps = math.ceil(share * self._descent(schema, 1.0).steps)
+        return replace(self, steps=max(1, steps), initial=initial)
+
+    def _features(self, schema: Schema) -> tuple[Any, ...]:
+        if self.features is None:
+            return (network_feature(schema, self.architecture),)
+        return tuple(features.build(description) for description in self.features)
+
+    def _architecture(self, schema: Schema) -> dict[str, Any]:
+        return architecture(self.architecture, schema, self._features(schema))
+
+    def _module(self, schema: Schema, rng: Rng) -> Any:
+        module = models.build(self._architecture(schema), rng.initial)
+        if self.initial is not None:
+            module.load_state_dict(self.initial.torch_tensors())
+        self._freeze(module)
+        return module
+
+    def _freeze(self, module: Any) -> None:
+        """Marks the layers that keep their initial weights."""
+        if self.trainable is None:
+            return
+        layers = layers_with_parameters(module)
+        if len(layers) != len(self.trainable) or not any(self.trainable):
+            raise WrongInput(
+                f"expected trainable as true or false for each of {len(layers)} layers, at least one true, "
+                f"got {self.trainable!r:.120}"
+            )
+        for layer, trained in zip(layers, self.trainable, strict=True):
+            if not trained:
+                layer.requires_grad_(False)
+
+    def _update(self) -> Any:
+        raise TypeError(f"{type(self).__name__} has no update of its own")
+
+    def _descent(self, schema: Schema, noise: float) -> Any:
+        from privaware import descent
+
+        batch = min(schema.rows, self.batch or max(256, schema.rows // 40))
+        rate = batch / schema.rows
+        epoch = math.ceil(1 / rate)
+        schedules: dict[str, Any] = {
+            name: descent.build_schedule(table, epoch)
+            for name, table in {"lr_schedule": self.schedule, "noise_schedule": self.noise_schedule}.items()
+            if table is not None
+        }
+        return descent.Descent(
+            steps=self.steps or math.ceil(self.epochs / rate),
+            sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
+            clip=self._clip(noise),
+            update=self._update(),
+            average=descent.build_average(self.average),
+            loss=self._loss(schema, rate),
+            copies=self.copies,
+            precision=self.precision,
+            overflow=self.overflow,
+            augment=None if self.copies == 1 else shifted_mirrored if self.mirror else shifted,
+            **schedules,
+        )
+
+    def _loss(self, schema: Schema, rate: float) -> Any:
+        from privaware import descent
+
+        if self.loss is None:
+            return descent.cross_entropy if schema.classes else descent.squared
+        loss = descent.build_loss(self.loss, epochs=self.epochs if self.steps is None else self.steps * rate)
+        if (loss is descent.squared) == bool(schema.classes):
+            task = "classification" if schema.classes else "regression"
+            raise WrongInput(f"expected a loss for {task}, got {self.loss!r:.120}")
+        return loss
+
+    def _clip(self, noise: float) -> Any:
+        from privaware import descent
+
+        if self.clip == "quantile":
+            return descent.quantile(norm=self.norm, count_noise=COUNT_NOISE * noise)
+        return getattr(descent, self.clip)(self.norm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentumNetwork(Network):
+    """A network trained by clipped noisy gradient descent with `momentum`: `dpsgd` and what varies it."""
+
+    phase: ClassVar[str] = "model training"
+
+    norm: float = 0.1
+    lr: float = 4.0
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_in(self._name, "[0, 1)", momentum=self.momentum)
+
+    def _update(self) -> Any:
+        from privaware import descent
+
+        return descent.momentum(self.lr, self.momentum)
+
+
+def layers_with_parameters(module: Any) -> list[Any]:
+    """The parts of a torch module that own parameters themselves, in the order of the module."""
+    return [part for part in module.modules() if any(True for _ in part.parameters(False))]
+
+
+def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:
+    """Networks of one recipe, as one population."""
+    import torch
+
+    from privaware.descent import Callbacks, Member
+
+    first, schema = networks[0], data.schema
+    alone = len(networks) == 1 and subsets[0] is None  # a population is not one release
+    chain = first._features(schema)
+    rows = _transformed(chain, data, first.device)
+    trained = first._descent(schema, noises[0]).run_population(
+        [
+            Member(network._module(schema, rng), noise, network.lr, network.norm, subset)
+            for network, noise, subset in zip(networks, noises, subsets, strict=True)
+        ],
+        torch.from_numpy(rows),
+        targets_of(data),
+        rows=schema.rows,
+        rng=rng,
+        device=first.device,
+        callbacks=Callbacks(progress=first.progress, checkpoint=checkpoint_in(first.journal if alone else None)),
+    )
+    return [
+        Model.of(module, schema, chain, network._architecture(schema))
+        for module, network in zip(trained, networks, strict=True)
+    ]
+
+
+def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
+    """Rows after their features; those of the last call are cached, because a search asks for them many times."""
+    same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
+    if not same:
+        rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema, device))
+        _last[:] = [weakref.ref(data.x, lambda gone: _last.clear()), chain, data.schema, rows]
+    return np.asarray(_last[3])
+
+
+_last: list[Any] = []
+
+
+def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
+    """Groups of networks that agree in all but what may differ within a population.
+
+    Noise may differ too, unless the clipping depends on it or some have none.
+    """
+    alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
+    groups: list[list[int]] = []
+    clips = [(network._clip(noise), noise == 0) for network, noise in zip(alike, noises, strict=True)]
+    for at, network in enumerate(alike):
+        same = next((g for g in groups if _same(alike[g[0]], network) and clips[g[0]] == clips[at]), None)
+        groups.append([at]) if same is None else same.append(at)
+    return groups
+
+
+def _same(one: Network, two: Network) -> bool:
+    return type(one) is type(two) and one == two
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
+def targets_of(data: Data) -> Any:
+    """Class indices, or numbers scaled to [-1, 1]."""
+    import torch
+
+    if data.schema.classes:
+        return torch.from_numpy(data.y)
+    return torch.from_numpy(scaled(data.y, data.schema).astype(np.float32)[:, None])

@@ -1,0 +1,1 @@
+"""What PATE and Private-kNN share: teachers, neighbours, noisy votes, and the student that learns from the votes."""

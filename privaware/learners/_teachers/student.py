@@ -1,0 +1,132 @@
+"""The student of an ensemble: a network that learns from public rows, of which a noisy vote labelled some.
+
+Training is post-processing of the released labels and of public rows, so it costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware._validate import expect_in, expect_nonnegative
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners._networks.augmentation import jittered, shifted
+from privaware.learners._networks.plain_descent import PlainDescent, shuffled_batches
+from privaware.learners._networks.plain_network import PlainNetwork
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Student"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student(PlainNetwork):
+    """`public` are rows without labels; how the student learns from those that no vote labels:
+
+    Where its prediction for a row is surer than `confidence`, it learns to predict the same for an augmented copy (an
+    image shifted, other rows with a little noise), sharpened by `temperature` (1: not at all). Such rows weigh
+    `unlabelled`, and about half of each batch are labelled rows, of which `epochs` counts the passes. The method is
+    UDA: arXiv:1904.12848.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    needs_public: ClassVar[bool] = True
+    phase: ClassVar[str] = "model ensemble"
+
+    epochs: float = 300.0
+    unlabelled: float = 1.0
+    temperature: float = 0.4
+    confidence: float = 0.6
+    public: Data | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_nonnegative(self._name, unlabelled=self.unlabelled)
+        expect_in(self._name, "(0, 1]", temperature=self.temperature)
+        expect_in(self._name, "[0, 1)", confidence=self.confidence)
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        """One after another: each has votes of its own."""
+        return [self.run(data, noise, rng) for noise in noises]
+
+    @property
+    def _name(self) -> str:
+        return type(self).__module__.rsplit(".", 1)[-1]
+
+    def _pool(self) -> Data:
+        if self.public is None:
+            raise WrongInput(f"{self._name}: expected public rows to label, got none; give them with --public FILE")
+        return self.public
+
+    def _expect_public(self, rows: int, setting: str = "queries") -> None:
+        """Refuses fewer public rows than will be asked about."""
+        if self.public is not None and len(self.public) < rows:
+            raise WrongInput(
+                f"{self._name}: expected at least {rows} public rows to label, got {len(self.public)}; "
+                f"give more or lower `{setting}`"
+            )
+
+    def _trained_student(self, schema: Schema, pool: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
+        """The network trained on transformed rows of the pool; labels below 0 are missing."""
+        return self._trained_students(schema, pool, [labels], rng)[0]
+
+    def _trained_students(
+        self, schema: Schema, pool: np.ndarray, labels: Sequence[np.ndarray], rng: Rng
+    ) -> list[Model]:
+        """A network for each array of labels, as one population where all have as many steps."""
+        descents = [self._student_descent(pool, each) for each in labels]
+        if any(descent != descents[0] for descent in descents):
+            return [self._trained_student(schema, pool, each, rng) for each in labels]
+        descent = descents[0]
+        batches = [shuffled_batches(self._positions(each), descent.batch, rng.initial) for each in labels]
+        targets = self._targets(np.stack(labels), len(schema.classes))
+        modules = self._modules(schema, len(labels), rng)
+        return [
+            self._model(schema, module)
+            for module in descent.run_population(modules, pool, targets, rng, batches=batches)
+        ]
+
+    def _positions(self, labels: np.ndarray) -> np.ndarray:
+        return _balanced(labels, with_others=self.unlabelled > 0)
+
+    def _student_descent(self, pool: np.ndarray, labels: np.ndarray) -> PlainDescent:
+        count = len(self._positions(labels))
+        descent = self._descent(count)
+        if self.steps is None:
+            epoch = min(2 * int((labels >= 0).sum()), count) / descent.batch
+            descent = replace(descent, steps=math.ceil(self.epochs * epoch))
+        return descent if descent.augment else replace(descent, augment=shifted if pool.ndim == 4 else jittered)
+
+    def _targets(self, labels: np.ndarray, classes: int) -> Any:
+        """What the networks, one for each row of `labels`, learn at positions (networks, batch)."""
+        import torch
+
+        known = torch.from_numpy(labels).to(self.device)
+        one_hot = torch.eye(classes, device=self.device)
+
+        def targets(at: Any, probabilities: Any) -> Any:
+            sharp = probabilities ** (1 / self.temperature)
+            sure = probabilities.amax(-1, keepdim=True) > self.confidence
+            guess = self.unlabelled * sure * sharp / sharp.sum(-1, keepdim=True)
+            own = known.gather(1, at)
+            return torch.where((own >= 0)[..., None], one_hot[own.clamp(min=0)], guess)
+
+        return targets
+
+
+def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:
+    """Positions of all rows, those with a label as often as makes them about as many as the others.
+
+    >>> _balanced(np.array([1, -1, -1, -1, -1]), with_others=True).tolist()
+    [0, 0, 0, 0, 1, 2, 3, 4]
+    """
+    labelled, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    if not with_others or not len(others):
+        return labelled
+    return np.concatenate([np.tile(labelled, max(1, len(others) // max(len(labelled), 1))), others])

@@ -1,0 +1,111 @@
+"""The supernet of DPNAS: every edge holds all operations with shared weights, and `cell` says which of them run.
+
+The parameters of an operation belong to its edge, whatever cell is sampled, so training one cell trains a part of every
+other. Operations outside the sampled cell are neither computed nor differentiated.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from privaware.models._description import seeded
+from privaware.models._dpnas.cell import Cell, CellGraph
+from privaware.models._layers import he_normal
+
+if TYPE_CHECKING:
+    from privaware.models.dpnas import Dpnas
+
+__all__ = ["SharedCell", "Supernet", "shared_network"]
+
+Cells = tuple[str, ...] | None
+
+
+class SharedCell(CellGraph):
+    """The graph of one stage; each edge is a dictionary of operations (none for zero)."""
+
+    def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, bf16: bool) -> None:
+        super().__init__(entry, nodes, bf16)
+        self.edges = nn.ModuleList(nn.ModuleDict(edge) for edge in edges)
+
+    def forward(self, x: Tensor, cell: Cells) -> Tensor:
+        """The nodes concatenated; without a cell every edge is the sum of all its operations."""
+        chosen = []
+        for at, (start, end) in enumerate(self._ends()):
+            edge: Any = self.edges[at]
+            kinds = list(edge) if cell is None else [cell[at]]
+            chosen += [(start, end, edge[op]) for op in kinds if op != "zero"]
+        return self.node_outputs(self.entry(x), chosen)
+
+    def _ends(self) -> list[tuple[int, int]]:
+        return [(start, end) for end in range(1, self.nodes + 1) for start in range(end)]
+
+    def extract(self, cell: tuple[str, ...]) -> Cell:
+        """One cell as in the stand-alone network, with the same layers."""
+        chosen = [
+            (start, end, edge[op])  # type: ignore[index]
+            for (start, end), edge, op in zip(self._ends(), self.edges, cell, strict=True)
+            if op != "zero"
+        ]
+        return Cell(self.entry, chosen, self.nodes, self.bf16)
+
+
+class Supernet(nn.Module):
+    """The network of `description` with all operations on every edge; `cell` is the one that runs, None runs all.
+
+    Of the description's own cell only the number of nodes matters.
+    """
+
+    def __init__(self, description: Dpnas) -> None:
+        super().__init__()
+        network = replace(description, cell=("linear",) * len(description.cell))._module()
+        parts = dict(network.named_children())
+        stages: list[Any] = list(parts["stages"].children())
+        self.stem = parts["stem"]
+        self.cells = nn.ModuleList(
+            SharedCell(stage.entry, _edges(description, channels), stage.nodes, stage.bf16)
+            for stage, channels in zip(stages[::2], description.channels, strict=True)
+        )
+        self.pool = stages[1]
+        self.head = nn.Sequential(OrderedDict(list(parts.items())[2:]))
+        self.cell: Cells = None
+        he_normal(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for shared in self.cells:
+            x = self.pool(shared(x, self.cell))
+        out: Tensor = self.head(x)
+        return out
+
+    def network(self, cell: tuple[str, ...]) -> nn.Sequential:
+        """The stand-alone network of one cell; it shares layers and parameters with the supernet."""
+        cells: list[Any] = list(self.cells)
+        stages = [part for shared in cells for part in (shared.extract(cell), self.pool)]
+        head = self.head.named_children()
+        return nn.Sequential(OrderedDict([("stem", self.stem), ("stages", nn.Sequential(*stages)), *head]))
+
+    def parameter_edges(self) -> dict[str, tuple[int, str] | None]:
+        """The edge and operation of each parameter; None for parameters that every cell uses."""
+        edges: dict[str, tuple[int, str] | None] = {}
+        for name, _ in self.named_parameters():
+            words = name.split(".")
+            on_edge = words[0] == "cells" and words[2] == "edges"
+            edges[name] = (int(words[3]), words[4]) if on_edge else None
+        return edges
+
+
+def _edges(description: Dpnas, channels: int) -> list[dict[str, nn.Module]]:
+    from privaware.models.dpnas import OPERATIONS
+
+    kinds = OPERATIONS[1:]
+    return [{op: description._operation(op, channels) for op in kinds} for _ in description.cell]
+
+
+def shared_network(description: Dpnas, rng: Any) -> Supernet:
+    """A supernet whose initial weights are drawn from `rng`."""
+    with seeded(rng):
+        return Supernet(description)

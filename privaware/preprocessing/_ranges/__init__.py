@@ -1,0 +1,1 @@
+"""Variants of private ranges; `workflow/run/plan.py` takes the one that costs least beside the learner."""

@@ -1,0 +1,243 @@
+"""Private bounds and categories, where only names, kinds and rows are declared.
+
+Each number column without bounds (and a regression target without them) gets a low and a high
+quantile, chosen by noisy maximum among public candidates: every number of two digits from 1e-12 to
+1e12 (of three digits from 0.001 to a million), either sign, and zero. Each category column without
+categories gets those that are common enough: counts with Laplace noise, of which only the ones above
+a threshold are released. Where even the kind of a column is undecided, a noisy count decides it
+first: a column is a number if more of its values are numbers than not. How far into the tails the
+quantiles reach follows from public numbers only (noise and declared rows): at least one row in a
+hundred is clipped on each side, and more where the noise is larger than so few rows.
+
+Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for
+    quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
+    privately" (2009), and Vadhan, "The complexity of differential privacy" (2017), section 3.3, for
+    categories without a declared universe.
+Privacy: a row added, removed or (where the schema says so) replaced. A quantile is
+    Pure(1 / noise): see `quantile_scores` for the sensitivity. The histogram of a column is
+    Approximate(1 / noise, delta / columns): a row has one category, so one count moves by one (two do
+    when it is replaced), and a category that only that row has passes the threshold with probability
+    at most that delta. The count is Pure(1 / (4 noise)): a row moves it by one. What follows is paid for as
+    Pure(1 / noise) and Approximate(1 / noise, delta / columns), which dominate both two quantiles and a
+    histogram, so that the price does not depend on the count. Missing values, NaN and infinities are not counted.
+Use when: nobody can say in advance what range the columns have, and a draft read off the rows must
+    not be assumed public.
+
+>>> from privaware.schema import Column, Schema
+>>> known = Schema(columns=(Column(name="age"),), classes=("no", "yes"), rows=1000)
+>>> NoisyMaximumRanges().cost(known, noise=4.0)
+Repeated(event=Pure(epsilon=0.25), count=2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from privaware._validate import expect_in
+from privaware.data import COUNTED, Data, Spelt, Words, decided, kind_counts, uncoded_column
+from privaware.events import NOTHING, Approximate, Event, Pure
+from privaware.noise import LATTICE, Rng
+from privaware.preprocessing import Transformation
+from privaware.preprocessing._ranges.open_columns import (
+    NONE,
+    SLOTS,
+    filled,
+    on_line,
+    open_columns,
+    open_target,
+    outline,
+    released,
+    single,
+    worded,
+)
+from privaware.schema import Column, Schema
+
+__all__ = ["NoisyMaximumRanges"]
+
+KIND_NOISE = 4
+"""Noise multiplier of the count that decides a kind, over that of a bound: most columns are clear cases."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyMaximumRanges(Transformation):
+    """Releases the schema with kinds, bounds and categories filled in; `delta` is for all categories.
+
+    With `single` a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+    """
+
+    releases: ClassVar[Literal["schema"]] = "schema"
+    prices_replacement: ClassVar[bool] = True
+
+    delta: float = 1e-7
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        expect_in("bounds", "(0, 0.5)", delta=self.delta)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        undecided = len(open_columns(schema, "undecided"))
+        words = len(open_columns(schema, "category")) + undecided
+        lines = len(open_columns(schema, "number")) + len(open_columns(schema, "date")) + open_target(schema)
+        choices = 2 * lines + undecided
+        event: Event = choices * Pure(epsilon=1 / noise) if choices else NOTHING
+        if words:
+            event = event + words * Approximate(epsilon=1 / noise, delta=self.delta / words)
+        if undecided:
+            event = event + undecided * Pure(epsilon=1 / (KIND_NOISE * noise))
+        return event
+
+    def outline(self, schema: Schema) -> Schema:
+        """The public facts of the release before it is run: the same names and kinds, all bounded."""
+        return outline(schema)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+        """The schema, from rows as `Data.uncoded` holds them."""
+        schema, columns = data.schema, []
+        positions = {column.name: at for at, column in enumerate(schema.declared)}
+        delta = self.delta / max(len(open_columns(schema, "category")) + len(open_columns(schema, "undecided")), 1)
+        for column in schema.columns:
+            if not column.bounded:
+                values = uncoded_column(data.x, positions[column.name])
+                column = self._bought(column, values, schema, _Price(noise=noise, delta=delta, rng=rng))
+            columns.append(column)
+        limits = (schema.low, schema.high)
+        if open_target(schema):
+            limits = _range(data.y.astype(float), schema.rows, noise, rng)
+        return released(schema, tuple(columns), limits)
+
+    def _bought(self, column: Column, values: np.ndarray | Words | Spelt, schema: Schema, price: _Price) -> Column:
+        """The column with its kind, and with bounds or categories where that kind has some."""
+        changed = 2 if schema.relation == "replace_one" else 1
+        counts = np.zeros(len(COUNTED))
+        if column.kind == "undecided":
+            counts = _noisy_kinds(values, price, changed=changed)
+            column = single(decided(column, counts)) if self.single else decided(column, counts)
+        if column.kind in ("number", "date"):
+            grid = days() if column.kind == "date" else None
+            return filled(column, _range(on_line(values, column), schema.rows, price.noise, price.rng, grid), ())
+        if column.kind != "category":
+            return column
+        words = worded(values)
+        common, covered = _common(words, price.noise, price.delta, price.rng, changed=changed)
+        mostly_text = counts[COUNTED.index("text")] > counts[COUNTED.index("word")]
+        if mostly_text and not self.single and covered < counts[COUNTED.index("text")] / 2:
+            return replace(column, kind="text", fold=False)
+        return filled(column, (0.0, 1.0), common)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Price:
+    """What a column may cost: its noise multiplier, the delta of its histogram, and where noise comes from."""
+
+    noise: float
+    delta: float
+    rng: Rng
+
+
+def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: int) -> np.ndarray:
+    """How many values are of each kind, with noise: a row has one value, so it changes `changed` counts by one."""
+    exact_counts = kind_counts(values)
+    return np.asarray(
+        price.rng.laplace(exact_counts, noise=KIND_NOISE * price.noise, sensitivity=float(changed)), dtype=float
+    )
+
+
+def _range(
+    values: np.ndarray, rows: int, noise: float, rng: Rng, among: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[float, float]:
+    """A low and a high quantile, apart from each other whatever the rows are."""
+    grid, prior = among or candidates()
+    tail = tail_share(rows, noise)
+    quantiles = []
+    for share in (tail, 1 - tail):
+        scores = quantile_scores(values, share) if among is None else quantile_scores(values, share, grid)
+        exact_scores = scores + np.round(2 * noise * prior)
+        quantiles.append(float(grid[rng.choose(exact_scores, epsilon=1 / noise, sensitivity=1.0)]))
+    low, high = min(quantiles), max(quantiles)
+    if low < high:
+        return low, high
+    reach = max(1.0, abs(low) / 10)
+    return float(f"{low - reach:.4g}"), float(f"{high + reach:.4g}")
+
+
+def tail_share(rows: int, noise: float) -> float:
+    """The share of rows beyond each bound: the least that exceeds the noise, and at least a hundredth.
+
+    The noisy maximum errs by about 2 noise (log candidates + a few) rows. Shares are whole numbers
+    of 1024ths, so that scores are exact in floating point.
+
+    >>> tail_share(100_000, noise=2.0), tail_share(100, noise=50.0)
+    (0.0107421875, 0.25)
+    """
+    detectable = 2 * noise * (math.log(len(candidates()[0])) + 5) / rows
+    return math.ceil(1024 * min(max(detectable, 0.01), 0.25)) / 1024
+
+
+def quantile_scores(values: np.ndarray, share: float, grid: np.ndarray | None = None) -> np.ndarray:
+    """How far each candidate c is from being the quantile, in rows; 0 where it is one.
+
+    With n values, b of them below c and u of them at or below it, c is the quantile when
+    b <= share n <= u; the score is -max(b - share n, share n - u, 0). One more value changes b and u
+    by 0 or 1 and share n by share, so either difference by at most max(share, 1 - share), whatever
+    the others are, and so does the score; a replaced value changes it by at most 1. What is not
+    finite is not counted, and moves nothing.
+    """
+    grid = candidates()[0] if grid is None else grid
+    known = np.sort(values[np.isfinite(values)])
+    rank = share * len(known)
+    below = np.searchsorted(known, grid, side="left")
+    upto = np.searchsorted(known, grid, side="right")
+    return -np.maximum(np.maximum(below - rank, rank - upto), 0.0)
+
+
+@lru_cache(maxsize=1)
+def candidates() -> tuple[np.ndarray, np.ndarray]:
+    """Public candidates in order, and the log of a public prior: half as likely for each decade from 1.
+
+    Zero has the prior of a decade of candidates: counts, amounts and flags start there.
+    """
+    sizes, shares = [], []
+    for power in range(-12, 12):
+        digits = range(100, 1000) if -3 <= power < 6 else range(100, 1000, 10)
+        sizes += [float(f"{each}e{power - 2}") for each in digits]
+        shares += [0.5 ** abs(power) / len(digits)] * len(digits)
+    positive, weight = np.array([*sizes, 1e12]), np.array([*shares, shares[-1]])
+    grid = np.concatenate([-positive[::-1], [0.0], positive])
+    weights = np.concatenate([weight[::-1], [1.0], weight])
+    return grid, np.log(weights / weights.sum())
+
+
+@lru_cache(maxsize=1)
+def days() -> tuple[np.ndarray, np.ndarray]:
+    """Public candidates for dates, in days since 1970: every day from 1900 to 2100, all as likely."""
+    grid = np.arange(-25_567.0, 47_483.0)
+    return grid, np.full(len(grid), -math.log(len(grid)))
+
+
+def _common(
+    counts: Counter[str], noise: float, delta: float, rng: Rng, *, changed: int
+) -> tuple[tuple[str, ...], float]:
+    """The words whose noisy count passes the threshold, and the sum of these counts.
+
+    One row changes `changed` counts by one.
+
+    Noise is independent for each word and the words come out as a set, so it does not matter which
+    entry of the vector a word has. Sorted from large to small and padded with zeros, the vector has
+    the same length whatever the words are, and one more row moves one entry by one.
+    """
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    exact_counts = np.zeros(max(SLOTS, len(ranked)))
+    exact_counts[: len(ranked)] = [counts[word] for word in ranked]
+    noisy = rng.laplace(exact_counts, noise=noise, sensitivity=float(changed))
+    # The chance that 1 + scale * Laplace passes it is delta / changed, for a word that one row
+    # alone has; the last term is for the rounding of released values to a lattice.
+    threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
+    above = noisy[: len(ranked)] > threshold
+    passed = tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common))
+    return passed or NONE, float(noisy[: len(ranked)][above].sum())

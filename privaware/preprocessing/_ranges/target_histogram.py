@@ -1,0 +1,105 @@
+"""Private bounds of a target alone, from one noisy histogram on a public grid.
+
+The target of a regression is counted between 1, 2 and 5 times every power of ten, of either sign. From the most
+frequent cell on the bounds grow to either side as long as the counts that they take in outweigh the wider range: a
+count stands against noise, and a range twice as wide doubles the noise of a mean.
+
+Paper: Smith 2011, Privacy-Preserving Statistical Estimation with Optimal Convergence Rates, for a histogram that finds
+    where a private mean is clipped; how the bounds grow is ours.
+Privacy: epsilon-DP for one row added or removed: it moves one count by one. Missing values and NaN are not counted.
+Use when: nothing but the target has undeclared bounds, and what follows is not Gaussian: the private mean or median.
+
+>>> from privaware.schema import Schema
+>>> data = Data(schema=Schema(rows=900), x=np.zeros((900, 0)), y=np.linspace(25, 90, 900))
+>>> released = TargetHistogramRange().run(data, noise=2.0, rng=Rng(seed=1))
+>>> released.low, released.high
+(0.0, 100.0)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from privaware.data import Data, Rows, Sum, release
+from privaware.events import NOTHING, Event, Laplace
+from privaware.noise import Rng
+from privaware.preprocessing import Transformation
+from privaware.preprocessing._grids import cells
+from privaware.preprocessing._ranges.open_columns import open_target, released
+from privaware.schema import Schema
+
+__all__ = ["TargetHistogramRange"]
+
+SIZES = np.array([float(f"{digit}e{power}") for power in range(-6, 12) for digit in (1, 2, 5)])
+EDGES = np.concatenate([-SIZES[::-1], [0.0], SIZES])
+"""From minus 5e11 to 5e11; what is farther out counts as within the outermost cells."""
+WINDOW = 3
+"""Cells in a row whose sum finds where most targets are: about one power of ten."""
+EMPTY = 0.75
+"""Noisy count that a cell must exceed to make a span better, in scales of the noise."""
+
+WIDER = 6.0
+"""Noisy count that a span ten times as wide must add, in scales of the noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetHistogramRange(Transformation):
+    """No settings: the price is one histogram."""
+
+    releases: ClassVar[Literal["schema"]] = "schema"
+    in_parts: ClassVar[bool] = True
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Laplace(noise=noise) if open_target(schema) else NOTHING
+
+    def outline(self, schema: Schema) -> Schema:
+        """The public facts of the release before it is run."""
+        return released(schema, schema.columns, (0.0, 1.0))
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
+        """The schema with bounds of the target."""
+        schema = data.schema
+        if not open_target(schema):
+            return schema
+        return released(schema, schema.columns, release(TargetCounts(), data.parts, noise, rng))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
+    """How many targets are in each cell; released are the bounds of those that stand out."""
+
+    def partial(self, part: Data) -> np.ndarray:
+        targets = part.y.astype(float)
+        return cells(np.clip(targets, EDGES[0], np.nextafter(EDGES[-1], 0)), EDGES)[1:-1]
+
+    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
+
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> tuple[float, float]:
+        return span(np.asarray(rng.laplace(total, noise=noise, sensitivity=1.0)) / noise)
+
+
+def span(counts: np.ndarray) -> tuple[float, float]:
+    """The bounds around the most frequent cell with the largest sum of counts less what their width costs.
+
+    `counts` are in scales of their noise. Cells far from 1 are less likely a priori.
+
+    >>> counts = np.zeros(len(EDGES) - 1)
+    >>> counts[[80, 81, 82]] = 40.0, 100.0, 3.0
+    >>> span(counts) == (EDGES[80], EDGES[83])
+    True
+    """
+    powers = np.abs(np.log10(np.maximum(np.abs(EDGES[:-1]), np.abs(EDGES[1:]))))
+    windows = np.convolve(counts, np.ones(WINDOW), "same") / math.sqrt(WINDOW)
+    centre = int(np.argmax(windows - math.log(2) * powers))
+    first = max(centre - WINDOW // 2, 0)
+    top = first + int(np.argmax(counts[first : centre + WINDOW // 2 + 1]))
+    sums = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) - EMPTY)])
+    low, high = np.arange(top + 1)[:, None], np.arange(top + 1, len(EDGES))[None, :]
+    worth = sums[high] - sums[low] - WIDER * np.log10(EDGES[high] - EDGES[low])
+    best_low, best_high = np.unravel_index(int(np.argmax(worth)), worth.shape)
+    return float(EDGES[best_low]), float(EDGES[top + 1 + best_high])

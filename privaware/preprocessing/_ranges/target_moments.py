@@ -1,0 +1,100 @@
+"""A private range of the target of a regression: its mean, and a few deviations to both sides.
+
+The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds are
+the mean and `reach` deviations around it, so that a model that has learned nothing predicts the mean, and noise that
+follows the bounds is small where the target is. Targets outside are clipped to them. Declared bounds that are inside
+of these on both sides stay.
+
+Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; the use is ours.
+Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A target y in [-1, 1] moves the two
+    sums by (y, y^2), of length at most root 2, also as computed: both are whole multiples of 2^-30, whose sums are
+    exact in any order. They are divided by the declared number of rows, which is public.
+Use when: the task is regression: declared bounds are wide, and the middle between them is not the mean.
+
+>>> from privaware.noise import Rng
+>>> from privaware.schema import Schema
+>>> data = Data(schema=Schema(low=0, high=100, rows=4), x=np.zeros((4, 0)), y=np.array([9.0, 11.0, 9.0, 11.0]))
+>>> released = TargetMomentsRange().run(data, noise=1e-9, rng=Rng(seed=1))
+>>> round(released.low, 3), round(released.high, 3)
+(7.0, 13.0)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from privaware._validate import expect_between
+from privaware.data import Data, Rows, Sum, release
+from privaware.events import Event, Gaussian
+from privaware.exact_sums import MARGIN, Lattice, Total, add_column_sums
+from privaware.model import scaled
+from privaware.noise import Rng
+from privaware.preprocessing import Transformation
+from privaware.schema import Schema
+
+__all__ = ["TargetMomentsRange"]
+
+TARGETS = Lattice(bound=1 - MARGIN, bits=30)
+LEAST = 1e-4
+"""The least deviation, as a share of the declared range: a smaller one would be rounded away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetMomentsRange(Transformation):
+    """`reach` is the number of deviations to each side of the mean."""
+
+    releases: ClassVar[Literal["schema"]] = "schema"
+    in_parts: ClassVar[bool] = True
+
+    reach: float = 3.0
+
+    def __post_init__(self) -> None:
+        expect_between("target_range", 0.5, 100, reach=self.reach)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise)
+
+    def outline(self, schema: Schema) -> Schema:
+        """The schema before the release: its bounds are replaced by others."""
+        return schema
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
+        """The schema with the new bounds of the target."""
+        schema = data.schema
+        mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
+        mean = float(np.clip(mean, -1, 1))
+        least = max(noise * math.sqrt(2) / schema.rows, LEAST**2)  # a smaller variance is mostly noise
+        deviation = math.sqrt(min(max(float(square) - mean**2, least), 1.0))
+        reach = self.reach * deviation
+        if reach >= 1 + abs(mean):
+            return schema  # the declared bounds are the narrower ones
+        assert schema.low is not None  # `scaled` has refused others
+        assert schema.high is not None
+        middle, half = (schema.low + schema.high) / 2, (schema.high - schema.low) / 2
+        return replace(schema, low=middle + half * (mean - reach), high=middle + half * (mean + reach))
+
+    @staticmethod
+    def clip(data: Data, schema: Schema) -> Data:
+        """Rows whose targets are clipped to the bounds that were released."""
+        clipped = np.clip(data.y, schema.low, schema.high)
+        return replace(data, y=clipped, schema=replace(data.schema, low=schema.low, high=schema.high))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetMoments(Sum[Data, Total, np.ndarray]):
+    """The sums of the targets, scaled to [-1, 1], and of their squares."""
+
+    def partial(self, part: Data) -> Total:
+        targets, total = TARGETS.round(np.nan_to_num(scaled(part.y, part.schema))), Total()
+        add_column_sums(total, np.stack([targets, TARGETS.round(targets**2)], axis=1), TARGETS)
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.gaussian(np.asarray(total.value), noise=noise, sensitivity=math.sqrt(2)))

@@ -1,0 +1,99 @@
+"""Private data normalisation: noisy mean and deviation of each channel, so that channels have one scale.
+
+`features` are applied to the rows. A row contributes the mean of each channel over its positions, clipped to norm
+`means`, and the mean of the squares, clipped to norm `squares`; both sums are released, divided by the declared
+number of rows, and become a `Standardise` feature. A variance has the noise of its mean square as floor: a smaller
+one is mostly noise, and its channel would be scaled up by it.
+
+Paper: Tramer and Boneh 2021, Differentially private learning needs better features (or much more
+    data), appendix B.1, arXiv:2011.11660. Their code takes the two norms from the exact medians of the
+    private rows; here they are public constants.
+Privacy: (epsilon, delta) for one row added or removed, two Gaussian releases. A row adds one vector of
+    norm at most `means` to the first sum and one of norm at most `squares` to the second, also as
+    computed: the vectors lie on public lattices, so that sums have no rounding error (see `_moments`).
+Use when: channels differ in scale (wavelet scattering) and rows are tens of thousands.
+
+>>> from privaware.noise import Rng
+>>> from privaware.testing import example, rows_for
+>>> feature = Normalise().run(rows_for(example("image", rows=500), 500), noise=1.0, rng=Rng(seed=1))
+>>> len(feature.mean), len(feature.deviation)
+(1, 1)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware._validate import expect_between
+from privaware.data import Data, Rows, Sum, release
+from privaware.events import Event, Gaussian
+from privaware.exact_sums import Total, add_column_sums, row_lattice
+from privaware.features.standardise import Standardise
+from privaware.noise import Rng
+from privaware.preprocessing import Transformation
+from privaware.preprocessing._moments import clipped, transformed
+from privaware.schema import Schema
+
+__all__ = ["Normalise"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalise(Transformation):
+    """`means` and `squares` bound the norms of a row's two vectors; `floor` is the least variance at any noise."""
+
+    in_parts: ClassVar[bool] = True
+
+    means: float = 1.0
+    squares: float = 1.0
+    floor: float = 1e-5
+    features: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect_between("normalise", 1e-9, 1e9, means=self.means, squares=self.squares, floor=self.floor)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return 2 * Gaussian(noise=noise)
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Standardise:
+        rows, sums = data.schema.rows, ChannelSums(norms=(self.means, self.squares), features=self.features)
+        mean, square = (noisy / rows for noisy in release(sums, data.parts, noise, rng))
+        floor = max(self.floor, noise * self.squares / rows)
+        deviation = np.sqrt(np.maximum(square - mean**2, floor))
+        return Standardise(mean=_plain(mean), deviation=_plain(deviation))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
+    """The sums over rows of clipped means and of clipped mean squares."""
+
+    norms: tuple[float, float]
+    features: tuple[Any, ...]
+
+    def partial(self, part: Data) -> tuple[Total, Total]:
+        totals = (Total(), Total())
+        for channels in transformed(self.features, part):
+            finite = np.nan_to_num(channels.astype(float), posinf=0.0, neginf=0.0)
+            positions = finite.reshape(*finite.shape[:2], math.prod(finite.shape[2:]))
+            with np.errstate(over="ignore"):
+                moments = (positions.mean(axis=2), (positions**2).mean(axis=2))
+            for total, norm, rows in zip(totals, self.norms, moments, strict=True):
+                add_column_sums(total, clipped(rows, norm), row_lattice(norm, rows.shape[1]))
+        return totals
+
+    def merge(self, left: tuple[Total, Total], right: tuple[Total, Total]) -> tuple[Total, Total]:
+        return left[0].merge(right[0]), left[1].merge(right[1])
+
+    def release(self, total: tuple[Total, Total], noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+        means, squares = (
+            np.asarray(rng.gaussian(each.value, noise=noise, sensitivity=norm))
+            for each, norm in zip(total, self.norms, strict=True)
+        )
+        return means, squares
+
+
+def _plain(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(values.astype(np.float32).tolist())

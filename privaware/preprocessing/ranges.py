@@ -1,0 +1,181 @@
+"""Ranges, categories and bins of all columns from noisy counts on public grids, where only names and rows are declared.
+
+All columns together are counted in a few rounds. Where kinds are not known, a first round counts the values of
+each kind. The next one counts the numbers of each column (and of a regression target) in half
+decades of either sign, with zero apart, and how often each word occurs: cells and words that stand out of the noise
+remain. Another round (two where rows are many) counts numbers on finer grids within what remains, equal cells and ever
+narrower ones towards zero, and cuts off the ends that hold next to nothing. From the last counts each number may get
+`bins` of about equal numbers of rows.
+
+Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles;
+    Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
+Privacy: one row added or removed moves one cell or one word of each of c columns by one, and one of a regression's
+    target by two (its counts are doubled, so that they have half the noise): the counts of a round move by sqrt(c), or
+    sqrt(c + 4) with a target (at most twice that when a row is replaced); all rounds together are one Gaussian of the
+    given noise. Words that only one unit has (a row, or all rows of a person) pass the threshold with probability delta
+    at most, over all columns, which is Approximate(0, delta) for as many rows as a unit has: see `word_threshold`.
+    Missing values, NaN and infinities are not counted.
+Use when: bounds are not declared and columns are many: the price of a round grows with the root of their number.
+
+>>> from privaware.schema import Column, Schema
+>>> known = Schema(columns=(Column(name="age"),), classes=("no", "yes"), rows=1000)
+>>> from privaware.accounting import epsilon
+>>> from privaware.events import Gaussian
+>>> abs(epsilon(Ranges().cost(known, 4.0), 1e-5) - epsilon(Gaussian(noise=4.0), 1e-5)) < 1e-6
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from privaware._validate import expect_count, expect_in
+from privaware.data import COUNTED, Rows, decided, release
+from privaware.events import NOTHING, Approximate, Event, Gaussian
+from privaware.noise import Rng
+from privaware.preprocessing import Transformation
+from privaware.preprocessing._ranges.column_counts import (
+    TARGET_WEIGHT,
+    FinerCounts,
+    Grids,
+    KindCounts,
+    LocatedCounts,
+    Span,
+)
+from privaware.preprocessing._ranges.open_columns import filled, open_columns, open_target, outline, released, single
+from privaware.schema import Column, Schema
+
+__all__ = ["Ranges"]
+
+KINDS = 0.1
+"""Weight of the round that decides the kinds of columns; rounds share the budget by their weights."""
+
+LOCATE = 0.5
+"""Weight of the round that finds the decades of numbers and the words."""
+
+REFINE = 0.4
+"""Weight of the rounds with finer grids."""
+
+CLEAR = 50.0
+"""Rows over the noise of a count from which a second, still finer grid follows; below, one has all of that share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranges(Transformation):
+    """Releases the schema with kinds, bounds and categories filled in; `delta` is for all categories.
+
+    With `single` a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+    `bins` is the number of bins of about equal numbers of rows that each number gets (0: none).
+    """
+
+    releases: ClassVar[Literal["schema"]] = "schema"
+    prices_replacement: ClassVar[bool] = True
+    in_parts: ClassVar[bool] = True
+
+    delta: float = 1e-7
+    single: bool = False
+    bins: int = 0
+
+    def __post_init__(self) -> None:
+        expect_in("ranges", "(0, 0.5)", delta=self.delta)
+        expect_count("ranges", 0, bins=self.bins)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        event: Event = sum((Gaussian(noise=each) for each in _rounds(schema, noise)), start=NOTHING)
+        words = open_columns(schema, "category", "undecided")
+        proven = schema.unit_rows if schema.unit_rows > 1 else None
+        return event + Approximate(epsilon=0.0, delta=self.delta, rows=proven) if words else event
+
+    def outline(self, schema: Schema) -> Schema:
+        """The public facts of the release before it is run: the same names and kinds, all bounded."""
+        return outline(schema)
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
+        """The schema, from rows as `Data.uncoded` holds them."""
+        schema, rounds = data.schema, _rounds(data.schema, noise)
+        kinds: dict[str, np.ndarray] = {}
+        if undecided := open_columns(schema, "undecided"):
+            counted = KindCounts(places=_places(schema, undecided), sensitivity=_sensitivity(schema, len(undecided)))
+            kinds = release(counted, data.parts, rounds.pop(0), rng)
+        columns = [self._decided(column, kinds) for column in schema.columns]
+        still_open = [column for column in columns if not column.bounded]
+        grids = Grids(
+            numbers=_places(schema, [column for column in still_open if column.kind in ("number", "date")]),
+            target=open_target(schema),
+            sensitivity=_sensitivity(schema, _counted(schema) + (TARGET_WEIGHT**2 - 1) * open_target(schema)),
+        )
+        words = _places(schema, [column for column in still_open if column.kind == "category"])
+        counts = LocatedCounts(grids=grids, words=words, delta=self.delta, unit_rows=schema.unit_rows)
+        located = release(counts, data.parts, rounds[0], rng)
+        spans = located.spans
+        bins: dict[str, tuple[float, ...]] = {}
+        for scale in rounds[1:]:
+            finer = FinerCounts(grids=grids, spans=spans, rows=schema.rows, bins=self.bins)
+            spans, bins = release(finer, data.parts, scale, rng)
+        bounded = [
+            column if column.bounded else self._filled(column, spans, bins, located.common, kinds) for column in columns
+        ]
+        return released(schema, tuple(bounded), spans.get("", (schema.low, schema.high)))
+
+    def _decided(self, column: Column, kinds: dict[str, np.ndarray]) -> Column:
+        if column.name not in kinds:
+            return column
+        column = decided(column, kinds[column.name])
+        return single(column) if self.single else column
+
+    def _filled(
+        self,
+        column: Column,
+        spans: dict[str, Span],
+        bins: dict[str, tuple[float, ...]],
+        common: dict[str, tuple[tuple[str, ...], float]],
+        kinds: dict[str, np.ndarray],
+    ) -> Column:
+        """The column with bounds or categories; one whose texts are too many for categories is text."""
+        if column.name in spans:
+            low, high = spans[column.name]
+            inner = tuple(edge for edge in bins.get(column.name, ()) if low < edge < high)
+            return replace(filled(column, (low, high), ()), bins=inner if column.kind == "number" else ())
+        if column.name not in common:
+            return column
+        words, covered = common[column.name]
+        texts, names = (
+            kinds.get(column.name, np.zeros(len(COUNTED)))[COUNTED.index(kind)] for kind in ("text", "word")
+        )
+        if texts > names and not self.single and covered < texts / 2:
+            return replace(column, kind="text", fold=False)
+        return filled(column, (0.0, 1.0), words)
+
+
+def _rounds(schema: Schema, noise: float) -> list[float]:
+    """The noise multiplier of each round; together they are one release of `noise`."""
+    shares = [KINDS] * bool(open_columns(schema, "undecided")) + [LOCATE] * bool(_counted(schema))
+    of_numbers = bool(open_columns(schema, "number", "date", "undecided")) or open_target(schema)
+    shares += [REFINE] * of_numbers
+    noises = [noise * math.sqrt(sum(shares) / share) for share in shares]
+    halved = noises[-1] * math.sqrt(2) if noises else 0.0
+    if of_numbers and schema.rows >= CLEAR * halved * _sensitivity(schema, _counted(schema)):
+        noises[-1:] = [halved, halved]
+    return noises
+
+
+def _counted(schema: Schema) -> int:
+    return len(open_columns(schema, "number", "date", "category", "undecided")) + open_target(schema)
+
+
+def _sensitivity(schema: Schema, columns: float) -> float:
+    """How far one row moves a round: one count of each column by one, and another one too where it is replaced.
+
+    A target of weight w counts as w^2 columns.
+    """
+    return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
+
+
+def _places(schema: Schema, columns: list[Column]) -> tuple[tuple[int, Column], ...]:
+    """Where the columns stand among those that are declared."""
+    positions = {column.name: at for at, column in enumerate(schema.declared)}
+    return tuple((positions[column.name], column) for column in columns)

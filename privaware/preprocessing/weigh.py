@@ -1,0 +1,80 @@
+"""Private weights of entries, by how frequent each is: for hashed words and other rows of many entries.
+
+`features` are applied to the rows, which are clipped to norm 1. The sum of the sizes of every entry is released. An
+entry of noisy sum m > 0 gets the squared weight 2 m c / (m^2 + c^2) where c is the deviation of the noise, and one of
+another sum gets none. This is the estimate of naive Bayes under noise: a sum for one class that is known to within
+some c says how classes differ in m / (m^2 + c^2) of itself. What is frequent counts less, as in TF-IDF, and so does
+what is too rare to be seen through the noise. The weights become a `Weighed` feature.
+
+Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A row adds a vector of norm at most 1 to
+    the sum, also as computed: the vectors lie on a public lattice, so that sums have no rounding error.
+Use when: the data are text; `auto` takes it there with a tenth of the budget.
+
+>>> from privaware.features.hashed import Hashed
+>>> from privaware.noise import Rng
+>>> from privaware.testing import example, rows_for
+>>> feature = Weigh(features=(Hashed(slots=8),)).run(rows_for(example("text", rows=500), 500), noise=1.0, rng=Rng(1))
+>>> len(feature.letters)
+8
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware.data import Data, Rows, Sum, release
+from privaware.events import Event, Gaussian
+from privaware.exact_sums import Total, add_column_sums, row_lattice
+from privaware.features.weighed import Weighed
+from privaware.noise import Rng
+from privaware.preprocessing import Transformation
+from privaware.preprocessing._moments import clipped, transformed
+from privaware.schema import Schema
+
+__all__ = ["Weigh"]
+
+NUMBERS_AT_ONCE = 2**24
+"""Numbers of all rows of a block together, after their features."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weigh(Transformation):
+    """Rows are those after `features`, or one-hot encoded tables where there are none."""
+
+    in_parts: ClassVar[bool] = True
+
+    features: tuple[Any, ...] = ()
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise)
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Weighed:
+        noisy = release(SizeSums(features=self.features), data.parts, noise, rng)
+        sums, known = np.maximum(noisy, 0.0), max(noise, 1e-6)
+        return Weighed.of(2 * sums * known / (sums**2 + known**2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeSums(Sum[Data, Total, np.ndarray]):
+    """The sums over rows of the sizes of entries."""
+
+    features: tuple[Any, ...]
+
+    def partial(self, part: Data) -> Total:
+        total = Total()
+        for rows in transformed(self.features, part):
+            width = math.prod(rows.shape[1:])
+            size = max(1, NUMBERS_AT_ONCE // max(width, 1))
+            for at in range(0, max(len(rows), 1), size):
+                add_column_sums(total, np.abs(clipped(rows[at : at + size], 1.0)), row_lattice(1.0, width))
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=1.0))

@@ -1,0 +1,1 @@
+"""Parts of the search of DPNAS: cells, controller, shared weights, checkpoint."""

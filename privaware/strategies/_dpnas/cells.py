@@ -1,0 +1,114 @@
+"""Cells of DPNAS: as points of its space, and how often each operation occurs in many of them.
+
+>>> cell = ("selu",) + ("zero",) * 13 + ("max_pool",)
+>>> point_of(cell)["edge_4_5"], cell_of(point_of(cell)) == cell
+('max_pool', True)
+>>> operation_shares([cell])["activations"]["selu"], operation_shares([cell])["pools"]
+(1.0, {'max_pool': 1.0, 'average_pool': 0.0})
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privaware.models.dpnas import OPERATIONS
+
+if TYPE_CHECKING:
+    from privaware.strategies._dpnas.controller import Controller
+
+__all__ = [
+    "Cell",
+    "CellSearchResult",
+    "cell_of",
+    "cells_from_indices",
+    "chart",
+    "edges",
+    "operation_shares",
+    "point_of",
+    "uniform_cells",
+]
+
+Cell = tuple[str, ...]
+
+POOLS = ("max_pool", "average_pool")
+ACTIVATIONS = OPERATIONS[4:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSearchResult:
+    """The best of the derived cells, all of them with their noised scores, and the controller that proposed them."""
+
+    cell: Cell
+    score: float
+    cells: tuple[Cell, ...]
+    scores: tuple[float, ...]
+    controller: Controller = field(repr=False)
+
+    @property
+    def point(self) -> dict[str, str]:
+        """The cell as a point of the space `dpnas`."""
+        return point_of(self.cell)
+
+    def proposals(self, count: int, rng: np.random.Generator) -> list[Cell]:
+        """More cells of the controller: `operation_shares` and `chart` show which operations it prefers."""
+        import torch
+
+        generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
+        with torch.no_grad():
+            return cells_from_indices(self.controller(count, generator).cells)
+
+
+def cells_from_indices(indices: Any) -> list[Cell]:
+    """Cells by the names of their operations, from a matrix (cells, edges) of indices."""
+    return [tuple(OPERATIONS[op] for op in row) for row in indices.tolist()]
+
+
+def edges(nodes: int) -> list[tuple[int, int]]:
+    """Pairs (from node, to node), in the order of a cell."""
+    return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
+
+
+def point_of(cell: Cell) -> dict[str, str]:
+    """The point of the space that builds this cell: a choice for each edge."""
+    nodes = next(n for n in range(1, len(cell) + 1) if n * (n + 1) // 2 == len(cell))
+    return {f"edge_{start}_{end}": op for (start, end), op in zip(edges(nodes), cell, strict=True)}
+
+
+def cell_of(point: Mapping[str, Any]) -> Cell:
+    """The cell that a point stands for."""
+    return tuple(point.values())
+
+
+def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
+    """Cells with every operation equally likely on every edge."""
+    return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edges(nodes)))))
+
+
+def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
+    """How often each operation occurs, each activation among the convolutions, and each pool among the pools."""
+    counted = Counter(op for cell in cells for op in cell)
+    kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}
+    return {
+        kind: {op: counted[op] / max(sum(counted[other] for other in ops), 1) for op in ops}
+        for kind, ops in kinds.items()
+    }
+
+
+def chart(cells: Iterable[Cell]) -> Any:
+    """Figure 5 (a) and (b) of the paper for these cells, as an Altair chart."""
+    import altair as alt
+    import pandas as pd
+
+    shares = operation_shares(cells)
+    parts = []
+    for kind in ("activations", "pools"):
+        table = pd.DataFrame({"operation": list(shares[kind]), "share": list(shares[kind].values())})
+        bars = alt.Chart(table, title=kind).mark_bar()
+        axis = alt.Axis(format="%", title=None)
+        parts.append(bars.encode(x=alt.X("operation:N", sort=None, title=None), y=alt.Y("share:Q", axis=axis)))
+    return alt.hconcat(*parts)

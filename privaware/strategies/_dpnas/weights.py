@@ -1,0 +1,161 @@
+"""The shared weights of DPNAS: private steps on one sampled cell at a time, and noisy scores of cells.
+
+A step is that of `privaware.descent`: a Poisson sample, clipped per-example gradients of the sampled cell, one noisy
+sum. It is a sum over all shared parameters; those outside the cell are exactly zero in it, and the noise that falls on
+them is discarded, so neither they nor their velocities move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privaware.data import Data
+from privaware.descent import Descent, Member
+from privaware.descent._layer_checks import check_layers
+from privaware.descent._layers.rules import stacked
+from privaware.descent._precision import matmul_precision
+from privaware.descent._probe import needs_materialising
+from privaware.descent._training import Prepared, Training, on_device
+from privaware.errors import Refused
+from privaware.features.standardise import Standardise
+from privaware.models._dpnas.supernet import Supernet
+from privaware.models.dpnas import OPERATIONS
+from privaware.noise import Rng
+from privaware.strategies._dpnas.cells import Cell
+
+__all__ = ["CellScorer", "SharedWeights", "tensors_of"]
+
+MICROBATCH = {"cpu": 256, "cuda": 4096}
+"""Examples of one forward pass when cells are scored."""
+
+
+@dataclass(frozen=True)
+class _CellMomentum:
+    """Momentum for the parameters of the sampled cell (`active` is 1 there); the others do not change."""
+
+    lr: float
+    beta: float
+    decay: float
+
+    def initial_state(self, theta: Tensor) -> dict[str, Tensor]:
+        return {"velocity": torch.zeros_like(theta), "active": torch.ones_like(theta)}
+
+    def apply(self, theta: Tensor, gradient: Tensor, state: dict[str, Tensor], lr: Any, deviation: Any) -> None:
+        velocity, active = state["velocity"], state["active"]
+        change = gradient.add(theta, alpha=self.decay).sub_(velocity, alpha=1 - self.beta)
+        velocity.add_(change.mul_(active))
+        theta.sub_(velocity * active, alpha=lr)
+
+
+def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
+    """The stacked supernet. Its gradient rules are probed on one cell: with all operations that takes minutes."""
+    check_layers(supernet)
+    prepared = on_device(stacked([supernet], device=device), inputs, targets)
+    many = len(supernet.cells[0].edges)
+    kinds = tuple(OPERATIONS[1 + at % (len(OPERATIONS) - 1)] for at in range(many))
+    network = supernet.network(kinds)
+    if needs_materialising(network, loss, prepared.inputs, prepared.targets, prepared.stack.device):
+        raise Refused("expected layers whose gradients have a rule; the shared network has others")
+    prepared.stack.module.cell = ("selu",) * many  # type: ignore[assignment]  # the largest, for the memory
+    return prepared
+
+
+class SharedWeights:
+    """A supernet and its training; `step` moves the weights of one cell."""
+
+    update = _CellMomentum
+
+    def __init__(
+        self,
+        supernet: Supernet,
+        descent: Descent,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        noise: float,
+        rows: int,
+        rng: Rng,
+        device: str,
+    ) -> None:
+        prepared = _prepare(supernet, descent.loss, inputs, targets, device)
+        self.training = Training(descent, [Member(supernet, noise)], prepared, rows=rows, rng=rng)
+        self.supernet = supernet
+        stack = self.training.stack
+        for name, parameter in supernet.named_parameters():
+            parameter.requires_grad_(False)
+            parameter.data = stack.tensors[name][0]  # live: what a step changes is seen here
+        edges = supernet.parameter_edges()
+        number = {slot.name: _number(edges[slot.name]) for slot in stack.slots}
+        sizes = [slot.stop - slot.start for slot in stack.slots]
+        owners = np.repeat(list(number.values()), sizes)
+        self.owners = torch.from_numpy(owners).to(stack.device)
+        self.kinds = 1 + max(number.values())
+
+    def step(self, cell: Cell) -> None:
+        """One private step on the weights of this cell."""
+        inside = np.zeros(self.kinds, dtype=np.float32)
+        inside[0] = 1
+        for at, op in enumerate(cell):
+            if (number := _number((at, op))) < self.kinds:  # the last edge need not have weights
+                inside[number] = 1
+        active = torch.from_numpy(inside).to(self.owners.device)[self.owners]
+        self.training.state.update["active"].copy_(active[None])
+        self.training.stack.module.cell = cell  # type: ignore[assignment]
+        with matmul_precision(self.training.recipe.precision):
+            self.training.one_step()
+
+    @torch.no_grad()
+    def count_correct(self, cells: list[Cell], inputs: Tensor, targets: Tensor) -> np.ndarray:
+        """How many rows each cell predicts correctly with the shared weights as they are."""
+        counts = torch.zeros(len(cells), dtype=torch.float64, device=inputs.device)
+        for at, cell in enumerate(cells):
+            self.supernet.cell = cell
+            size = MICROBATCH[self.owners.device.type]
+            parts = zip(inputs.split(size), targets.split(size), strict=True)
+            with matmul_precision(self.training.recipe.precision):
+                for rows, truth in parts:
+                    if len(truth):
+                        counts[at] += (self.supernet(rows).argmax(1) == truth).sum()
+        return counts.cpu().numpy()
+
+
+class CellScorer:
+    """Noisy held-out accuracies of cells: all that is computed from the validation rows.
+
+    Privacy: one row adds at most 1 to each of m counts, so it moves all of them together by at most the root of m;
+    they are one release. Without noise the rows are public.
+    """
+
+    def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
+        self.weights, self.noise, self.rng = weights, noise, rng
+        self.inputs, self.targets = tensors_of(validation, str(weights.owners.device))
+        self.rows = validation.schema.rows
+
+    def __call__(self, cells: list[Cell], rate: float = 1.0) -> np.ndarray:
+        mask = self.rng.poisson(len(self.targets), rate)
+        inputs, targets = self.inputs, self.targets
+        if rate < 1:
+            at = torch.from_numpy(np.flatnonzero(mask)).to(targets.device)
+            inputs, targets = inputs[at], targets[at]
+        counts = self.weights.count_correct(cells, inputs, targets)
+        if self.noise:
+            sensitivity = float(np.sqrt(len(cells)))
+            counts = self.rng.gaussian(counts, noise=self.noise, sensitivity=sensitivity)
+        return np.asarray(counts / (rate * self.rows))
+
+
+def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
+    """Images with entries of size about 1, and class indices."""
+    channels = data.schema.shape[0]
+    scaled = Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)(data.x)
+    return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)
+
+
+def _number(edge: tuple[int, str] | None) -> int:
+    """An index for each edge and operation; 0 is for parameters that every cell uses."""
+    return 0 if edge is None else 1 + edge[0] * len(OPERATIONS) + OPERATIONS.index(edge[1])

@@ -1,0 +1,180 @@
+"""Whether the files of a folder are those that a run released: against its ledger, and against a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from privaware.events import Event
+from privaware.ledger import Entry, Ledger
+from privaware.workflow._statements import Check
+from privaware.workflow.run.output import sha256
+from privaware.workflow.run.release_files import RELEASE_FILES, other_release_files
+from privaware.workflow.run.signature import SIGNATURE, Signature, read_signature
+
+__all__ = ["Claim", "against_ledger", "against_signature"]
+
+NOT_BOUND = (
+    "not bound: an earlier version closed this run without the hashes of its files, so the ledger cannot tell whether "
+    "they were replaced"
+)
+SAVED_LATER = (
+    "not bound: this run was closed before its files were written, so the ledger cannot tell whether they were replaced"
+)
+
+
+OLD_SIGNATURE = (
+    f"{SIGNATURE} is of an earlier version: it signs the files, and neither the kind of release nor the name of the run"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a folder says of itself: its kind of release and, of its charge, what the ledger has too.
+
+    `entry` is the hash of the charge in the ledger. `run` is None where the files do not name the run.
+    """
+
+    release: str
+    entry: str | None
+    run: str | None
+    event: Event
+    facts: Mapping[str, Any]
+
+
+def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
+    """Whether the ledger is sound, has the charge that the folder names, and closed that run with these files."""
+    if problems := Ledger.verify(path):
+        return Check(problems=problems)
+    ledger = Ledger.open(path)
+    entry = ledger.entry(claim.entry) if claim.entry else None
+    if entry is None:
+        return Check(problems=["the ledger has no entry with the hash that the model names"])
+    if entry.event != claim.event:
+        return Check(problems=[f"the ledger entry {entry.number} was charged for other events than the model names"])
+    charged = {**asdict(ledger.facts), "seed": entry.seed, "run": entry.run}
+    stated = {**claim.facts, **({} if claim.run is None else {"run": claim.run})}
+    contradictions = [
+        f"the ledger says {name} {charged[name]!r:.80}, the model {stated[name]!r:.80}"
+        for name in ("delta", "unit", "cap", "relation", "seed", "run")
+        if name in stated and stated[name] != charged[name]
+    ]
+    closing = None if entry.run is None else ledger.closing(entry.run)
+    if closing is None:
+        unfinished = f"the ledger knows the run of entry {entry.number} as charged and not as finished"
+        return Check(problems=[*contradictions, unfinished])
+    audits = [other for other in ledger.entries() if (other.kind, other.run) == ("audit", entry.run)]
+    check = _closed_files(folder, closing, audits, path, claim)
+    return Check(problems=contradictions + check.problems, unchecked=check.unchecked, bound=check.bound)
+
+
+def against_signature(folder: Path, key: str | Path | None, ledger: Path | None, claim: Claim) -> Check:
+    """Whether the owner of `key` signed these files; with `ledger`, also that they were closed there."""
+    signature = read_signature(folder)
+    if key is None:
+        return Check(unchecked=[] if signature is None else [f"{SIGNATURE}: give the public key with --key"])
+    if signature is None:
+        return Check(problems=[f"expected a signature of this key in {SIGNATURE}, got none"])
+    if not signature.is_by(key):
+        return Check(problems=[f"{SIGNATURE} is not by the owner of this key, or it was changed"])
+    problems = [
+        *_other_kind(SIGNATURE, signature.release, claim),
+        *_not_named(SIGNATURE, signature.files, claim),
+        *_changed(folder, signature.files),
+    ]
+    if signature.run is not None and claim.run not in (None, signature.run):
+        problems.append(f"{SIGNATURE} is of another run than this {claim.release} names")
+    if ledger is not None and not Ledger.verify(ledger):
+        problems += _other_closing(Ledger.open(ledger), signature, claim)
+    unchecked = [OLD_SIGNATURE] if signature.release is None else []
+    if ledger is None:
+        extra = _unnamed(folder, {*signature.files, SIGNATURE}, claim, by=SIGNATURE)
+        problems, unchecked = problems + extra.problems, unchecked + extra.unchecked
+    return Check(problems=problems, unchecked=unchecked, bound=not problems)
+
+
+def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger: Path, claim: Claim) -> Check:
+    """The files of a folder against the hashes in the closing entry, and those of audits that came later."""
+    if closing.files is None:
+        return Check(unchecked=[NOT_BOUND if closing.release is None else SAVED_LATER])
+    by = "the closing entry of the ledger"
+    problems = [
+        *_other_kind(by, closing.release, claim),
+        *_not_named(by, closing.files, claim),
+        *_changed(folder, closing.files),
+    ]
+    audited: dict[str, set[str]] = {}
+    for entry in audits:
+        for name, digest in (entry.files or {}).items():
+            audited.setdefault(name, set()).add(digest)
+    later = set(audited) - set(closing.files)
+    for item in sorted(folder.iterdir()):
+        if item.name in later and _digest(item) not in audited[item.name]:
+            problems.append(f"{item.name!r:.80} is not the file of an audit that the ledger names")
+    known = {*closing.files, *later, ledger.name, f"{ledger.name}-journal", SIGNATURE}
+    extra = _unnamed(folder, known, claim, by="the ledger")
+    problems += extra.problems
+    return Check(problems=problems, unchecked=extra.unchecked, bound=not problems)
+
+
+def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[str]:
+    """Where the closing entry that was signed is not the one of this run in the ledger."""
+    signed, charged = ledger.entry(signature.closing), ledger.entry(claim.entry or "")
+    if signed is None or charged is None or (signed.kind, signed.run) != ("finished", charged.run):
+        return ["the signature is of another closing entry than that of this run in the ledger"]
+    kinds = {None, signed.release, signature.release}
+    if signed.files != signature.files or signature.run not in (None, signed.run) or len(kinds) > 2:
+        return ["the signature names other files, another run or another kind of release than the ledger"]
+    return []
+
+
+def _other_kind(by: str, release: str | None, claim: Claim) -> list[str]:
+    if release in (None, claim.release):
+        return []
+    return [f"{by} is of a release of kind {release!r:.40}, and this folder holds one of kind {claim.release!r}"]
+
+
+def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
+    """Whoever vouches for a release must name each file that the release consists of."""
+    missing = [repr(name) for name in RELEASE_FILES[claim.release] if name not in files]
+    if not missing:
+        return []
+    return [f"{by} does not name {', '.join(missing)}: it is of another release than this {claim.release}"]
+
+
+def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
+    """Files that nobody vouches for; one that could be taken for a file of a release is a problem."""
+    unknown = sorted(item.name for item in folder.iterdir() if item.name not in known)
+    others = other_release_files(unknown, claim.release)
+    harmless = [f"{name!r:.80}" for name in unknown if name not in others]
+    shown = ", ".join(harmless[:8]) + (" and others" if len(harmless) > 8 else "")
+    return Check(
+        problems=[f"{name!r:.80} is no file of this {claim.release}, and {by} does not name it" for name in others],
+        unchecked=[f"{by} does not name {shown}, so nobody vouches for it"] if harmless else [],
+    )
+
+
+def _changed(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Files that are missing, that are links, or that are not those that were released."""
+    there = {item.name for item in folder.iterdir()}  # exact names, also where the file system ignores case
+    problems = []
+    for name, digest in files.items():
+        if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
+            problems.append(f"{name!r:.80}, which was released with this model, is no plain name of a file")
+        elif name in there and (folder / name).is_symlink():
+            problems.append(f"{name!r:.80} is a link: expected the file itself, as it was released; copy it here")
+        elif name not in there or not (folder / name).is_file():
+            problems.append(f"{name!r:.80}, which was released with this model, is missing")
+        elif _digest(folder / name) != digest:
+            problems.append(f"{name!r:.80} is not the file that was released: its hash is another")
+    return problems
+
+
+def _digest(path: Path) -> str | None:
+    """The hash of a plain file that can be read; None for anything else."""
+    try:
+        return None if path.is_symlink() or not path.is_file() else sha256(path)
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""One private run, step by step: source, plan, charge, publish, resume."""

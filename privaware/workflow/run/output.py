@@ -1,0 +1,102 @@
+"""The folder of a result while it is made: locked by one process, with a private folder in it for unpublished files.
+
+Published files and their folder carry the time of the charge: when a run ended would tell how long it took, and so the
+secret number of trials of a private selection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from privaware._files import locked
+from privaware.errors import WrongInput
+from privaware.model import TENSORS
+from privaware.workflow.run.signature import SIGNATURE
+
+__all__ = ["SEARCH", "STAGED", "disk_errors", "locked_folder", "set_time", "sha256"]
+
+REPORT = "report.html"
+SEARCH = ".search"
+"""The folder in which a search keeps its journal."""
+STAGED = ".staged"
+"""The folder in which the files of a result stand until they are published."""
+STAGED_FIRST = (SIGNATURE, REPORT, TENSORS)
+"""Files that leave the private folder before the one by which a result is known."""
+DRAFT = ".ledger-"
+"""How the name of a ledger begins that was never completed."""
+
+
+@contextmanager
+def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
+    """The folder for this process alone, until the block or the process ends; refused if it is in use.
+
+    Two processes with the same command would otherwise mix their tensors and release two models for one charge. A
+    folder that was created here and is still empty is removed again; the `ledger` may lie in it. The private folder in
+    it is made at once, so that a folder that cannot be written is refused before anything is charged.
+    """
+    with ExitStack() as lock:
+        with disk_errors(folder, "choose another --out"):
+            if folder.exists() and not folder.is_dir():
+                raise WrongInput(f"expected --out as a folder, got the file {str(folder)!r}; choose another")
+            created = not folder.exists()
+            try:
+                lock.enter_context(locked(folder))
+            except BlockingIOError:
+                raise WrongInput(
+                    f"another process is making a model in {str(folder)!r}; let it end, or choose another --out"
+                ) from None
+        try:
+            with disk_errors(folder, "choose another --out"):
+                _expect_new(folder, ledger)
+                (folder / STAGED).mkdir(mode=0o700, exist_ok=True)
+                (folder / STAGED).chmod(0o700)
+            yield
+        finally:
+            for place in (folder / STAGED, *([folder] if created else [])):
+                with suppress(OSError):
+                    place.rmdir()  # refused by the system unless it is empty
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def disk_errors(folder: Path, advice: str) -> Iterator[None]:
+    """Turns errors of the disk into one sentence with `advice`."""
+    if "\0" in str(folder):
+        raise WrongInput(f"expected --out without a zero character, got {str(folder)!r:.80}")
+    try:
+        yield
+    except OSError as problem:
+        raise WrongInput(
+            f"cannot write the model folder {str(folder)!r:.120}: {problem.strerror or problem}; {advice}"
+        ) from None
+
+
+def set_time(path: Path, charged: str) -> None:
+    """Gives a file or folder, if it is there, the time of an entry of the ledger."""
+    seconds = datetime.fromisoformat(charged).timestamp()
+    with suppress(FileNotFoundError):
+        os.utime(path, (seconds, seconds))
+
+
+def _expect_new(folder: Path, ledger: Path | None) -> None:
+    if (folder / "model.json").exists():
+        raise WrongInput(f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out")
+    ours = {"run.ledger", "run.ledger-journal", STAGED, SEARCH}
+    if ledger is not None and ledger.parent.resolve() == folder.resolve():
+        ours |= {ledger.name, f"{ledger.name}-journal"}
+    if (folder / STAGED).is_dir():
+        ours |= set(STAGED_FIRST)
+    names = [item.name for item in folder.iterdir()]
+    foreign = any(name not in ours and not name.startswith(DRAFT) for name in names)
+    if foreign or any((folder / name).exists() and not (folder / name).is_dir() for name in (STAGED, SEARCH)):
+        raise WrongInput(f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it")

@@ -1,0 +1,51 @@
+"""A selection of columns that is paid for inside a training: first the names are released, then a model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privaware import accounting
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import NOTHING
+from privaware.mechanism import Mechanism
+from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.schema import Schema
+from privaware.selectors import find_selector
+from privaware.workflow._choice import Stage
+from privaware.workflow.run.settings import configured
+
+__all__ = ["keep_columns", "selection_stage", "selector_for"]
+
+FRACTION = 0.2
+"""The share of epsilon that the selection takes."""
+
+
+def selection_stage(
+    schema: Schema, method: str, settings: Mapping[str, Any], learner: Any, budget: Mapping[str, float]
+) -> Stage:
+    """The selection before a learner; its noise is weighed so that it takes about a fifth of epsilon."""
+    selector = selector_for(schema, method, settings)
+    outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
+    what = f"choose columns with {method}"
+    if selector.cost(outlined, 1.0) == NOTHING:
+        return Stage(what=what, mechanism=selector, join=keep_columns)
+    epsilon, delta = budget["epsilon"], budget["delta"]
+    choosing = accounting.calibrate(lambda noise: selector.cost(outlined, noise), FRACTION * epsilon, delta)
+    training = accounting.calibrate(lambda noise: learner.cost(outlined, noise), (1 - FRACTION) * epsilon, delta)
+    share = choosing / training
+    return Stage(what=what, mechanism=selector, join=keep_columns, share=share)
+
+
+def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Mechanism[tuple[str, ...]]:
+    """Return the selector called `method` with `settings`; data without columns are refused."""
+    make = find_selector(method)
+    if schema.form != "table":
+        raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
+    return configured(method, make, settings)
+
+
+def keep_columns(data: Data, names: tuple[str, ...]) -> Data:
+    """The chosen columns; where none was chosen the first one, so that a model can be trained."""
+    return data.keep(names or tuple(column.name for column in data.schema.used[:1]))

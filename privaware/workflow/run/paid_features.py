@@ -1,0 +1,160 @@
+"""Features that are paid for inside a training: normalisation, principal components, weights; then a model of them.
+
+`features` of a learner may name `normalise`, `pca` and `weigh` beside the free ones of `privaware.features`. Each of
+them sees the rows after the features before it, releases a feature map with noise, and takes its place in the list; the
+learner then gets a list of plain features. The price of the learner does not depend on what was released: only on the
+shape of a row, which is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from privaware import features as transforms
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event, leaves
+from privaware.features.project import Project
+from privaware.features.standardise import Standardise
+from privaware.features.weighed import Weighed
+from privaware.learners._fixed_features import feature_for, shape_after
+from privaware.mechanism import Mechanism
+from privaware.noise import Rng
+from privaware.preprocessing import Transformation, find_transformation
+from privaware.schema import Schema
+from privaware.workflow._floor import share_for
+from privaware.workflow.run.settings import configured
+
+__all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]
+
+PAID = ("normalise", "pca", "weigh")
+"""The features that are mechanisms."""
+FRACTION = 0.1
+"""The fraction of the budget for each of them."""
+
+Described = Mapping[str, Any]
+
+
+def described_features(features: Any) -> list[dict[str, Any]]:
+    """Features as a list of tables, where a name stands for a table that has only a name.
+
+    >>> described_features(["scatter", {"name": "pca", "components": 8}])
+    [{'name': 'scatter'}, {'name': 'pca', 'components': 8}]
+    """
+    listed = [features] if isinstance(features, (str, Mapping)) else features
+    tables = isinstance(listed, Sequence) and all(isinstance(each, (str, Mapping)) for each in listed)
+    if not tables or not listed:
+        raise WrongInput(f'expected features as names or tables such as {{"name": "pca"}}, got {features!r:.120}')
+    return [{"name": each} if isinstance(each, str) else dict(each) for each in listed]
+
+
+def names_paid(features: Any) -> bool:
+    """Whether a list of features has one that is paid for."""
+    listed = features if isinstance(features, list) else []
+    return any(isinstance(each, Mapping) and each.get("name") in PAID for each in listed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidFeatures:
+    """`build` returns a learner for a list of plain features; `shares` are noise multipliers over the learner's.
+
+    Privacy: the sum of all releases, each of which is a mechanism of its own.
+    """
+
+    described: tuple[Described, ...]
+    build: Callable[[list[dict[str, Any]]], Mechanism[Any]] = field(compare=False)
+    shares: tuple[float, ...]
+    _learners: dict[Schema, Mechanism[Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        described: Sequence[Described],
+        build: Callable[[list[dict[str, Any]]], Mechanism[Any]],
+        schema: Schema,
+        price: Callable[[Mechanism[Any], Schema], Event],
+    ) -> PaidFeatures:
+        """With shares by which each paid feature takes a tenth; `price` is what one model costs at noise 1."""
+        first = described[0]["name"]
+        if first in ("pca", "weigh") or (first == "normalise" and schema.form != "image"):
+            described = [transforms.describe(feature_for(schema)), *described]
+        unshared = cls(described=tuple(described), build=build, shares=())
+        paid = [each for each in described if each["name"] in PAID]
+        model = price(unshared.learner(schema), schema)
+        shares = []
+        for each in paid:
+            count = sum(times for _, times in leaves(_transformation(each, ()).cost(schema, 1.0)))
+            shares.append(share_for(model, FRACTION) * math.sqrt(count))
+        return replace(unshared, shares=tuple(shares))
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        first, *others = (event for _, event in self.parts("", schema, noise))
+        return sum(others, start=first)
+
+    def parts(self, what: str, schema: Schema, noise: float) -> list[tuple[str, Event]]:
+        """Each release with its event, in order; the last one is the learner's."""
+        paid = [each for each in self.described if each["name"] in PAID]
+        events = [
+            (f"release {WORDS[each['name']]}", _transformation(each, ()).cost(schema, noise * share))
+            for each, share in zip(paid, self.shares, strict=True)
+        ]
+        return [*events, (what, self.learner(schema).cost(schema, noise))]
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Any:
+        chain: list[Any] = []
+        shares = iter(self.shares)
+        for each in self.described:
+            if each["name"] in PAID:
+                chain.append(_transformation(each, tuple(chain)).run(data, noise * next(shares), rng))
+            else:
+                chain.append(transforms.build(dict(each)))
+        return self.build([transforms.describe(feature) for feature in chain]).run(data, noise, rng)
+
+    def learner(self, schema: Schema) -> Mechanism[Any]:
+        """The learner on features of the shapes that will be released, with empty values."""
+        if schema not in self._learners:
+            self._learners[schema] = self._built(schema)
+        return self._learners[schema]
+
+    def _built(self, schema: Schema) -> Mechanism[Any]:
+        chain: list[Any] = []
+        for each in self.described:
+            if each["name"] in PAID:
+                _transformation(each, tuple(chain))  # a wrong setting is refused before anything is charged
+                chain.append(_empty(each, shape_after(tuple(chain), schema)))
+            else:
+                chain.append(transforms.build(dict(each)))
+        return self.build([transforms.describe(feature) for feature in chain])
+
+
+WORDS = {
+    "normalise": "means and deviations of features",
+    "pca": "principal components",
+    "weigh": "how frequent each entry is",
+}
+
+
+def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
+    """The mechanism that a paid feature names, after the plain features before it."""
+    name = str(each["name"])
+    settings = {key: value for key, value in each.items() if key != "name"}
+    if unsafe := [key for key in ("private", "features") if key in settings]:
+        raise WrongInput(f"{name}: expected no setting {unsafe[0]!r} in a list of features, which says it already")
+    mechanism: Any = configured(name, find_transformation(name), settings | {"features": before})
+    return mechanism  # type: ignore[no-any-return]
+
+
+def _empty(each: Described, shape: tuple[int, ...]) -> Any:
+    """A feature of the shape that will be released."""
+    if each["name"] == "normalise":
+        return Standardise(mean=(0.0,) * shape[0], deviation=(1.0,) * shape[0])
+    width = math.prod(shape)
+    if each["name"] == "weigh":
+        return Weighed(letters="a" * width)
+    components = min(int(each.get("components", 64)), width)
+    return Project(matrix=tuple(map(tuple, np.eye(width, components, dtype=np.float32).tolist())))

@@ -1,0 +1,329 @@
+"""What will be released and what it costs, from public facts only.
+
+A plan is made, shown, calibrated and charged before a row is read.
+
+>>> from privaware.datasets import schema
+>>> plan = selection_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5, method="cfs_greedy")
+>>> plan.learner, plan.epsilon <= 1.0
+('cfs_greedy', True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from privaware import accounting
+from privaware._validate import expect_in, expect_positive
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Event, Gaussian, Group, Sampled, Selected, describe, leaves, nested
+from privaware.guarantee import sampler_sentence
+from privaware.learners import Learner, find_learner
+from privaware.mechanism import Mechanism, Then, unit
+from privaware.preprocessing import Transformation
+from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.preprocessing._ranges.target_histogram import TargetHistogramRange
+from privaware.preprocessing.ranges import Ranges
+from privaware.schema import Schema
+from privaware.selectors import Selector
+from privaware.strategies._search import Search
+from privaware.strategies._space_check import expect_valid_space
+from privaware.workflow._choice import Stage
+from privaware.workflow._floor import share_for
+from privaware.workflow.run.paid_columns import selector_for
+from privaware.workflow.run.paid_features import PaidFeatures
+
+__all__ = [
+    "BOUNDS_SHARE",
+    "Plan",
+    "bounds_within",
+    "chooses_columns",
+    "expect_budget",
+    "expect_finite_price",
+    "expect_unit",
+    "grouped",
+    "model_event",
+    "priced",
+    "rows_moved",
+    "schema_plan",
+    "search_plan",
+    "selection_plan",
+]
+
+BOUNDS_SHARE = 0.5
+"""Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
+SPAN_SHARE = 1.5
+"""The same for bounds of a target alone before its mean or median: they take two fifths of the budget."""
+BOUNDS_FRACTION = 0.15
+"""The fraction of the budget for bounds that come from counts of all columns at once."""
+BINS = {"linear": 8, "boosted": 16}
+"""Bins of about equal numbers of rows that each number gets with its bounds, for the learners that they help."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A mechanism, its noise multiplier, and each part with the event it will be charged.
+
+    `requested` is the total epsilon asked for, if any. A `flaw` says why the release is not private although
+    its parts are: such a result is never certified.
+    """
+
+    learner: str
+    mechanism: Mechanism[Any]
+    schema: Schema
+    noise: float
+    delta: float
+    parts: tuple[tuple[str, Event], ...]
+    requested: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    flaw: str = ""
+
+    @property
+    def event(self) -> Event:
+        """Everything the plan will release, composed."""
+        return _total(self.parts)
+
+    @cached_property
+    def bounds(self) -> dict[str, Any]:
+        """What each accountant says of it."""
+        return accounting.bounds(self.event, self.delta)
+
+    @cached_property
+    def epsilon(self) -> float:
+        return accounting.epsilon(self.event, self.delta)
+
+    @property
+    def limit(self) -> float:
+        """The limit of a new ledger: what was asked for, or what it costs."""
+        return self.epsilon if self.requested is None else self.requested
+
+    @property
+    def has_secret_trials(self) -> bool:
+        """Whether a number of trials is a secret, which the time that they take would tell."""
+        return any(isinstance(event, Selected) for event in nested(self.event))
+
+    @property
+    def sampler(self) -> str:
+        """How rows are sampled at each step, in words."""
+        return sampler_sentence(self.event)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The plan in words: reasons, then one line for each release, then the total cost."""
+        return [*self.reasons, *(f"{name}: {describe(event)}" for name, event in self.parts), self.total_sentence]
+
+    def at(self, noise: float) -> Plan:
+        """The same releases with another noise multiplier."""
+        what, _ = self.parts[-1]
+        return replace(self, noise=noise, parts=_parts(what, self.mechanism, self.schema, noise))
+
+    @property
+    def total_sentence(self) -> str:
+        return f"noise multiplier {self.noise:.4g}: total epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+
+
+def selection_plan(
+    schema: Schema, *, epsilon: float, delta: float, method: str, settings: Mapping[str, Any] | None = None
+) -> Plan:
+    """Choosing columns by one method, calibrated to (epsilon, delta)."""
+    expect_budget(schema, epsilon, delta)
+    chosen = dict(settings or {})
+    mechanism = selector_for(schema, method, chosen)
+    plan = priced(method, mechanism, schema, f"choose columns with {method}", epsilon=epsilon, delta=delta)
+    return replace(plan, settings=chosen, reasons=(f"Selector: {method}, as requested.", *plan.reasons))
+
+
+def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
+    """Buying the bounds and categories of a schema alone, calibrated to (epsilon, delta)."""
+    expect_budget(schema, epsilon, delta)
+    if schema.bounded:
+        raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
+    bounds, what = bounds_within(delta), "release bounds"
+    noise = accounting.calibrate(lambda noise: _total(_parts(what, bounds, schema, noise)), epsilon, delta)
+    return Plan(
+        learner="bounds",
+        mechanism=bounds,
+        schema=schema,
+        noise=noise,
+        delta=delta,
+        requested=epsilon,
+        parts=_parts(what, bounds, schema, noise),
+    )
+
+
+def search_plan(
+    schema: Schema,
+    *,
+    search: Search,
+    epsilon: float | None,
+    model_epsilon: float | None,
+    delta: float,
+    strategy: str,
+    settings: Mapping[str, Any],
+) -> Plan:
+    """A search, calibrated to `epsilon` in all, or to `model_epsilon` for one model (the total follows)."""
+    if (epsilon is None) == (model_epsilon is None):
+        raise WrongInput(
+            "expected one of --epsilon (the total) and --model-epsilon (one model's), got "
+            + ("neither" if epsilon is None else "both")
+        )
+    target = model_epsilon if epsilon is None else epsilon
+    assert target is not None
+    expect_budget(schema, target, delta)
+    for learner in search.space.learners:
+        expect_unit(learner, find_learner(learner), schema)
+    expect_valid_space(search, schema if schema.bounded else NoisyMaximumRanges().outline(schema))
+    noise = None
+    if epsilon is None:
+        noise = accounting.calibrate(lambda noise: model_event(search, schema, noise), target, delta)
+    plan = priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
+    reasons = (
+        f"Search strategy: {strategy}, as requested, with about {search.trials(schema):.4g} trials.",
+        *plan.reasons,
+    )
+    return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
+
+
+def expect_finite_price(plan: Plan) -> None:
+    """Refuses what no finite epsilon is proven for, such as the best of many runs that can fail with a small chance."""
+    if not math.isfinite(plan.epsilon):
+        raise WrongInput(
+            f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
+            f"{describe(plan.event):.200}; choose a larger delta, another learner or fewer trials"
+        )
+
+
+def model_event(search: Search, schema: Schema, noise: float) -> Event:
+    """What one training of a search costs the unit of the schema."""
+    return grouped(search.model_cost(schema, noise), rows_moved(search, schema))
+
+
+def priced(
+    name: str,
+    mechanism: Mechanism[Any],
+    schema: Schema,
+    what: str,
+    *,
+    epsilon: float,
+    delta: float,
+    noise: float | None = None,
+) -> Plan:
+    """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
+    bought = ""
+    if not schema.bounded:
+        before = _bounds_before(name, schema, mechanism, delta)
+        mechanism = before.then(mechanism)
+        bought = "types and ranges" if any(column.kind == "undecided" for column in schema.used) else "ranges"
+    if noise is None:
+        noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
+    parts = _parts(what, mechanism, schema, noise)
+    return Plan(
+        learner=name,
+        mechanism=mechanism,
+        schema=schema,
+        noise=noise,
+        delta=delta,
+        requested=epsilon,
+        parts=parts,
+        reasons=(_bounds_sentence(bought, parts[0][1], delta),) if bought else (),
+    )
+
+
+def _bounds_sentence(bought: str, event: Event, delta: float) -> str:
+    """Return the sentence of a plan about column types and ranges that are not declared."""
+    cost = accounting.epsilon(event, delta)
+    shown = f" (epsilon {cost:.2g} alone)" if math.isfinite(cost) else ""
+    return f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
+
+
+def chooses_columns(mechanism: Mechanism[Any]) -> bool:
+    """Whether columns are selected: then there must be no more of them than the price is for."""
+    if isinstance(mechanism, Then):
+        return chooses_columns(mechanism.first) or chooses_columns(mechanism.second)
+    return isinstance(mechanism, Selector) and mechanism.releases == "columns"
+
+
+def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
+    """The release of bounds before a mechanism.
+
+    Counts of all columns at once are cheaper than two choices for each, but their price has to be weighed against
+    Gaussian releases; before anything else choices scale with it, or a histogram where only the target is open.
+    """
+    cost, single = mechanism.cost(NoisyMaximumRanges().outline(schema), 1.0), chooses_columns(mechanism)
+    parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
+    chosen: NoisyMaximumRanges | Ranges | TargetHistogramRange = replace(bounds_within(delta), single=single)
+    share = BOUNDS_SHARE
+    if parts and all(isinstance(part, Gaussian) for part in parts):
+        chosen = Ranges(delta=bounds_within(delta).delta, bins=BINS.get(name, 0), single=single)
+        share = share_for(cost, BOUNDS_FRACTION)
+    elif all(column.bounded for column in schema.declared):
+        chosen, share = TargetHistogramRange(), SPAN_SHARE
+    return Stage(what="release bounds", mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
+
+
+def bounds_within(delta: float) -> NoisyMaximumRanges:
+    """Private bounds that take at most a hundredth of delta."""
+    return NoisyMaximumRanges(delta=min(NoisyMaximumRanges().delta, delta / 100))
+
+
+def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
+    """Refuses a budget that promises nothing."""
+    expect_positive("", epsilon=epsilon)
+    expect_in("", "(0, 1)", delta=delta)
+    if delta * schema.rows >= 1:
+        raise WrongInput(
+            f"expected delta well below 1 / rows, got {delta:g} for {schema.rows} rows: that would allow "
+            f"publishing a row; take at most {1 / schema.rows / 10:.0e}"
+        )
+
+
+def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
+    """A cost for labels says nothing about rows, be it one or all rows of a person."""
+    if make.unit == "label" and schema.unit != "label":
+        raise WrongInput(
+            f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '
+            'say unit = "label" (--unit label) if that is what you want'
+        )
+
+
+def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -> tuple[tuple[str, Event], ...]:
+    """Each release of a chain with its event, in order."""
+    size = rows_moved(mechanism, schema)
+    parts: list[tuple[str, Event]] = []
+    while isinstance(mechanism, Then):
+        event = mechanism.first.cost(schema, noise * mechanism.share)
+        parts.append((mechanism.what, grouped(event, _steps(mechanism.first, schema, size))))
+        schema, mechanism = mechanism.outline(schema), mechanism.second
+    last = mechanism.parts(what, schema, noise) if isinstance(mechanism, PaidFeatures) else None
+    size = _steps(mechanism, schema, size)
+    parts += [(doing, grouped(event, size)) for doing, event in last or [(what, mechanism.cost(schema, noise))]]
+    return tuple(parts)
+
+
+def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
+    """In how many changes of a price two neighbours differ: where that is for a replaced row, half as many."""
+    replaced = schema.relation == "replace_one" and schema.unit != "label"
+    halved = replaced and isinstance(mechanism, Transformation) and mechanism.prices_replacement
+    return size // 2 if halved else size
+
+
+def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
+    """How many rows added or removed make two neighbours: the unit's cap, twice where one is replaced."""
+    if unit(mechanism) == "label":
+        return 1
+    replaced = schema.relation == "replace_one" and schema.unit != "label"
+    return (2 if replaced else 1) * schema.unit_rows
+
+
+def grouped(event: Event, size: int) -> Event:
+    """The event as it looks to neighbours that are `size` rows apart."""
+    return event if size == 1 or event == NOTHING else Group(event=event, size=size)
+
+
+def _total(parts: tuple[tuple[str, Event], ...]) -> Event:
+    return sum((event for _, event in parts), start=NOTHING)

@@ -1,0 +1,131 @@
+"""Workers in processes of this machine, one for each processor: threads of one process would wait for each other.
+
+Numpy works on a few thousand rows at a time, and between two such steps Python lets only one thread run. A worker has
+the imports of this process but no torch, reads its own pieces, and ends with this process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from privaware.data._parts import threads
+from privaware.data._values import show_values, values_shown
+from privaware.errors import PrivawareError, WrongInput
+from privaware.workflow.run.cluster import Question, Run, Worker
+
+__all__ = ["ProcessPool", "serve"]
+
+Answer = list[Run] | PrivawareError | None
+SERVE = "import sys; from privaware.workflow.run.process_pool import serve; serve(int(sys.argv[1]))"
+
+
+class ProcessPool:
+    """The workers of a fit on this machine; they end with this object."""
+
+    def __init__(self, count: int | None = None) -> None:
+        started = {worker: _start() for worker in range(count or threads())}
+        self._links = {worker: link for worker, (_, link) in started.items()}
+        self._numbers = itertools.count()
+        self._end = weakref.finalize(self, _end, list(started.values()))
+
+    def alive(self) -> list[int]:
+        if not self._links:
+            raise WrongInput(
+                "expected processes that read the rows, but all of them ended, for want of memory perhaps; free some "
+                "and give the same command again: it resumes without a second charge"
+            )
+        return list(self._links)
+
+    def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, Answer]]:
+        number = next(self._numbers)
+        for worker, question in questions.items():
+            if not self._sent(worker, number, question):
+                yield worker, None
+        waiting = {self._links[worker]: worker for worker in questions if worker in self._links}
+        while waiting:
+            for link in wait(list(waiting)):
+                assert isinstance(link, Connection)
+                worker = waiting[link]
+                try:
+                    asked, answer = link.recv()
+                except (EOFError, OSError):
+                    del self._links[worker], waiting[link]
+                    yield worker, None
+                    continue
+                if asked != number:  # the answer to a question that was given up
+                    continue
+                del waiting[link]
+                if isinstance(answer, Exception) and not isinstance(answer, PrivawareError):
+                    raise answer  # a defect of ours, and no lost worker
+                yield worker, answer
+
+    def _sent(self, worker: int, number: int, question: Question) -> bool:
+        import cloudpickle
+
+        message = cloudpickle.dumps((number, values_shown(), question), protocol=pickle.HIGHEST_PROTOCOL)
+        try:
+            self._links[worker].send_bytes(message)
+        except OSError:
+            del self._links[worker]
+            return False
+        return True
+
+
+def serve(descriptor: int) -> None:
+    """What a worker does: answers questions until nobody can ask any more."""
+    worker = Worker()
+    with Connection(descriptor) as link:
+        while True:
+            try:
+                number, shown, question = link.recv()
+                link.send_bytes(_pickled(number, _answer(worker, shown, question)))
+            except (EOFError, OSError):
+                return
+
+
+def _answer(worker: Worker, shown: bool, question: Question) -> list[Run] | Exception:
+    try:
+        with show_values(shown):
+            return worker.partials(question)
+    except Exception as problem:
+        return problem
+
+
+def _pickled(number: int, answer: Any) -> bytes:
+    try:
+        return pickle.dumps((number, answer), protocol=pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return pickle.dumps((number, RuntimeError(f"a worker's answer cannot be sent: {type(answer).__name__}")))
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+    """A process with one thread that serves at its end of a socket, and our end."""
+    ours, theirs = socket.socketpair()
+    path = os.pathsep.join(each for each in sys.path if isinstance(each, str))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", SERVE, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            pass_fds=(theirs.fileno(),),
+            process_group=0,  # an interrupt of the terminal reaches this process alone, which ends the others
+        )
+    return process, Connection(ours.detach())
+
+
+def _end(started: list[tuple[subprocess.Popen[bytes], Connection]]) -> None:
+    for process, link in started:
+        link.close()
+        process.kill()  # it holds nothing that has to be kept
+        process.wait()

@@ -1,0 +1,77 @@
+"""Progress of long work: a bar where the listener draws one, else a sentence now and then. Public quantities only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from privaware.strategies._progress import OnProgress, SearchProgress
+from privaware.workflow.run.options import Say
+
+__all__ = ["ShowsProgress", "search_progress", "step_progress"]
+
+
+@runtime_checkable
+class ShowsProgress(Protocol):
+    """A listener to sentences that also draws bars, while `shows_progress` says so."""
+
+    @property
+    def shows_progress(self) -> bool: ...
+
+    def progress(self, what: str, at: int, of: int | None) -> None: ...
+
+
+def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
+    """A listener to the steps of a training: a bar, or where it is, at most once in so many seconds.
+
+    `what` is "training", or "features" for those of so many declared rows.
+    """
+    last: float | None = None
+
+    def listen(step: int, steps: int, left: float, what: str = "training") -> None:
+        nonlocal last
+        now = time.monotonic()
+        last = now if last is None else last
+        if isinstance(say, ShowsProgress) and say.shows_progress:
+            say.progress(what, step, steps)
+        elif say is not None and now - last >= seconds:
+            last = now
+            at = f"step {step} of {steps}" if what == "training" else f"{what} of {step} of {steps} rows"
+            say(f"{at}, about {left:.0f} s left")
+
+    return listen
+
+
+def search_progress(
+    say: Say | None, *, secret: bool, remaining: Callable[[], float] | None = None, seconds: float = 2.0
+) -> OnProgress:
+    """The same for the candidates of a search, with the epsilon `remaining` in the ledger, which is asked once.
+
+    Where the number of trials is `secret`, only that the search goes on, and for how long. No score is shown.
+    """
+    began = time.monotonic()
+    last = began - seconds
+    budget = "" if remaining is None else f", epsilon {remaining():.3g} left in the ledger"
+    if secret and isinstance(say, ShowsProgress) and say.shows_progress:
+        say.progress("searching", 0, None)
+
+    def listen(state: SearchProgress) -> None:
+        nonlocal last
+        if isinstance(say, ShowsProgress) and say.shows_progress:
+            if not secret:
+                say.progress("searching", (state.round - 1) * state.count + state.trained, state.rounds * state.count)
+            return
+        now = time.monotonic()
+        if say is None or now - last < seconds:
+            return
+        last = now
+        if secret:
+            say(f"searching for {now - began:.0f} s{budget}")
+        else:
+            say(
+                f"round {state.round} of {state.rounds}, {state.trained} of {state.count} candidates{budget}, "
+                f"about {state.seconds_left:.0f} s left"
+            )
+
+    return listen

@@ -1,0 +1,84 @@
+"""A release kept in memory, so that it can be written to a folder later; it holds public facts only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from privaware import report
+from privaware.card import ModelCard
+from privaware.mechanism import unit
+from privaware.model import TENSORS, Model
+from privaware.workflow.run import output as _output
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.staging import Staged, empty_stage
+
+if TYPE_CHECKING:
+    from privaware.ledger import Entry
+
+__all__ = ["Release"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charged:
+    """What a model card says of the ledger entry that paid for it."""
+
+    time: str
+    hash: str
+    run: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protects:
+    """What is left of a mechanism that has run: whom it protects."""
+
+    unit: str
+
+    def cost(self, schema: Any, noise: float) -> Any:
+        raise RuntimeError("expected no cost of a mechanism that has run: its events are in the plan")
+
+    def run(self, data: Any, noise: float, rng: Any) -> Any:
+        raise RuntimeError("expected no second run for one charge")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """A model, the plan by which it was trained, and the charge for it."""
+
+    plan: Plan
+    model: Model
+    charged: Charged
+    seed: int | None
+    score: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, plan: Plan, model: Model, entry: Entry, *, seed: int | None, score: Mapping[str, Any]) -> Release:
+        """The release of a run; rows, listeners and the digest of the rows stay behind."""
+        bare = replace(plan, mechanism=Protects(unit=unit(plan.mechanism)))
+        charged = Charged(time=entry.time, hash=entry.hash, run=entry.run)
+        return cls(plan=bare, model=model, charged=charged, seed=seed, score=dict(score))
+
+    def card(self, tensors: str = "") -> ModelCard:
+        """The model card; `tensors` is the hash of their file."""
+        entry = cast("Entry", self.charged)
+        return ModelCard.of(self.plan, self.model, tensors=tensors, entry=entry, seed=self.seed, score=self.score)
+
+    def save(self, folder: str | Path) -> Path:
+        """Makes a new folder a model, as `fit` does with `out`.
+
+        The run was closed before, so that its ledger knows the charge and not the files: `verify` says so.
+        """
+        path = Path(folder)
+        run, content = self.charged.run or "", self.model.tensor_file()
+        card = self.card(hashlib.sha256(content).hexdigest())
+        page = report.page(card, tensors=self.model.tensors)
+        with _output.locked_folder(path), _output.disk_errors(path, "choose another folder"):
+            empty_stage(path, (run,))
+            files = {"model.json": card.content(), TENSORS: content}
+            staged = Staged.write(path, files, run=run, charge=self.charged.hash, release="model")
+            staged.add(_output.REPORT, page.encode())
+            staged.publish(self.charged.time)
+        return path

@@ -1,0 +1,253 @@
+"""The ledger of a run's rows: the one given, the one that knows the rows under another name, or a new one."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from privaware import accounting
+from privaware.data import Sketch
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
+from privaware.events import Event
+from privaware.ledger import (
+    Ledger,
+    forget_sketch,
+    known_ledgers,
+    known_sketches,
+    knows_rows,
+    memory_ledger,
+    register,
+    spent_together,
+)
+from privaware.workflow.run.options import RunOptions, Say
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.source import Source
+
+__all__ = [
+    "expect_unspent",
+    "is_new",
+    "known_path",
+    "ledger_place",
+    "open_ledger",
+    "register_rows",
+    "similar_ledgers",
+    "what_fits",
+]
+
+NOTHING_LEFT = 1e-3
+"""The share of a limit, of at most 1, that is as good as nothing."""
+
+
+def expect_unspent(data: Any, options: RunOptions) -> None:
+    """Refuses, before anything heavy is imported, a run whose ledger is known by its name and has nothing left.
+
+    A run that was charged and is not closed, or whose output folder is there, may be resumed or be wrong for another
+    reason, so that it is left to the charge itself.
+    """
+    beside = None
+    if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # otherwise built-in, with a ledger of its own
+        beside = f"{str(data).rstrip('/')}.ledger"
+    path = options.ledger_path or beside
+    out = options.folder is not None and os.path.lexists(options.folder)
+    if path is None or options.dry_run or out or not os.path.isfile(path):
+        return
+    ledger = Ledger.open(path)
+    facts = {"delta": ledger.delta, "limit": ledger.limit}
+    differs = any(getattr(options, name) not in (None, fact) for name, fact in facts.items())
+    if differs or (options.unit or "row") != "row" or ledger.unit != "row":
+        return  # wrong for another reason, which comes first
+    entries = ledger.entries()
+    closed = {entry.run for entry in entries if entry.kind == "finished"}
+    if any(entry.kind == "spend" and entry.run not in closed for entry in entries):
+        return
+    spent, limit = ledger.spent(), ledger.limit
+    if limit - spent <= NOTHING_LEFT * min(limit, 1.0):
+        raise BudgetExceeded(
+            f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
+            "another run; raise the limit",
+            ledger=str(path),
+            spent=spent,
+        )
+
+
+def is_new(path: Path | Ledger) -> TypeGuard[Path]:
+    """Whether a run would create the ledger at this place."""
+    return not isinstance(path, Ledger) and not os.path.lexists(path)
+
+
+def what_fits(plan: Plan, ledger: Ledger) -> float | None:
+    """The largest epsilon, rounded down, for which a run of this plan still fits into the ledger, if there is one."""
+    if plan.requested is None or plan.at(plan.noise).parts != plan.parts:
+        return None
+    try:
+        noise = accounting.calibrate(lambda noise: ledger.total(plan.at(noise).event), ledger.limit, ledger.delta)
+        epsilon = plan.at(noise).epsilon
+    except PrivawareError:
+        return None
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return float(f"{math.floor(epsilon / step) * step:.3g}")
+
+
+def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
+    """The ledger at the place that `ledger_place` gave, or a new one there with `new_limit`."""
+    schema = source.schema
+    if isinstance(place, Ledger):
+        _expect_same_promise(place, source, options.delta_for(source.schema))
+        return place
+    return Ledger.open_or_create(
+        place,
+        limit=options.limit,
+        delta=options.delta_for(source.schema),
+        new_limit=new_limit,
+        unit=schema.unit,
+        relation=schema.relation,
+        cap=schema.cap,
+    )
+
+
+def register_rows(
+    ledger: Ledger,
+    digest_of_rows: Callable[[], str | None],
+    sketch_of_rows: Callable[[], Sketch | None],
+    event: Event,
+    say: Say | None,
+) -> str | None:
+    """Notes that the ledger will be charged for these rows, and warns of other ledgers of theirs; their digest.
+
+    Rows of built-in data have none. Of a ledger that does not last nothing is noted. Warnings go to `say`, if there is
+    one.
+    """
+    if not ledger.lasting and not knows_rows():
+        return None
+    digest, sketch = digest_of_rows(), sketch_of_rows()
+    if digest is None or sketch is None:
+        return None
+    for sentence in overlaps(ledger, digest, sketch, event):
+        if say is None:
+            warnings.warn(sentence, OverlapWarning, stacklevel=2)
+        else:
+            say(sentence)
+    if not ledger.lasting:
+        return None
+    register(digest, ledger, sketch.to_bytes())
+    return digest
+
+
+def overlaps(ledger: Ledger, digest: str, sketch: Sketch, event: Event) -> Iterator[str]:
+    """A sentence for each other ledger of the rows, or of most of them, with the epsilon of both after `event`."""
+    own = {entry.hash for entry in ledger.entries()}
+    charged: list[tuple[str, Ledger]] = []
+    for known in known_ledgers(digest):
+        other = known.open()
+        if other is not None:
+            charged.append(("these rows are", other))
+        elif known.genesis != ledger.genesis:
+            yield f"these rows were charged to '{known.path}', which cannot be opened any more and is not counted"
+    for start, other in charged + [("most of these rows are", other) for other in similar_ledgers(digest, sketch)]:
+        entries = {entry.hash for entry in other.entries()}
+        if own >= entries:
+            continue
+        own |= entries  # a ledger that knows the rows by two tables is named once
+        sentence = f"{start} charged to another ledger too, '{other.path}'"
+        yield f"{sentence}{_together(ledger, other, event)}"
+
+
+def _together(ledger: Ledger, other: Ledger, event: Event) -> str:
+    if _promise(other) != _promise(ledger):
+        return ", for another unit or relation, so that no epsilon holds for both"
+    epsilon = spent_together((ledger, other), ledger.delta, event)
+    return (
+        f": with this run both together spend epsilon {epsilon:.4g} at delta {ledger.delta:g}; "
+        "charge one of them only (--ledger FILE)"
+    )
+
+
+def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
+    """The ledgers of other tables that most of these rows are in, with other columns or a few rows more or less."""
+    found: dict[str, Ledger] = {}
+    for other, content in known_sketches():
+        try:
+            similar = other != digest and sketch.resembles(Sketch.from_bytes(content))
+        except ValueError:
+            warnings.warn(
+                f"the sketch {other[:8]} of a table in the data folder is damaged: a copy of that table with other "
+                "columns is not known again; charge that table once more to have it written anew",
+                stacklevel=2,
+            )
+            forget_sketch(other)
+            continue
+        for ledger in filter(None, (known.open() for known in known_ledgers(other) if similar)):
+            found.setdefault(ledger.genesis, ledger)
+    return list(found.values())
+
+
+def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
+    """The ledger given, or the file of the one beside the data, of the one that knows these rows, or of a new one.
+
+    Built-in data are public: their ledger lies in the folder, or in one that `resources` removes. A file with most rows
+    of a table that has a ledger is refused, unless the owner says that it is to have a ledger of its own.
+    """
+    if isinstance(options.ledger, Ledger):
+        return options.ledger
+    if options.ledger_path is not None:
+        return options.ledger_path
+    if source.builtin:
+        folder = options.folder or Path(resources.enter_context(tempfile.TemporaryDirectory()))
+        return folder / "run.ledger"
+    beside = None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
+    if beside is not None and os.path.lexists(beside):
+        return beside
+    digest, sketch = source.digest(), source.sketch()
+    assert digest is not None
+    assert sketch is not None
+    known, new = known_path(digest), beside or memory_ledger(digest)
+    if known is not None and known != new:
+        if options.new_ledger:
+            raise WrongInput(f"expected no --new-ledger for rows that are charged to '{known}'; leave it out")
+        if options.say is not None:
+            options.say(
+                f"These rows were used before, under another name. They are charged to the same ledger: '{known}'."
+            )
+    if known is None and beside is not None and not options.new_ledger:
+        _expect_unlike(source, options, event, similar_ledgers(digest, sketch))
+    return known or new
+
+
+def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
+    """Refuses to give a new budget to rows most of which have one; their owner says what is meant."""
+    if not similar:
+        return
+    other, schema = similar[0], source.schema
+    cost = ", for another unit or relation"
+    if _promise(other) == (schema.unit, schema.cap, schema.relation):
+        epsilon = spent_together(similar, other.delta, event)
+        cost = f": with this run they would have spent epsilon {epsilon:.4g} at delta {other.delta:g}"
+    raise WrongInput(
+        f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
+        f"less{cost}; say --ledger '{other.path}' to charge them there, or --new-ledger if they are other people"
+    )
+
+
+def known_path(digest: str) -> Path | None:
+    """The first ledger that was charged for the rows of this digest and is still there."""
+    return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
+
+
+def _promise(ledger: Ledger) -> tuple[str, int, str]:
+    return ledger.unit, ledger.facts.cap, ledger.relation
+
+
+def _expect_same_promise(ledger: Ledger, source: Source, delta: float) -> None:
+    schema = source.schema
+    has = (*_promise(ledger), ledger.delta)
+    needs = (schema.unit, schema.cap, schema.relation, delta)
+    if has != needs:
+        raise WrongInput(
+            f"the ledger is for unit, cap, relation and delta {has}, this run for {needs}; one ledger holds one of each"
+        )

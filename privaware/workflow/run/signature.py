@@ -1,0 +1,202 @@
+"""A signature (ed25519) over what a run released.
+
+What is signed: the kind of release, the name of the run, the hash of its closing ledger entry, and the names and hashes
+of its files. Signatures of format 1 have neither kind nor run. `signature.json` stands in the folder of the result. Who
+has the public key can check the folder with it, without the ledger. The place of the closing entry in the ledger is not
+signed: between other entries it would tell how long the run took.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privaware._files import atomic_write
+from privaware.errors import WrongInput
+from privaware.ledger import Entry
+from privaware.workflow.run.release_files import RELEASE_FILES, kind_of_release
+
+__all__ = ["SIGNATURE", "Signature", "Signer", "read_signature"]
+
+SIGNATURE = "signature.json"
+FORMAT = 2
+WITHOUT_KIND = 1
+"""The format of signatures that name neither the kind of release nor the run."""
+SMALL = 100_000
+"""No key file and no signature is longer than so many bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """What was signed; `release` (the kind) and `run` are None in format 1, which does not sign them."""
+
+    closing: str
+    files: dict[str, str]
+    release: str | None
+    run: str | None
+    signature: bytes = field(repr=False)
+
+    @property
+    def message(self) -> bytes:
+        """The bytes that are signed."""
+        facts: dict[str, Any] = {"closing": self.closing, "files": self.files}
+        if self.release is None:
+            return b"privaware release\n" + _spelt(facts)
+        return b"privaware release, format 2\n" + _spelt({**facts, "release": self.release, "run": self.run})
+
+    @classmethod
+    def parsed(cls, content: Any) -> Signature:
+        """The signature in the entries of `signature.json`; wrong types raise TypeError or ValueError."""
+        if content["format"] not in (WITHOUT_KIND, FORMAT):
+            raise WrongInput(f"{SIGNATURE}: expected format {FORMAT}, got another; use a matching privaware")
+        signs_kind = content["format"] == FORMAT
+        release, run = (content["release"], content["run"]) if signs_kind else (None, None)
+        files, closing = dict(content["files"]), content["closing"]
+        if not all(isinstance(name, str) and _is_hash(digest) for name, digest in files.items()):
+            raise ValueError("files")
+        if not _is_hash(closing) or (signs_kind and not (release in RELEASE_FILES and isinstance(run, str))):
+            raise ValueError("closing, release or run")
+        signature = bytes.fromhex(content["signature"])
+        return cls(closing=closing, files=files, release=release, run=run, signature=signature)
+
+    def is_by(self, key: str | Path) -> bool:
+        """Whether the owner of the public key in this file signed it."""
+        from cryptography.exceptions import InvalidSignature
+
+        public = _public_key(key)
+        try:
+            public.verify(self.signature, self.message)
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs with an ed25519 private key."""
+
+    key: Any = field(repr=False)
+
+    @classmethod
+    def of(cls, path: str | Path, say: Callable[[str], object] | None = None) -> Signer:
+        """The key in a PEM file; anything else is refused with a sentence.
+
+        Parameters
+        ----------
+        path
+            The file of the private key.
+        say
+            Who is told that other users can read the key; without a listener, a warning says so.
+        """
+        serialization, ed25519 = _cryptography("--sign")
+        content = _key_file("--sign", path)
+        try:
+            key = serialization.load_pem_private_key(content, password=None)
+        except TypeError:
+            raise WrongInput(f"expected --sign as a key without a password, got one with: {str(path)!r}") from None
+        except Exception:  # the package's own errors for damaged keys are many
+            raise _wrong_key("--sign", "private", path) from None
+        if not isinstance(key, ed25519.Ed25519PrivateKey):
+            raise _wrong_key("--sign", "private", path)
+        if _is_open_to_others(path):
+            sentence = (
+                f"other users can open the private key {str(path)!r:.120}, and sign with it; run `chmod 600` on it"
+            )
+            if say is None:
+                warnings.warn(sentence, stacklevel=2)
+            else:
+                say(sentence)
+        return cls(key)
+
+    def write(self, folder: Path, closing: Entry) -> None:
+        """Signs the closing entry of a run, beside the files that it binds."""
+        files = dict(closing.files or {})
+        release = closing.release or kind_of_release(files)
+        if release is None or not set(RELEASE_FILES[release]) <= set(files):
+            raise RuntimeError("expected a closing entry with all files of its release, got another")
+        facts = {"closing": closing.hash, "files": files, "release": release, "run": closing.run}
+        unsigned = Signature(**facts, signature=b"")  # type: ignore[arg-type]
+        content = {"format": FORMAT, **facts, "signature": self.key.sign(unsigned.message).hex()}
+        atomic_write(folder / SIGNATURE, json.dumps(content, indent=1).encode())
+
+
+def read_signature(folder: Path) -> Signature | None:
+    """The signature in a folder, if there is one; a damaged one is refused with a sentence."""
+    path = folder / SIGNATURE
+    if not path.is_file():
+        return None
+    try:
+        return Signature.parsed(json.loads(_beginning(path).decode("utf-8")))
+    except WrongInput:
+        raise
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise WrongInput(f"{SIGNATURE} is damaged: expected it as `--sign` wrote it; restore the folder") from None
+    except OSError as problem:
+        raise WrongInput(f"cannot read {path}: {problem.strerror or problem}") from None
+
+
+def _spelt(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _beginning(path: str | Path) -> bytes:
+    """A small file; what is longer is cut and so does not parse."""
+    with open(path, "rb") as file:
+        return file.read(SMALL)
+
+
+def _public_key(path: str | Path) -> Any:
+    serialization, ed25519 = _cryptography("--key")
+    content = _key_file("--key", path)
+    try:
+        key = serialization.load_pem_public_key(content)
+    except Exception:  # as above
+        raise _wrong_key("--key", "public", path) from None
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise _wrong_key("--key", "public", path)
+    return key
+
+
+def _key_file(option: str, path: str | Path) -> bytes:
+    try:
+        return _beginning(path)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise WrongInput(f"expected {option} as a key file, but {str(path)!r:.120} cannot be read: {reason}") from None
+
+
+def _is_open_to_others(path: str | Path) -> bool:
+    """Whether the mode of a file lets its group or all users read or write it; Windows has no such mode."""
+    return os.name == "posix" and bool(os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def _wrong_key(option: str, kind: str, path: str | Path) -> WrongInput:
+    make = "openssl genpkey -algorithm ed25519 -out key.pem"
+    if kind == "public":
+        make = "openssl pkey -in key.pem -pubout -out public.pem"
+    return WrongInput(
+        f"expected {option} as an ed25519 {kind} key in a PEM file, got another in {str(path)!r:.120}; "
+        f"make one with `{make}`"
+    )
+
+
+def _cryptography(option: str) -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise WrongInput(
+            f"{option} needs the package cryptography; install it with `pip install 'privaware[sign]'`"
+        ) from None
+    return serialization, ed25519

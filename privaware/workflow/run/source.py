@@ -1,0 +1,296 @@
+"""Where rows come from: a file, a DataFrame or a built-in data set, with a schema got in one of three ways.
+
+A schema is written by the user, paid for, or drafted from the rows and accepted as it is. With a written one the
+file is not opened before `Source.read_private_rows` is called, which only a charged run does, after the ledger agreed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import datasets, registry
+from privaware._validate import nearest
+from privaware.data import (
+    Data,
+    LargeRows,
+    Raw,
+    Rows,
+    Sketch,
+    coded_rows,
+    draft,
+    hashes_and_sketch,
+    labelled,
+    labelled_part,
+    large_csv,
+    large_table,
+    left_out,
+    notices,
+    read,
+    read_names,
+    rows_digest,
+    target_of,
+    typed,
+)
+from privaware.data._parts import threads
+from privaware.errors import WrongInput
+from privaware.learners import find_learner
+from privaware.ledger import digest_key
+from privaware.schema import NOT_USED, Schema
+from privaware.workflow.run.cluster import Cluster
+from privaware.workflow.run.options import RunOptions
+from privaware.workflow.run.process_pool import ProcessPool
+from privaware.workflow.run.public_rows import is_builtin, read_public
+from privaware.workflow.run.ray_pool import RayPool
+
+__all__ = ["Source", "draft_schema", "resolve", "scoring"]
+
+IN_PROCESSES = 20_000_000
+"""Cells of a table from which on several processes read it: they take more than a second to start."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Source:
+    """Where rows come from, and their public facts.
+
+    `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
+    bounds the values of both are not yet checked against any. `public` are rows that a learner needs, without labels;
+    `read_public_rows` gives those of `--public` with labels, to search. `digest` and `sketch` read
+    the rows to learn from, to know them again; built-in data, which are public, have none. `notices` are what their
+    owner alone should know before a charge, `left_out` among them that rows have no target; `dry_notices` are those
+    that a dry run knows, which opens no file for a schema that was written.
+    """
+
+    name: str
+    schema: Schema
+    read_private_rows: Callable[[], tuple[Rows, Data | None]]
+    digest: Callable[[], str | None]
+    sketch: Callable[[], Sketch | None]
+    left_out: Callable[[], list[str]]
+    notices: Callable[[], list[str]]
+    dry_notices: Callable[[], list[str]]
+    public: Data | None
+    read_public_rows: Callable[[], Data]
+    builtin: bool
+    path: Path | None
+
+
+def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
+    """The rows called `data` and what is public about them; a built-in name brings its own schema.
+
+    For a dry run the public rows of built-in data are only counted.
+    """
+    if is_builtin(data):
+        return _builtin(data, options, learner)
+    path = None if hasattr(data, "columns") else _expect_there(data)
+    _expect_target(data, options)
+    large = None if options.accept_schema else _large(data, options)
+    table, raw = large, cache(lambda: read(data, **options.reading) if large is None else large.head)
+    schema = _schema_of(raw, options, table)
+    if table is not None and schema.form != "table":
+        table, raw = None, cache(lambda: read(data, **options.reading))
+        schema = _schema_of(raw, options)
+    if table is None and options.ray is not None:
+        raise WrongInput(
+            "expected a Parquet table, or a folder of Parquet files, with --ray, and no --accept-schema; leave --ray "
+            "out to read anything else here"
+        )
+    _expect_agreement(schema, options)
+    of_table = labelled if table is None else labelled_part
+    kept = cache(lambda: of_table(raw(), schema.target, schema.classes))
+    checked = cache(lambda: _checked(raw(), schema, table))
+    rows_left_out = cache(lambda: left_out(unlabelled(), schema.target))
+    about_rows = cache(lambda: rows_left_out() + notices(kept(), schema))
+    public = partial(read_public, options.public, schema, options.reading, private="")
+    needed = learner != "auto" and find_learner(learner).needs_public
+
+    def unlabelled() -> int:
+        if table is None:
+            return len(raw()) - len(kept())
+        return len(table.column(schema.target)) - schema.rows if options.dry_run else checked()[2]
+
+    def rows() -> tuple[Rows, Data | None]:
+        coded = Data.of if schema.bounded else Data.uncoded
+        if table is not None:
+            checked()  # reads every row: what does not fit is refused before the charge
+        test = raw().test if options.test is None else read(options.test, **options.reading)
+        train = coded_rows(kept(), schema) if table is None else table.streamed(schema)
+        return train, None if test is None else coded(labelled(test, schema.target, schema.classes), scoring(schema))
+
+    return Source(
+        name=path.name if path else "a DataFrame",
+        schema=schema,
+        read_private_rows=rows,
+        digest=lambda: checked()[0],
+        sketch=lambda: checked()[1],
+        left_out=rows_left_out,
+        notices=about_rows,
+        dry_notices=lambda: about_rows() if options.schema is None else _declared_unused(schema),
+        public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
+        read_public_rows=partial(public, labelled=True),
+        builtin=False,
+        path=path,
+    )
+
+
+def draft_schema(
+    data: Any, *, target: str | None = None, task: str | None = None, unit: str | None = None, **reading: Any
+) -> Schema:
+    """A schema to edit and confirm: drafted from a file, or the reviewed one of a built-in data set.
+
+    `reading` are the options of `privaware.data.read`.
+    """
+    if is_builtin(data):
+        return datasets.schema(data)
+    raw = read(data, **reading)
+    target = target or _default_target(raw)
+    return draft(labelled(raw, target), target=target, task=task, unit=unit or "row")
+
+
+def scoring(schema: Schema) -> Schema:
+    """The same facts for rows to score on: each counts by itself, and numbers to predict stay as they are."""
+    return replace(schema, unit="row", cap=1, low=None, high=None)
+
+
+def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sketch, int]:
+    """The digest and the sketch of all rows, and how many of a large table have no target: its rows are read here."""
+    key = digest_key()
+    hashes, sketch, unlabelled = (*hashes_and_sketch(raw, key), 0) if table is None else table.checked(schema, key)
+    return rows_digest(hashes, key), sketch.finished(), unlabelled
+
+
+def _large(data: Any, options: RunOptions) -> LargeRows | None:
+    """The table, if its rows are better read some at a time."""
+    address = options.ray
+    if address is not None:
+        machines = cache(lambda: RayPool(address))
+        return large_table(data, lambda pieces: Cluster(machines(), pieces).parts)
+    table = large_table(data)
+    if table is None:
+        return large_csv(data, options.reading)
+    if threads() == 1 or table.rows * table.width < IN_PROCESSES:
+        return table
+    processes = cache(lambda: ProcessPool())
+    return replace(table, place=lambda pieces: Cluster(processes(), pieces, near=True).parts)
+
+
+def _declared_unused(schema: Schema) -> list[str]:
+    """What a written schema says of columns that are not used; no file is opened."""
+    unused = [f"{column.name!r} (left out by the schema)" for column in schema.columns if column.kind in NOT_USED]
+    others = "Columns that the schema does not name are not used."
+    return [f"Not used: {', '.join(unused)}. {others}" if unused else others] if schema.form == "table" else []
+
+
+def _expect_there(data: Any) -> Path:
+    """The path, whose existence is checked without opening the file."""
+    try:
+        if os.path.exists(data):
+            return Path(data)
+    except (TypeError, ValueError):
+        pass
+    shown = f"{str(data)!r:.80}" if isinstance(data, (str, Path)) else type(data).__name__
+    near = nearest(data, registry.names("datasets")) if isinstance(data, str) else None
+    raise WrongInput(
+        "expected a data file, a folder of images, a DataFrame or a built-in data set "
+        f"(`privaware data list`), but there is nothing called {shown}" + (f"; did you mean {near}?" if near else "")
+    )
+
+
+def _expect_target(data: Any, options: RunOptions) -> None:
+    """Refuses a target that is no column of a text file before its rows are read."""
+    names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
+    if names is not None and options.target is not None:
+        with names.named():
+            target_of(names, options.target)
+
+
+def _expect_agreement(schema: Schema, options: RunOptions) -> None:
+    task, target = options.task, options.target
+    if task is not None and task != schema.task:
+        raise WrongInput(
+            f"the schema makes {schema.target!r} a {schema.task} target, but --task says {task}; change one of them"
+        )
+    if target not in (None, schema.target):
+        raise WrongInput(
+            f"the schema has the target {schema.target!r:.80}, but --target says {target!r:.80}; change one of them"
+        )
+
+
+def _builtin(name: str, options: RunOptions, learner: str) -> Source:
+    declared = find_learner(learner) if learner != "auto" else None
+    needs_public = declared is not None and declared.needs_public and options.public is None
+    schema = datasets.schema(name, public=needs_public)
+    if options.schema is not None:
+        raise WrongInput(f"{name} brings its own schema; leave --schema out, or give the data as a file")
+    _expect_agreement(schema, options)
+    if options.unit not in (None, "row", "label"):
+        raise WrongInput(f"{name} has one row for each person; expected --unit row or label, got {options.unit!r}")
+    if options.unit == "label" or (declared is not None and declared.unit == "label"):
+        schema = replace(schema, unit="label")
+
+    def rows() -> tuple[Data, Data | None]:
+        loaded = datasets.load(name, public=needs_public)
+        return replace(loaded.train, schema=schema), replace(loaded.test, schema=schema)
+
+    public = partial(read_public, options.public, schema, options.reading, private=name)
+    if needs_public:
+        own = _public_part(name, schema, options.dry_run)
+    else:
+        own = None if options.public is None else public(labelled=False)
+    return Source(
+        name=name,
+        schema=schema,
+        read_private_rows=rows,
+        digest=lambda: None,
+        sketch=lambda: None,
+        left_out=list,
+        notices=list,
+        dry_notices=list,
+        public=own,
+        read_public_rows=partial(public, labelled=True),
+        builtin=True,
+        path=None,
+    )
+
+
+def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
+    if not dry_run:
+        return datasets.load(name, public=True).public
+    count = datasets.source(name).public_rows
+    return Data(schema=schema, x=np.empty((count, 0)), y=np.zeros(count, dtype=np.int64))
+
+
+def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | None = None) -> Schema:
+    if options.accept_schema and (options.schema is not None or options.private_schema):
+        raise WrongInput("expected one of --schema, --accept-schema and --private-schema, got several")
+    if options.schema is not None:
+        schema = options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)
+        return schema if options.unit is None else replace(schema, unit=options.unit, cap=options.cap)
+    rows = raw()
+    target = options.target or _default_target(rows)
+    rows = rows if table is not None else labelled(rows, target)
+    facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
+    labels = None
+    if table is not None and target in (rows.columns or ()):
+        all_labels = Raw(frame=table.column(target).to_frame(), name=rows.name)
+        labels = target_of(labelled(all_labels, target), target)
+    if options.accept_schema and rows.uneven:
+        return draft(rows, **facts)
+    bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)
+    # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
+    return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
+
+
+def _default_target(raw: Raw) -> str:
+    if raw.frame is None:
+        return "class"
+    for target, other in (("y", "x0"), ("class", "text")):
+        if target in raw.frame.columns and other in raw.frame.columns and raw.declared:
+            return target
+    raise WrongInput(f"expected --target to name one of the columns {raw.columns_shown()}, got none")

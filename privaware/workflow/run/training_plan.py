@@ -1,0 +1,229 @@
+"""The plan of one training: the learner asked for, or the one that `auto` chooses, calibrated to a budget.
+
+>>> from privaware.datasets import schema
+>>> plan = training_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5)
+>>> plan.learner, plan.epsilon <= 1.0
+('linear', True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners import Learner, find_learner
+from privaware.models.spaces import Space
+from privaware.schema import Schema
+from privaware.workflow._auto import choose, constant_choice, with_target_range
+from privaware.workflow._candidates import SearchSettings
+from privaware.workflow._choice import Choice
+from privaware.workflow._floor import enough, strength
+from privaware.workflow._metric import always_beats_a_constant, trained_for
+from privaware.workflow._recipe import Recipe
+from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
+from privaware.workflow._table_choice import candidate
+from privaware.workflow.run.paid_columns import selection_stage
+from privaware.workflow.run.paid_features import PaidFeatures
+from privaware.workflow.run.plan import Plan, expect_budget, expect_unit, priced
+from privaware.workflow.run.settings import setting_names
+from privaware.workflow.run.trainings import model_cost_in, outlined, search_mechanism, training_mechanism
+
+__all__ = ["recipe_plan", "training_plan"]
+
+NOISELESS = 1e6
+"""The epsilon for which the standard workflow chooses: as if there were no noise."""
+OPERATIONS = 2e9
+"""Multiplications a second that a time limit assumes of one processor."""
+
+
+def training_plan(
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    learner: str = "auto",
+    settings: Mapping[str, Any] | None = None,
+    public: Data | None = None,
+    time_limit: float | None = None,
+    runtime: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The best learner we know from public facts, calibrated to (epsilon, delta).
+
+    `runtime` values (a device, a listener to progress) go to a learner that has fields of these names; they change
+    neither what is released nor its cost, so they are no part of the plan's settings.
+    """
+    recipe = Recipe(learner=learner, settings=dict(settings or {}))
+    budget = {"epsilon": epsilon, "delta": delta}
+    return recipe_plan(schema, recipe, budget, public=public, time_limit=time_limit, runtime=runtime)
+
+
+def recipe_plan(
+    schema: Schema,
+    recipe: Recipe,
+    budget: Mapping[str, float],
+    *,
+    public: Data | None = None,
+    time_limit: float | None = None,
+    runtime: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The plan of what is fixed in a recipe, and of what `auto` chooses beside it, for an epsilon and a delta."""
+    expect_budget(schema, **budget)
+    expect_time_limit(time_limit)
+    left_out = recipe.left_out(schema)
+    schema, extra = recipe.restricted(schema), dict(runtime or {})
+    space = named_space(recipe)
+    choice = _chosen(schema, recipe, budget, time_limit, device=str(extra.get("device", "cpu")), space=space)
+    choice = trained_for(choice, recipe.metric, searched=recipe.search is not None)
+    choice = replace(choice, reasons=(*choice.reasons, *left_out))
+    search = search_settings(recipe, choice, space, schema)
+    choice = _with_selection(choice, schema, recipe, budget, search)
+    plan = planned(schema, choice, budget, public, extra, search=search)
+    if search is not None:
+        plan = replace(plan, settings={**plan.settings, "search": shown_search(search, recipe)})
+    if recipe.learner != "auto" or space is not None or recipe.workflow == "standard":
+        return plan
+    trained = plan.parts[-1][1] if search is None else model_cost_in(plan)
+    signal = schema.rows * strength(trained, budget["delta"])
+    if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
+        return plan
+    if signal < enough(schema, "" if recipe.metric == "mae" else choice.learner):
+        why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to beat a constant prediction reliably"
+        return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
+    return plan
+
+
+def _chosen(
+    schema: Schema,
+    recipe: Recipe,
+    budget: Mapping[str, float],
+    time_limit: float | None,
+    *,
+    device: str,
+    space: Space | None,
+) -> Choice:
+    """The learner asked for, that of the space asked for, or what `auto` chooses."""
+    if recipe.learner == "auto" and space is None:
+        epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
+        choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric)
+        choice = _with_named_features(choice, schema, recipe)
+        if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
+            choice = replace(choice, settings={}, reasons=choice.reasons[1:])  # candidates have settings of their own
+        limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
+        if recipe.workflow == "standard":
+            choice = replace(
+                choice,
+                reasons=(f"Learner: {choice.learner}, chosen by the standard workflow, which ignores the noise.",),
+            )
+        elif recipe.search is None and find_learner(choice.learner).uses_columns:
+            choice = replace(choice, reasons=(*choice.reasons, NO_SEARCH))
+        return replace(choice, settings={**limits, **choice.settings, **recipe.settings})
+    name = recipe.learner if space is None else space.learner
+    limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
+    origin = "as requested" if space is None else "from the search space"
+    reason = f"Learner: {name if space is None else ' or '.join(space.learners)}, {origin}."
+    binned = candidate("linear with bins", schema).before if recipe.bins else ()
+    choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
+    centred = recipe.target_range or recipe.learner == "auto"
+    return with_target_range(choice, schema, recipe.metric) if centred and not schema.classes else choice
+
+
+def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
+    """The choice with the features that are named, or `linear` where the chosen learner takes none."""
+    if "features" not in recipe.settings:
+        return choice
+    if "features" in choice.settings:  # its reasons are for the features that it would have taken
+        return replace(choice, reasons=(f"Learner: {choice.learner}, on the requested features.",))
+    if "features" in setting_names(find_learner(choice.learner)):
+        return choice
+    linear = Choice(learner="linear", reasons=("Learner: linear, because it accepts the requested features.",))
+    return linear if schema.classes else with_target_range(linear, schema, recipe.metric)
+
+
+def _with_selection(
+    choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float], search: SearchSettings | None
+) -> Choice:
+    """The choice with the selection of columns before its other releases."""
+    make = find_learner(choice.learner)
+    if recipe.select is None or not make.uses_columns:
+        return choice
+    if make.needs_public:
+        raise WrongInput(f"expected a learner without public rows beside --select, got {choice.learner}")
+    after = outlined(schema, choice)
+    if search is None:
+        training = training_mechanism(choice.learner, choice.settings, {}, after)
+    else:
+        training = search_mechanism(search, choice.settings, after, budget["epsilon"], device="cpu")
+    stage = selection_stage(schema, recipe.select, recipe.select_settings, training, budget)
+    reason = f"Columns are selected with {recipe.select}, as requested, with part of the budget."
+    return replace(choice, before=(stage, *choice.before), reasons=(*choice.reasons, reason))
+
+
+def planned(
+    schema: Schema,
+    choice: Choice,
+    budget: Mapping[str, float],
+    public: Data | None,
+    runtime: Mapping[str, Any],
+    *,
+    search: SearchSettings | None = None,
+) -> Plan:
+    """The chosen learner after the releases before it, calibrated to the `epsilon` and `delta` of the budget."""
+    name = choice.learner
+    make = find_learner(name)
+    for each in (name,) if search is None else search.space.learners:
+        _expect_task(each, find_learner(each), schema)
+        expect_unit(each, find_learner(each), schema)
+    if not make.uses_columns:
+        schema = schema.keep(())
+    chosen = dict(choice.settings)
+    extra = {key: value for key, value in runtime.items() if key in setting_names(make)}
+    if make.needs_public:
+        if public is None:
+            raise WrongInput(f"{name} needs public rows to work with, got none; give them with --public FILE")
+        extra["public"] = public
+    reasons, what = choice.reasons, f"train {name}"
+    after = outlined(schema, choice)
+    if search is None:
+        mechanism = training_mechanism(name, chosen, extra, after)
+    else:
+        device = str(runtime.get("device", "cpu"))
+        mechanism = search_mechanism(search, chosen, after, budget["epsilon"], device=device)
+        alone: Any = mechanism.learner(after) if isinstance(mechanism, PaidFeatures) else mechanism
+        name = " or ".join(search.space.learners)
+        reasons = (*reasons, *search_reasons(search, alone.trials(after), after))
+        what = f"search with {search.strategy} and train {name}"
+    for stage in reversed(choice.before):
+        mechanism = stage.then(mechanism)
+    plan = priced(name, mechanism, schema, what, **budget)
+    shown = {key: value for key, value in chosen.items() if key != "public"}
+    return replace(plan, settings=shown, reasons=(*reasons, *plan.reasons))
+
+
+def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
+    if schema.task not in make.tasks:
+        raise WrongInput(
+            f"{name} does {' and '.join(make.tasks)}, the target {schema.target!r} asks for {schema.task}; "
+            "choose another learner"
+        )
+
+
+def expect_time_limit(time_limit: float | None) -> None:
+    """Refuses a limit that nothing can keep."""
+    if time_limit is not None and not time_limit > 0:
+        raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
+
+
+def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
+    """A sampling rate below 1 where every row in every step would outlast the time limit."""
+    if time_limit is None or "rate" not in setting_names(make):
+        return {}
+    width = (
+        math.prod(schema.shape) if schema.form == "image" else 4096 if schema.form == "text" else 20 * len(schema.used)
+    )
+    work = 6 * schema.rows * width * max(len(schema.classes), 1) * make().steps
+    rate = time_limit * OPERATIONS / max(work, 1)
+    return {} if rate >= 1 else {"rate": max(rate, min(1.0, 64 / schema.rows))}

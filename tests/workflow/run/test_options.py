@@ -1,0 +1,91 @@
+"""The options that charged verbs share are one value, and every verb shows and checks them alike."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from privaware import crossover, fit, search, select
+from privaware.cli._options import RUN_OPTIONS
+from privaware.errors import WrongInput
+from privaware.workflow.run.options import RunArguments, RunOptions
+
+VERBS = [fit, select, search, crossover]
+PROMISED = {
+    fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"}
+    | {
+        "score_epsilon",
+        "metric",
+        "describe",
+        "plan",
+        "use",
+        "select",
+        "search",
+        "search_settings",
+        "features",
+        "workflow",
+        "ray",
+        "select_settings",
+    },
+    select: {"workflow", "method", "settings", "epsilon", "describe", "ray"},
+    search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
+    | {"workflow", "workers", "ray", "test", "describe", "device"},
+    crossover: {"simple", "complex", "epsilons", "repeats", "settings", "device"},
+}
+SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap"} | {
+    "ledger",
+    "new_ledger",
+    "limit",
+    "dry_run",
+    "header",
+    "sep",
+    "decimal",
+    "encoding",
+    "out",
+    "seed",
+    "sign",
+    "say",
+}
+
+
+def test_arguments_and_options_have_the_same_names() -> None:
+    assert set(RunArguments.__annotations__) == SHARED
+    assert {field.name for field in fields(RunOptions)} == SHARED | {"test", "public", "device", "describe", "ray"}
+
+
+def test_command_line_has_every_shared_option_with_the_same_default() -> None:
+    defaults = {field.name: field.default for field in fields(RunOptions)}
+    assert {name: default for name, (_, default) in RUN_OPTIONS.items()} == {
+        name: defaults[name] for name in SHARED - {"out", "say", "confirm"}
+    }
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_signature_lists_every_keyword(verb: Any) -> None:
+    shown = inspect.signature(verb).parameters
+    assert set(shown) == {"data"} | PROMISED[verb] | SHARED
+    assert all(each.kind is each.KEYWORD_ONLY for name, each in shown.items() if name != "data")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_unknown_keyword_is_named_in_one_sentence(verb: Any) -> None:
+    needed: dict[str, Any] = {"simple": "majority", "complex": "linear"} if verb is crossover else {"epsilon": 1.0}
+    with pytest.raises(TypeError, match="there is no argument 'dleta'; beside its own arguments a verb takes target"):
+        verb("wisconsin", dleta=1e-6, **needed)
+
+
+def test_options_of_other_verbs_are_unknown() -> None:
+    with pytest.raises(TypeError, match="'device'"):
+        select("wisconsin", epsilon=1.0, device="cpu")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"cap": 0}, "cap"), ({"task": "divination"}, "--task"), ({"device": "abacus"}, "--device cpu")],
+)
+def test_options_are_checked_when_they_are_made(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(WrongInput, match=sentence):
+        RunOptions(**wrong)
