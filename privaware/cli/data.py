@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from privaware.cli import _options as o
-from privaware.cli._completion import complete_names
+from privaware.cli._options import complete_names
 from privaware.cli._terminal import show
 
 app = typer.Typer(

@@ -16,13 +16,12 @@ from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
-from privaware.data._labelled import labelled, labelled_part, left_out
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
 from privaware.data._notices import notices
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
-from privaware.data._raw import Raw
+from privaware.data._raw import Raw, labelled, labelled_part, left_out
 from privaware.data._read import read, read_names
 from privaware.data._sketch import Sketch, cells_sketch, hashes_and_sketch
 from privaware.data._streamed import Streamed, first_positions

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware.data._data import PART, Data, Rows
-from privaware.data._labelled import labelled_part
 from privaware.data._outside import Outside
 from privaware.data._parts import LocalParts, Parts, Sum
 from privaware.data._persons import CountedRows, capped, counted_rows, expect_unit_column, of_persons
-from privaware.data._raw import Raw, parsing
+from privaware.data._raw import Raw, labelled_part, parsing
 from privaware.data._read import check_names, frame_of_arrow, parquet_files
 from privaware.data._sketch import Sketch, hashes_and_sketch, running_columns
 from privaware.data._streamed import Streamed

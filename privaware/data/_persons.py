@@ -22,9 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privaware.data._code import first, over_lines
-from privaware.data._labelled import has_target
 from privaware.data._parts import Parts, Sum
-from privaware.data._raw import Raw
+from privaware.data._raw import Raw, has_target
 from privaware.data._values import Words, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng

@@ -37,9 +37,8 @@ from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, Arithmetic
 from privaware.descent._sampling import FullBatch
-from privaware.descent._settings_digest import settings_digest
 from privaware.descent._stack import Stack
-from privaware.descent._subsets import Subsets
+from privaware.descent._subsets import Subsets, settings_digest
 from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng

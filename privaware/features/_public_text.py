@@ -1,21 +1,202 @@
 """The files of a network that learned from public text: found in an installed package, checked, and read once.
 
 The package is never imported: only two of its files are read, and others than the known ones are refused.
+
+Words in pieces of a public vocabulary: the tokens that a network of the BERT family reads.
+
+Letters lose case and accents, marks of punctuation and Chinese characters stand alone, and a word is cut from the left
+into the longest pieces of the vocabulary; a word that cannot be cut so is unknown. Names of special tokens inside a
+text, such as `[SEP]`, are words like others, so no text can forge one.
+
+>>> pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "un", "##able", "!"])
+>>> pieces.codes("Unable ÜN!", length=8)
+[1, 3, 4, 3, 5, 2]
+
+The network behind `sentences`: six layers of the BERT family, one text at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+from torch.nn import functional
+
 from privaware.errors import WrongInput
-from privaware.features._word_pieces import WordPieces
+
+__all__ = ["MiniLM", "WordPieces"]
+
+HEADS = 12
+"""Attention heads of a layer."""
+
+EPSILON = 1e-12
+"""Number that layer norm adds to a variance."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Attention and two dense maps, each added to its input and normalised."""
+
+    mixed: tuple[Tensor, Tensor]
+    attended: tuple[Tensor, Tensor]
+    attended_norm: tuple[Tensor, Tensor]
+    wider: tuple[Tensor, Tensor]
+    narrower: tuple[Tensor, Tensor]
+    narrower_norm: tuple[Tensor, Tensor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        query, key, value = _mapped(x, self.mixed).view(len(x), 3, HEADS, -1).permute(1, 2, 0, 3)
+        weights = torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), -1)
+        seen = (weights @ value).transpose(0, 1).reshape(x.shape)
+        x = _normalised(x + _mapped(seen, self.attended), self.attended_norm)
+        wide = functional.gelu(_mapped(x, self.wider))
+        return _normalised(x + _mapped(wide, self.narrower), self.narrower_norm)
+
+
+class MiniLM:
+    """Built from the named tensors of the published weights."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        embeddings = "embeddings"
+        self._words = tensors[f"{embeddings}.word_embeddings.weight"]
+        kind = tensors[f"{embeddings}.token_type_embeddings.weight"][0]
+        self._places = tensors[f"{embeddings}.position_embeddings.weight"] + kind
+        self._norm = _pair(tensors, f"{embeddings}.LayerNorm")
+        layers = 1 + max(int(name.split(".")[2]) for name in tensors if name.startswith("encoder.layer."))
+        self._layers = [_layer(tensors, f"encoder.layer.{at}") for at in range(layers)]
+
+    @torch.inference_mode()
+    def __call__(self, codes: list[int]) -> Tensor:
+        """The mean over the tokens of a text, of length 1."""
+        x = _normalised(self._words[torch.tensor(codes)] + self._places[: len(codes)], self._norm)
+        for layer in self._layers:
+            x = layer(x)
+        return functional.normalize(x.mean(0), dim=0)
+
+
+def _layer(tensors: dict[str, Tensor], at: str) -> Layer:
+    parts = [_map(tensors, f"{at}.attention.self.{name}") for name in ("query", "key", "value")]
+    return Layer(
+        mixed=(torch.cat([weight for weight, _ in parts], 1), torch.cat([bias for _, bias in parts])),
+        attended=_map(tensors, f"{at}.attention.output.dense"),
+        attended_norm=_pair(tensors, f"{at}.attention.output.LayerNorm"),
+        wider=_map(tensors, f"{at}.intermediate.dense"),
+        narrower=_map(tensors, f"{at}.output.dense"),
+        narrower_norm=_pair(tensors, f"{at}.output.LayerNorm"),
+    )
+
+
+def _pair(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
+    return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+
+
+def _map(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
+    """Weights (inputs, outputs) and biases: a product of few rows is twice as fast so."""
+    weight, bias = _pair(tensors, name)
+    return weight.T.contiguous(), bias
+
+
+def _mapped(x: Tensor, dense: tuple[Tensor, Tensor]) -> Tensor:
+    weight, bias = dense
+    return torch.addmm(bias, x, weight)
+
+
+def _normalised(x: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
+    return functional.layer_norm(x, x.shape[-1:], *norm, EPSILON)
+
+
+LONGEST_WORD = 100
+"""Longer words are unknown."""
+KEPT_WORDS = 200_000
+"""Words whose pieces are remembered."""
+CHINESE = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPieces:
+    """Cuts texts by a vocabulary, whose order is that of the codes."""
+
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        self._codes = {piece: code for code, piece in enumerate(vocabulary)}
+        self._first, self._last, self._unknown = (self._codes[name] for name in ("[CLS]", "[SEP]", "[UNK]"))
+        self._letters = Letters()
+        self._known: dict[str, list[int]] = {}
+
+    def codes(self, text: str, length: int) -> list[int]:
+        """At most `length` codes, the first and the last of which mark the ends."""
+        return self.windows(text, length, 1)[0]
+
+    def windows(self, text: str, length: int, most: int) -> list[list[int]]:
+        """One window of at most `length` codes after another, `most` of them, each with marks of its ends."""
+        codes: list[int] = []
+        inner = length - 2
+        for word in unicodedata.normalize("NFD", text).translate(self._letters).split():
+            codes += self._pieces(word)
+            if len(codes) >= most * inner:
+                break
+        starts = range(0, min(max(len(codes), 1), most * inner), inner)
+        return [[self._first, *codes[at : at + inner], self._last] for at in starts]
+
+    def _pieces(self, word: str) -> list[int]:
+        if word not in self._known:
+            if len(self._known) >= KEPT_WORDS:
+                self._known.clear()
+            self._known[word] = self._cut(word)
+        return self._known[word]
+
+    def _cut(self, word: str) -> list[int]:
+        codes, at = [], 0
+        while at < len(word) <= LONGEST_WORD:
+            ends = range(len(word), at, -1)
+            pieces = ((end, ("##" if at else "") + word[at:end]) for end in ends)
+            found = next(((end, self._codes[piece]) for end, piece in pieces if piece in self._codes), None)
+            if found is None:
+                return [self._unknown]
+            at, code = found
+            codes.append(code)
+        return codes or [self._unknown]
+
+
+class Letters(dict[int, str]):
+    """What a character becomes: nothing, a blank, itself in lower case, or that between blanks."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        kind = unicodedata.category(letter)
+        if letter in "\t\n\r" or kind.startswith("Z"):
+            self[code] = " "
+        elif kind in ("Mn", "Cc", "Cf", "Co") or code == 0xFFFD:
+            self[code] = ""
+        elif kind.startswith("P") or (letter.isascii() and not letter.isalnum()) or _is_chinese(code):
+            self[code] = f" {letter} "
+        else:
+            self[code] = letter.lower()
+        return self[code]
+
+
+def _is_chinese(code: int) -> bool:
+    return any(low <= code <= high for low, high in CHINESE)
+
 
 if TYPE_CHECKING:
-    from privaware.features._mini_lm import MiniLM
+    from privaware.features._public_text import MiniLM
 
 __all__ = ["INSTALL", "NETWORK", "installed", "read_network"]
 
@@ -53,7 +234,7 @@ def _folder() -> Path | None:
 def _read(folder: Path) -> tuple[WordPieces, MiniLM]:
     from safetensors.torch import load
 
-    from privaware.features._mini_lm import MiniLM
+    from privaware.features._public_text import MiniLM
 
     weights, vocabulary = (_checked(folder / name, expected) for name, expected in FILES.items())
     return WordPieces(vocabulary.decode().split("\n")), MiniLM(load(weights))

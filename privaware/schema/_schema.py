@@ -12,8 +12,7 @@ from typing import Any
 
 from privaware._validate import expect, expect_one_of, shown
 from privaware.errors import WrongInput
-from privaware.schema._checks import are_apart, is_count, is_text, lists_as_tuples
-from privaware.schema._column import NOT_USED, Column, as_date
+from privaware.schema._column import NOT_USED, Column, are_apart, as_date, is_count, is_text, lists_as_tuples
 from privaware.schema._parts import coded_columns
 
 __all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]

@@ -1,4 +1,7 @@
-"""The mechanism that searches: candidates of a space, tried as a strategy asks, and the best model released."""
+"""The mechanism that searches: candidates of a space, tried as a strategy asks, and the best model released.
+
+A space validated before anything is charged: no candidate may turn out wrong when its turn comes.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,20 @@ from pathlib import Path
 
 from privaware._validate import expect_between
 from privaware.data import Data
-from privaware.errors import CheckFailed
-from privaware.events import NOTHING, Disjoint, Event
+from privaware.errors import CheckFailed, WrongInput
+from privaware.events import NOTHING, AnyOf, Disjoint, Event
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._journal import SearchJournal
-from privaware.strategies._price import Build, TrialPrice
+from privaware.strategies._price import Build, TrialPrice, price_key, unpriced
 from privaware.strategies._progress import OnProgress, ProgressMeter, SearchProgress
-from privaware.strategies._scoring import ValidationScorer
 from privaware.strategies._strategy import Round, RoundStrategy, Runtime, SearchProcedure
-from privaware.strategies._trials import Trials
+from privaware.strategies._trials import Trials, ValidationScorer
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["FoundModel", "Search", "SearchResult"]
+__all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,3 +228,20 @@ class FoundModel:
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         return self.search.run(data, noise, rng).model
+
+
+def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
+    """Every value of every choice builds a learner and, where it is `priced`, one whose cost the space declares."""
+    part, space, price = search.train_schema(schema), search.space, search.price
+    if space.unused:
+        name = space.unused[0]
+        raise WrongInput(f'choice {name!r} changes nothing: expected "${name}" in build, or a condition on it')
+    points = space.covering_points()
+    learners = [price.learner(point) for point in points]
+    scales = {price_key(space, point): scale for point, scale in (price.noise_scales(part) if priced else ())}
+    event = search.model_cost(schema, 1.0) if priced else None
+    declared = event.events if isinstance(event, AnyOf) else (event,)
+    for point, learner in zip(points, learners, strict=True):
+        cost = learner.cost(part, scales.get(price_key(space, point), 1.0))
+        if priced and cost not in declared:
+            raise unpriced(point)

@@ -1,19 +1,35 @@
-"""What a learner must keep beyond the contract of every mechanism."""
+"""What a learner must keep beyond the contract of every mechanism.
+
+Protocols checked with a clear sentence: which attribute is missing, and where it is defined.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from privaware import accounting
 from privaware.data import Data
 from privaware.learners import Learner
 from privaware.model import Model
+from privaware.registry import members
 from privaware.schema import Schema
 from privaware.testing._call import BrokenPromise
 from privaware.testing._check import check_mechanism
-from privaware.testing._protocol import expect_members
 from privaware.testing._replay import record
 from privaware.testing._rows import example, rows_for
 
-__all__ = ["check_learner"]
+__all__ = ["check_learner", "expect_members"]
+
+
+def expect_members(algorithm: object, protocol: Any) -> None:
+    """The algorithm has every public attribute and method that the protocol asks for."""
+    missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
+    if missing:
+        raise BrokenPromise(
+            f"{type(algorithm).__name__}: no attribute {missing[0]!r}, which the protocol {protocol.__name__} asks "
+            f"for; inherit from {protocol.__module__}.{protocol.__name__}"
+        )
+
 
 TASKS = ("classification", "regression")
 

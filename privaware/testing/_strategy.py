@@ -21,7 +21,7 @@ from privaware.strategies._search import Search
 from privaware.strategies._strategy import Round, Trial
 from privaware.testing._call import BrokenPromise
 from privaware.testing._check import check_mechanism
-from privaware.testing._protocol import expect_members
+from privaware.testing._learner import expect_members
 from privaware.testing._rows import example
 
 ONCE = Disjoint(events=(Gaussian(noise=4.0), Laplace(noise=8.0)))

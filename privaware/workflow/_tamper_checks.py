@@ -11,8 +11,7 @@ from privaware.events import Event
 from privaware.ledger import Entry, Ledger
 from privaware.workflow._statements import Check
 from privaware.workflow.run.output import sha256
-from privaware.workflow.run.release_files import RELEASE_FILES, other_release_files
-from privaware.workflow.run.signature import SIGNATURE, Signature, read_signature
+from privaware.workflow.run.signature import RELEASE_FILES, SIGNATURE, Signature, other_release_files, read_signature
 
 __all__ = ["Claim", "against_ledger", "against_signature"]
 

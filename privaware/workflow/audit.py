@@ -23,8 +23,7 @@ from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import Search
-from privaware.workflow._audit_result import Audit
-from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun, search_vector, small_search
+from privaware.workflow._audit_runs import Audit, AuditSettings, MembershipGame, OneRun, search_vector, small_search
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.output import sha256

@@ -21,8 +21,7 @@ from privaware.errors import WrongInput
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
-from privaware.strategies._search import Search
-from privaware.strategies._space_check import expect_valid_space
+from privaware.strategies._search import Search, expect_valid_space
 from privaware.workflow._candidates import (
     SearchSettings,
     expect_workers,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from privaware.learners import _networks
-from privaware.strategies._scoring import ValidationScorer
+from privaware.strategies._trials import ValidationScorer
 from privaware.workflow.run.staging import Staged
 from tests.cli.people import SPACE, Run, watched, write_people
 

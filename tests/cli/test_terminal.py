@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from privaware._version import __version__
-from privaware.cli._completion import complete_data
+from privaware.cli._options import complete_data
 from privaware.cli._terminal import Terminal
 from tests.cli.people import Run
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privaware.data._decimals import looks_of
+from privaware.data._columns import looks_of
 from privaware.data._words import spelling_of_number
 
 FORMATS = ("{:.0f}", "{:.1f}", "{:.4f}", "{:.6f}", "{:.9f}", "{:+.2f}", "{!r}", "{:e}", "{:.0f}.")

@@ -13,9 +13,7 @@ import torch
 from privaware import features
 from privaware.errors import WrongInput
 from privaware.features import _public_text
-from privaware.features._mini_lm import MiniLM
-from privaware.features._public_text import FILES, INSTALL, PACKAGE, read_network
-from privaware.features._word_pieces import WordPieces
+from privaware.features._public_text import FILES, INSTALL, PACKAGE, MiniLM, WordPieces, read_network
 from privaware.features.sentences import Sentences
 from privaware.schema import Schema
 

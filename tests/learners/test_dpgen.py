@@ -13,8 +13,7 @@ from privaware import accounting, fit
 from privaware.data import Data
 from privaware.errors import Refused, WrongInput
 from privaware.events import Unproven
-from privaware.learners._response_pairs import Pairs, response_pairs
-from privaware.learners.dpgen import DpGen, ScoreSettings
+from privaware.learners.dpgen import DpGen, Pairs, ScoreSettings, response_pairs
 from privaware.learners.majority import Majority
 from privaware.metrics import accuracy
 from privaware.noise import Rng

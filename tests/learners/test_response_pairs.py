@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privaware.attacks._bounds import epsilon_lower
-from privaware.learners._response_pairs import Pairs, response_pairs
+from privaware.learners.dpgen import Pairs, response_pairs
 from privaware.noise import Rng
 
 LEVELS = np.geomspace(2.0, 0.1, 6).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privaware.preprocessing._grids import cells, grid_between
-from privaware.preprocessing._ranges.noisy_counts import DECADES, empty_cells, shrunken, span
+from privaware.preprocessing._ranges.column_counts import DECADES, empty_cells, shrunken, span
 
 EDGES = np.concatenate([-DECADES[::-1], DECADES])
 

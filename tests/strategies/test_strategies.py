@@ -12,9 +12,9 @@ from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Gaussian, leaves
 from privaware.models.spaces import Space, point_key
-from privaware.strategies._scoring import ValidationScorer
 from privaware.strategies._search import Search
 from privaware.strategies._strategy import Ask, Round, Trial, TrialCount, TrialHistory
+from privaware.strategies._trials import ValidationScorer
 from privaware.strategies.grid import Grid
 from privaware.strategies.mgrs import Mgrs
 from privaware.strategies.optuna import Optuna

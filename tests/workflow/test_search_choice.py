@@ -17,8 +17,7 @@ from privaware.errors import WrongInput
 from privaware.events import Disjoint, Gaussian, Laplace, nested
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
-from privaware.strategies._search import Search
-from privaware.strategies._space_check import expect_valid_space
+from privaware.strategies._search import Search, expect_valid_space
 from privaware.strategies._strategy import TrialCount
 from privaware.workflow._choice import Choice
 from privaware.workflow._recipe import Recipe

@@ -13,8 +13,7 @@ from privaware.descent._layers.conv_block import fuse_conv_blocks
 from privaware.descent._layers.convolution import convolution
 from privaware.descent._layers.dpnas import cell
 from privaware.descent._layers.dropout import dropout_rule, has_dropout
-from privaware.descent._layers.embedding import embedding
-from privaware.descent._layers.linear import linear
+from privaware.descent._layers.linear import embedding, linear
 from privaware.descent._layers.normalisation import channel_norm, feature_norm
 from privaware.descent._layers.padded_population import PerUnitActivation, per_unit_activation
 from privaware.descent._layers.pooling import is_max_pool_2x2, max_pool_2x2

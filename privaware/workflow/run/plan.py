@@ -30,8 +30,7 @@ from privaware.preprocessing._ranges.target_histogram import TargetHistogramRang
 from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.strategies._search import Search
-from privaware.strategies._space_check import expect_valid_space
+from privaware.strategies._search import Search, expect_valid_space
 from privaware.workflow._choice import Stage
 from privaware.workflow._floor import share_for
 from privaware.workflow.run.paid_columns import selector_for

@@ -45,9 +45,8 @@ from privaware.ledger import digest_key
 from privaware.schema import NOT_USED, Schema
 from privaware.workflow.run.cluster import Cluster
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.process_pool import ProcessPool
+from privaware.workflow.run.process_pool import ProcessPool, RayPool
 from privaware.workflow.run.public_rows import is_builtin, read_public
-from privaware.workflow.run.ray_pool import RayPool
 
 __all__ = ["Source", "draft_schema", "resolve", "scoring"]
 

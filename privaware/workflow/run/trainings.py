@@ -12,8 +12,7 @@ from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, Then
 from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
 from privaware.schema import Schema
-from privaware.strategies._search import Search
-from privaware.strategies._space_check import expect_valid_space
+from privaware.strategies._search import Search, expect_valid_space
 from privaware.workflow._candidates import SearchSettings
 from privaware.workflow._choice import Choice
 from privaware.workflow.run.paid_features import PaidFeatures, names_paid

@@ -11,7 +11,7 @@ import torch
 from privaware import models
 from privaware.learners import _teachers
 from privaware.learners._networks.plain_descent import PlainDescent
-from privaware.learners._teachers.teachers import Teachers
+from privaware.learners.pate import Teachers
 from privaware.noise import Rng
 
 DESCENT = PlainDescent(steps=12, batch=8, lr=0.2, decay=1e-4)
