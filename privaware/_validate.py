@@ -11,10 +11,12 @@ privaware.errors.WrongInput: dpsgd: expected rate in (0, 1], got 1.5
 from __future__ import annotations
 
 import difflib
+import functools
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from privaware.errors import WrongInput
 
@@ -28,6 +30,7 @@ __all__ = [
     "expect_one_of",
     "expect_positive",
     "nearest",
+    "renamed_keywords",
     "shown",
     "suggestion",
 ]
@@ -131,6 +134,54 @@ def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
     listed = list(choices)
     for name, value in settings.items():
         expect(value in listed, who, f"{name} among {', '.join(map(str, listed))}", value)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def renamed_keywords(**new_names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function accept earlier names of keyword arguments, each with a `DeprecationWarning`.
+
+    Parameters
+    ----------
+    **new_names
+        The new name of each earlier name.
+
+    Returns
+    -------
+    Callable
+        A decorator. The decorated function keeps its signature, which names the new keywords only.
+
+    >>> @renamed_keywords(rate="sampling_rate")
+    ... def expected_batch(rows, sampling_rate):
+    ...     return rows * sampling_rate
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     expected_batch(100, rate=0.5), str(caught[0].message)
+    (50.0, 'expected_batch: the keyword rate is called sampling_rate now; the earlier name will go in the next version')
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            for old in [name for name in kwargs if name in new_names]:
+                new = new_names[old]
+                if new in kwargs:
+                    raise WrongInput(f"{function.__name__}: expected one of {new} and its earlier name {old}, got both")
+                warnings.warn(
+                    f"{function.__name__}: the keyword {old} is called {new} now; "
+                    "the earlier name will go in the next version",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def _finite(value: Any) -> bool:

@@ -20,7 +20,10 @@ def dpsgd(
     batch: Annotated[int, typer.Option(help="The expected batch size (Poisson sampling).")],
     epochs: Annotated[float, typer.Option(help="The number of epochs.")],
     delta: o.DELTA = None,
-    noise: Annotated[float | None, typer.Option(help="The noise multiplier. Give either --noise or --epsilon.")] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option("--noise", "--noise-multiplier", help="The noise multiplier. Give either --noise or --epsilon."),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="The epsilon to calibrate the noise to. Give either --epsilon or --noise.")
     ] = None,

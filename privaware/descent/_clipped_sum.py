@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privaware._validate import renamed_keywords
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
 from privaware.descent._example_draws import ExampleDraws, ExampleKey
@@ -24,10 +25,13 @@ from privaware.noise import ExampleNumbers
 __all__ = ["clipped_sum"]
 
 
+@renamed_keywords(norm="clipping_norm")
 def clipped_sum(
-    module: nn.Module, loss: Loss, inputs: Any, targets: Any, norm: float
+    module: nn.Module, loss: Loss, inputs: Any, targets: Any, clipping_norm: float
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """The sum of per-example gradients, each clipped to at most `norm`, by parameter name; and their norms before.
+    """Return the sum of per-example gradients, each clipped to `clipping_norm`, and the norms before clipping.
+
+    The sum is a dictionary of tensors by parameter name.
 
     `loss(outputs, targets)` gives one value an example. The module is not changed. A first call probes the module and
     keeps a copy with its layer rules, so that later calls only compute; whatever changes in the module but the values
@@ -41,20 +45,21 @@ def clipped_sum(
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.zeros_(net.weight)
     >>> half_square = lambda outputs, targets: (outputs[:, 0] - targets).square() / 2
-    >>> sums, norms = clipped_sum(net, half_square, torch.tensor([[3.0, 4.0], [0.3, 0.4]]), torch.ones(2), norm=1.0)
+    >>> x, y = torch.tensor([[3.0, 4.0], [0.3, 0.4]]), torch.ones(2)
+    >>> sums, norms = clipped_sum(net, half_square, x, y, clipping_norm=1.0)
     >>> norms
     tensor([5.0000, 0.5000])
     >>> sums["weight"]
     tensor([[-0.9000, -1.2000]])
     """
-    clip = flat(norm)
+    clip = flat(clipping_norm)
     setup, prepared = _set_up(module, loss, inputs, targets)
     stack, examples = prepared.stack, len(prepared.targets)
     total = torch.zeros_like(stack.theta)
     norms = total.new_zeros(0)
     if examples:
         batch = Batch(prepared.inputs, prepared.targets, examples, draws=_draws(stack, examples))
-        norms = accumulate(stack, loss, batch, clip, float(norm), total)[:, 0].sqrt()
+        norms = accumulate(stack, loss, batch, clip, float(clipping_norm), total)[:, 0].sqrt()
     _SETUPS.put(module, setup)
     return {slot.name: stack.view(total, slot)[0] for slot in stack.slots}, norms
 

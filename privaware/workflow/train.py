@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
+from privaware._validate import renamed_keywords
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["train"]
 
 
+@renamed_keywords(rate="sampling_rate", norm="clipping_norm")
 def train(
     module: nn.Module,
     inputs: Any,
@@ -37,8 +39,8 @@ def train(
     epsilon: float,
     delta: float = accounting.DEFAULT_DELTA,
     steps: int,
-    rate: float,
-    norm: float,
+    sampling_rate: float,
+    clipping_norm: float,
     lr: float,
     ledger: Ledger | str | Path | None = None,
     rows: int | None = None,
@@ -50,8 +52,9 @@ def train(
 ) -> nn.Module:
     """Train a copy of a PyTorch module with DP-SGD within (epsilon, delta).
 
-    Each step samples every row with probability `rate`, clips the gradient of each row to norm `norm`, sums the clipped
-    gradients, adds Gaussian noise, divides by `rate * rows` and takes a step with learning rate `lr`.
+    Each step samples every row with probability `sampling_rate` and clips the gradient of each row to
+    `clipping_norm`. It adds Gaussian noise to the sum of clipped gradients, divides by `sampling_rate * rows`, and
+    updates the parameters with learning rate `lr`.
 
     Parameters
     ----------
@@ -65,10 +68,10 @@ def train(
         The guarantee, for adding or removing one row.
     steps
         The number of steps.
-    rate
-        The sampling rate: the probability that a row is in the batch of a step.
-    norm
-        The clipping norm of per-example gradients.
+    sampling_rate
+        The probability that a row is in the batch of a step.
+    clipping_norm
+        The largest norm of a per-example gradient after clipping.
     lr
         The learning rate.
     ledger
@@ -103,8 +106,9 @@ def train(
     >>> import torch
     >>> from torch import nn
     >>> x = torch.randn(500, 2)
-    >>> net = train(nn.Linear(2, 2), x, (x[:, 0] > 0).long(), epsilon=2.0, steps=20, rate=1.0, norm=1.0, lr=2.0)
-    >>> bool((net(x).argmax(1) == (x[:, 0] > 0)).float().mean() > 0.8)
+    >>> y = (x[:, 0] > 0).long()
+    >>> net = train(nn.Linear(2, 2), x, y, epsilon=2.0, steps=20, sampling_rate=1.0, clipping_norm=1.0, lr=2.0)
+    >>> bool((net(x).argmax(1) == y).float().mean() > 0.8)
     True
     >>> net.guarantee.epsilon <= 2.0, net.guarantee.certified
     (True, True)
@@ -114,8 +118,8 @@ def train(
         raise WrongInput(
             f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
         )
-    settings = {"clip": flat(norm), "update": sgd(lr), "loss": loss, **more}
-    sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
+    settings = {"clip": flat(clipping_norm), "update": sgd(lr), "loss": loss, **more}
+    sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
     descent.check(module, inputs, targets, device=device)  # what is refused costs nothing
     noise = accounting.calibrate(descent.cost, epsilon, delta)
@@ -124,7 +128,7 @@ def train(
     event = descent.cost(noise)
     known = cache(lambda: _known_rows(inputs, targets))
     charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
-    what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
+    what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
     charged.ready(event, what=what, seed=seed, run=run)
     if saved is not None and run is not None:
         _expect_own_file(saved, charged.find(run), known()[0])

@@ -25,7 +25,9 @@ def test_a_network_is_trained_on_a_copy():
     x, y = task()
     module = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
     before = [p.clone() for p in module.parameters()]
-    trained = train(module, x, y, epsilon=4.0, delta=1e-5, steps=60, rate=0.2, norm=1.0, lr=1.0, seed=1)
+    trained = train(
+        module, x, y, epsilon=4.0, delta=1e-5, steps=60, sampling_rate=0.2, clipping_norm=1.0, lr=1.0, seed=1
+    )
     assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
     assert float((trained(x).argmax(1) == y).float().mean()) > 0.85
 
@@ -33,7 +35,7 @@ def test_a_network_is_trained_on_a_copy():
 def test_ledger_is_charged_the_stated_cost_and_refuses_more(tmp_path):
     x, y = task()
     ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.5, delta=1e-5)
-    settings = {"delta": 1e-5, "steps": 10, "rate": 0.2, "norm": 1.0, "lr": 0.5, "ledger": ledger}
+    settings = {"delta": 1e-5, "steps": 10, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
     train(nn.Linear(4, 2), x, y, epsilon=1.0, **settings)
     spent = epsilon(ledger.entries()[-1].event, 1e-5)
     assert 0.95 < spent <= 1.0
@@ -43,7 +45,14 @@ def test_ledger_is_charged_the_stated_cost_and_refuses_more(tmp_path):
 
 def test_ledger_may_be_named_by_its_file(tmp_path):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "rate": 0.2, "norm": 1.0, "lr": 0.5, "ledger": tmp_path / "rows.ledger"}
+    settings = {
+        "epsilon": 1.0,
+        "steps": 5,
+        "sampling_rate": 0.2,
+        "clipping_norm": 1.0,
+        "lr": 0.5,
+        "ledger": tmp_path / "rows.ledger",
+    }
     train(nn.Linear(4, 2), x, y, **settings)
     assert Ledger.open(tmp_path / "rows.ledger").json()["limit"] == 1.0
     with pytest.raises(BudgetExceeded):
@@ -53,12 +62,12 @@ def test_ledger_may_be_named_by_its_file(tmp_path):
 def test_delta_too_large_for_the_rows_is_refused():
     x, y = task()
     with pytest.raises(WrongInput, match="smaller delta"):
-        train(nn.Linear(4, 2), x, y, epsilon=1.0, delta=0.01, steps=1, rate=1.0, norm=1.0, lr=0.5)
+        train(nn.Linear(4, 2), x, y, epsilon=1.0, delta=0.01, steps=1, sampling_rate=1.0, clipping_norm=1.0, lr=0.5)
 
 
 def test_p49_rows_from_memory_are_charged_once_and_for_all(monkeypatch):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "rate": 0.2, "norm": 1.0, "lr": 0.5}
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
     train(nn.Linear(4, 2), x, y, **settings)
     flipped = torch.arange(len(y) - 1, -1, -1)
     with pytest.raises(BudgetExceeded):
@@ -72,7 +81,7 @@ def test_p49_rows_from_memory_are_charged_once_and_for_all(monkeypatch):
 
 def test_trained_module_carries_its_guarantee(tmp_path):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "rate": 0.2, "norm": 1.0, "lr": 0.5}
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
     trained = train(nn.Linear(4, 2), x, y, ledger=tmp_path / "rows.ledger", **settings)
     guarantee = trained.guarantee
     assert guarantee.epsilon == pytest.approx(Ledger.open(tmp_path / "rows.ledger").spent())
@@ -94,7 +103,9 @@ def test_rows_without_targets_cost_nothing(tmp_path):
     x, y = task()
     ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
     with pytest.raises(WrongInput, match="one target an example"):
-        train(nn.Linear(4, 2), x, y[1:], epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
+        train(
+            nn.Linear(4, 2), x, y[1:], epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger
+        )
     assert ledger.spent() == 0
 
 
@@ -103,7 +114,7 @@ def test_module_that_mixes_examples_costs_nothing(tmp_path):
     ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
     mixing = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
     with pytest.raises(PrivawareError, match="batch norm"):
-        train(mixing, x, y, epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
+        train(mixing, x, y, epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger)
     assert ledger.spent() == 0
 
 
@@ -122,5 +133,18 @@ def test_module_that_draws_its_own_masks_costs_nothing(tmp_path):
     x, y = task()
     ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
     with pytest.raises(PrivawareError, match="draws random numbers in its forward pass"):
-        train(DrawsItself(), x, y, epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
+        train(DrawsItself(), x, y, epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger)
     assert ledger.spent() == 0
+
+
+def test_earlier_keyword_names_warn_and_train(tmp_path):
+    x, y = task()
+    with pytest.warns(DeprecationWarning, match="rate is called sampling_rate now"):
+        train(nn.Linear(4, 2), x, y, epsilon=1.0, steps=5, rate=0.2, clipping_norm=1.0, lr=0.5, ledger=tmp_path / "l")
+
+
+def test_earlier_and_new_keyword_together_are_refused(tmp_path):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "lr": 0.5, "ledger": tmp_path / "l"}
+    with pytest.raises(WrongInput, match="expected one of clipping_norm and its earlier name norm, got both"):
+        train(nn.Linear(4, 2), x, y, clipping_norm=1.0, norm=2.0, **settings)

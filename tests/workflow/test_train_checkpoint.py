@@ -15,7 +15,7 @@ from privaware.descent import cross_entropy
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 
-SETTINGS: dict[str, Any] = {"epsilon": 1.0, "steps": 120, "rate": 0.1, "norm": 1.0, "lr": 0.5}
+SETTINGS: dict[str, Any] = {"epsilon": 1.0, "steps": 120, "sampling_rate": 0.1, "clipping_norm": 1.0, "lr": 0.5}
 
 
 class Stopped(Exception):

@@ -142,7 +142,7 @@ class Apart(nn.Module):
 def test_a_sequence_called_in_parts_is_materialised():
     torch.manual_seed(0)
     module, x, y = Apart(), torch.randn(5, 1, 4, 4), torch.arange(5) % 2
-    sums, norms = clipped_sum(module, cross_entropy, x, y, norm=0.2)
+    sums, norms = clipped_sum(module, cross_entropy, x, y, clipping_norm=0.2)
     total = {name: torch.zeros_like(p) for name, p in module.named_parameters()}
     for at in range(5):
         loss = cross_entropy(module(x[at : at + 1]), y[at : at + 1]).sum()

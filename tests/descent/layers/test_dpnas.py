@@ -48,7 +48,7 @@ def test_kernel_calls_give_what_layers_give(seed: int, monkeypatch: pytest.Monke
     x, y = examples()
     with torch.no_grad():
         plain = net(x)
-    sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+    sums, norms = clipped_sum(net, cross_entropy, x, y, clipping_norm=0.5)
     used = []
     standing = StandIn()
     monkeypatch.setattr(_dpnas_cell, "kernels", standing)
@@ -57,7 +57,7 @@ def test_kernel_calls_give_what_layers_give(seed: int, monkeypatch: pytest.Monke
     )
     with torch.no_grad():
         torch.testing.assert_close(net(x), plain, rtol=1e-5, atol=1e-6)
-    actual, sizes = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+    actual, sizes = clipped_sum(net, cross_entropy, x, y, clipping_norm=0.5)
     assert len(used) > 2  # also the training pass went that way
     torch.testing.assert_close(sizes, norms, rtol=1e-4, atol=1e-6)
     for name, value in sums.items():
@@ -68,7 +68,7 @@ def test_tf32_runs_store_nodes_as_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     net = network(random_cell(0), inputs=[1, 16, 16])
     generator = torch.Generator().manual_seed(3)
     x, y = torch.rand(6, 1, 16, 16, generator=generator), torch.arange(6) % 3
-    sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+    sums, norms = clipped_sum(net, cross_entropy, x, y, clipping_norm=0.5)
     stored: list[torch.dtype] = []
     monkeypatch.setattr(_dpnas_cell, "kernels", StandIn())
     monkeypatch.setattr(_dpnas_cell, "run_kernels", recording(stored))
@@ -100,7 +100,7 @@ def recording(stored: list[torch.dtype], forward: Any = _dpnas_cell.run_kernels)
 def test_models_of_a_stack_convolve_with_their_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     nets = [network(random_cell(5), seed) for seed in range(2)]
     x, y = examples()
-    alone = [clipped_sum(net, cross_entropy, x, y, norm=0.5)[0] for net in nets]
+    alone = [clipped_sum(net, cross_entropy, x, y, clipping_norm=0.5)[0] for net in nets]
     monkeypatch.setattr(_dpnas_cell, "kernels", StandIn())
     stack = stacked(nets)
     total = torch.zeros_like(stack.theta)
@@ -141,8 +141,8 @@ def test_a_nonfinite_example_does_not_affect_others() -> None:
     x[2] = float("inf")
     good = torch.tensor([0, 1, 3, 4, 5], device="cuda")
     with matmul_precision("float32"):
-        actual, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
-        true, sizes = clipped_sum(net, cross_entropy, x[good], y[good], norm=0.5)
+        actual, norms = clipped_sum(net, cross_entropy, x, y, clipping_norm=0.5)
+        true, sizes = clipped_sum(net, cross_entropy, x[good], y[good], clipping_norm=0.5)
     torch.testing.assert_close(norms[good], sizes, rtol=1e-4, atol=1e-6)
     for name, value in true.items():
         torch.testing.assert_close(actual[name], value, rtol=1e-3, atol=1e-5)
@@ -156,9 +156,9 @@ def test_clipped_sums_on_a_gpu_are_those_of_a_cpu(seed: int, size: tuple[int, in
     shape = [size[0], size[1], size[1]]
     net = network(random_cell(seed), seed, inputs=shape, channels=[32, 32, 64])
     x, y = torch.rand(4, *shape), torch.arange(4) % 3
-    slow, norms = clipped_sum(net, cross_entropy, x, y, norm=0.1)
+    slow, norms = clipped_sum(net, cross_entropy, x, y, clipping_norm=0.1)
     with matmul_precision("float32"):
-        fast, sizes = clipped_sum(net.cuda(), cross_entropy, x.cuda(), y.cuda(), norm=0.1)
+        fast, sizes = clipped_sum(net.cuda(), cross_entropy, x.cuda(), y.cuda(), clipping_norm=0.1)
     torch.testing.assert_close(sizes.cpu(), norms, rtol=1e-3, atol=1e-5)
     for name, value in slow.items():
         torch.testing.assert_close(fast[name].cpu(), value, rtol=1e-3, atol=1e-4)

@@ -80,7 +80,7 @@ def test_clipped_sum_of_shared_weights_agrees_with_autograd(
     supernet: Supernet, rows: tuple[Tensor, Tensor], seed: int
 ) -> None:
     shared = supernet.network(random_cell(seed))
-    sums, norms = clipped_sum(shared, cross_entropy, *rows, norm=0.7)
+    sums, norms = clipped_sum(shared, cross_entropy, *rows, clipping_norm=0.7)
     assert float(norms.max()) > 0.7  # something is clipped
     for name, expected in reference(shared, rows, 0.7).items():
         torch.testing.assert_close(sums[name], expected, rtol=1e-4, atol=1e-5)
@@ -94,7 +94,7 @@ def test_operations_outside_the_cell_have_no_gradient_and_no_norm(
     stack.module.cell = cell
     total = torch.zeros_like(stack.theta)
     squares = accumulate(stack, cross_entropy, Batch((rows[0],), rows[1], 7), flat(0.5), 0.5, total)
-    sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, norm=0.5)
+    sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, clipping_norm=0.5)
     torch.testing.assert_close(squares[:, 0].sqrt(), norms)
     summed = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
     inside = {name for name, edge in supernet.parameter_edges().items() if edge is None or cell[edge[0]] == edge[1]}
