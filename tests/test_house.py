@@ -88,7 +88,8 @@ def why_refused(module: str, target: str) -> str:
         return f"{there[0]} has no storey"
     if there[0] != here[0]:
         return "" if STOREY[there[0]] < STOREY[here[0]] else "an import points up"
-    algorithms = len(here) > 1 and len(there) > 1 and not here[-1].startswith("_") and not there[-1].startswith("_")
+    private = any(part.startswith("_") for part in (*here[1:], *there[1:]))
+    algorithms = len(here) > 1 and len(there) > 1 and not private
     listed = here[0] in ("learners", "selectors", "strategies", "attacks", "datasets", "models", "features", "papers")
     inside = MODULES.get(target, ROOT).name == "__init__.py"
     return "a file of one folder imports its neighbour" if algorithms and listed and not inside else ""
@@ -121,6 +122,7 @@ def test_upward_import_is_detected() -> None:
     neighbours = why_refused("privaware.learners.linear", "privaware.learners.pate")
     assert neighbours == "a file of one folder imports its neighbour"
     assert why_refused("privaware.learners.linear", "privaware.learners._fixed_features") == ""
+    assert why_refused("privaware.learners._boosting.trees", "privaware.learners._boosting.splits") == ""
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:
