@@ -52,4 +52,4 @@ def test_loaded_model_predicts_a_frame_and_carries_its_guarantee(tmp_path: Path)
     assert model.predict(frame[["age"]]).tolist() == ["no", "yes"] * 200
     assert model.predict_proba(frame[["age"]]).shape == (400, 2)
     assert model.guarantee.epsilon <= 4.0
-    assert model.card.learner == "boosted"
+    assert model.card.learner == "fourier"

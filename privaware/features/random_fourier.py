@@ -1,8 +1,8 @@
-"""Random Fourier features: a linear model on them is a kernel machine with a Gaussian kernel.
+"""Random Fourier features of numeric rows: a linear model on them is a kernel machine with a Gaussian kernel.
 
-A row x becomes cos(W x + b) norm / sqrt(count) with frequencies W and phases b drawn once from a
-public seed; the inner product of two such rows approaches norm^2 / 2 exp(-|x - y|^2 / (2 scale^2)), and
-the L2 norm of a row is at most `norm`, for any values.
+A row x becomes cos(W x + b) norm / sqrt(count). The frequencies W and the phases b are drawn once from a public seed.
+The inner product of two such rows approaches norm^2 / 2 exp(-|x - y|^2 / (2 scale^2)). The L2 norm of a row is at most
+`norm`, for any values. For the columns of a table, `table_fourier` also codes categories and missing values.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines.
 Privacy: no privacy cost (data-independent): each row is transformed by itself, by a map drawn beforehand.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privaware._validate import expect_between, expect_count
+from privaware.features._fourier import random_fourier_features
 from privaware.schema import Schema
 
 __all__ = ["RandomFourier"]
@@ -46,8 +47,7 @@ class RandomFourier:
         frequencies = rng.standard_normal((rows.shape[1], self.count), np.float32)
         phases = rng.uniform(0, 2 * math.pi, self.count).astype(np.float32)
         angles = rows @ (frequencies / np.float32(self.scale)) + phases
-        scale = np.float32(self.norm / math.sqrt(self.count))
-        return np.asarray(np.cos(np.nan_to_num(angles)) * scale)
+        return random_fourier_features(angles, self.norm)
 
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
+from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonics
 
-__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save", "waves"]
+__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save"]
 
 MOST_ROUNDS = 3
 PENALTIES = (0.5, 2.0, 8.0)
@@ -72,52 +72,48 @@ class TableFacts:
         return self.with_missing[..., None] & (at == self.exists.sum(2, keepdim=True) - 1)
 
     @property
-    def waves(self) -> Tensor:
-        """The waves at each level (tables, columns, levels, 4); 0 for categories and missing values."""
+    def harmonics(self) -> Tensor:
+        """The harmonics at each level (tables, columns, levels, 4); 0 for categories and missing values."""
         inside = self.ordered[..., None] & self.exists & ~self.is_missing
-        return waves(self.positions) * inside[..., None]
+        return torch.stack(harmonics(math.pi * self.positions, torch.cos, torch.sin), -1) * inside[..., None]
 
     @property
     def bin_scale(self) -> Tensor:
         """The noise of the sum of a level (tables, 1, columns, 1)."""
-        weight = torch.where(self.ordered, BIN_WEIGHT, 1.0).to(self.scale.dtype)
+        weight = torch.where(self.ordered, LEVEL_WEIGHT, 1.0).to(self.scale.dtype)
         return (self.scale[:, None] / weight.sqrt())[:, None, :, None]
 
     @property
-    def wave_scale(self) -> Tensor:
-        """The noise of the sum of a wave (tables, 1, 1, 4)."""
-        weights = torch.tensor(WAVE_WEIGHTS, device=self.scale.device, dtype=self.scale.dtype)
+    def harmonic_scale(self) -> Tensor:
+        """The noise of the sum of a harmonic (tables, 1, 1, 4)."""
+        weights = torch.tensor(HARMONIC_WEIGHTS, device=self.scale.device, dtype=self.scale.dtype)
         return self.scale[:, None, None, None] / weights.sqrt()
-
-
-def waves(positions: Tensor) -> Tensor:
-    """Cosine and sine of half a period over the positions from 0 to 1, then of a whole one."""
-    turns = math.pi * positions
-    return torch.stack([turns.cos(), turns.sin(), (2 * turns).cos(), (2 * turns).sin()], -1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residuals:
-    """Noisy sums of residuals of a model over levels (tables, views, columns, levels), waves and all rows.
+    """Noisy sums of residuals of a model over levels (tables, views, columns, levels), harmonics and all rows.
 
     `spread` (tables, views) is their noise over that of the facts. `counts` (tables, columns, levels) are noisy numbers
     of rows, with noise sqrt(classes) times that of the facts in the first round; `shares` (tables, views) the classes'.
     """
 
     levels: Tensor
-    waves: Tensor
+    harmonics: Tensor
     total: Tensor
     spread: Tensor
     counts: Tensor
     count_scale: Tensor
     shares: Tensor
 
-    def later(self, levels: Tensor, waves: Tensor, total: Tensor, spread: float) -> Residuals:
+    def later(self, levels: Tensor, harmonics: Tensor, total: Tensor, spread: float) -> Residuals:
         """Those of a later round; counts and shares stay."""
-        return replace(self, levels=levels, waves=waves, total=total, spread=torch.full_like(self.spread, spread))
+        return replace(
+            self, levels=levels, harmonics=harmonics, total=total, spread=torch.full_like(self.spread, spread)
+        )
 
 
-def first_round(facts: TableFacts, levels: Tensor, waves: Tensor, totals: Tensor) -> Residuals:
+def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Tensor) -> Residuals:
     """Residuals of the constant model from noisy counts of classes (tables, classes, ...), and the classes' shares."""
     exists, classes = facts.exists[:, None], facts.classes
     levels = levels * exists
@@ -132,10 +128,10 @@ def first_round(facts: TableFacts, levels: Tensor, waves: Tensor, totals: Tensor
     shares = shares / shares.sum(1, keepdim=True)
     counts = levels.sum(1)
     seen = slice(1, 2) if classes == 2 else slice(0, classes)
-    share, waves_all, total = shares[:, seen], waves.sum(1, keepdim=True), totals.sum(1, keepdim=True)
+    share, harmonics_all, total = shares[:, seen], harmonics.sum(1, keepdim=True), totals.sum(1, keepdim=True)
     return Residuals(
         levels=levels[:, seen] - share[..., None, None] * counts[:, None],
-        waves=waves[:, seen] - share[..., None, None] * waves_all,
+        harmonics=harmonics[:, seen] - share[..., None, None] * harmonics_all,
         total=totals[:, seen] - share * total,
         spread=((1 - share) ** 2 + (classes - 1) * share**2).sqrt(),
         counts=counts,
@@ -153,7 +149,7 @@ class TableNetwork(nn.Module):
         self.of_token, self.of_column = nn.Linear(TOKEN, width), nn.Linear(COLUMN, width)
         self.of_whole, self.of_memory = nn.Linear(WHOLE, width), nn.Linear(width, width)
         self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(blocks))
-        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 2 + len(PENALTIES) + len(WAVE_WEIGHTS))
+        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 2 + len(PENALTIES) + len(HARMONIC_WEIGHTS))
         inner, outer = nn.Linear(width + WHOLE, width), nn.Linear(width, 1)
         self.bias = nn.Sequential(inner, nn.GELU(), outer)
         for layer in (self.head, outer, self.of_memory):
@@ -225,13 +221,13 @@ def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Te
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]
     exists = facts.exists[:, None]
-    noise, wave_noise = facts.bin_scale * spread, facts.wave_scale * spread
+    noise, harmonic_noise = facts.bin_scale * spread, facts.harmonic_scale * spread
     sums = residuals.levels * exists
     counts, count_noise = residuals.counts[:, None] * exists, residuals.count_scale[:, None]
-    basis = facts.waves[:, None]
+    basis = facts.harmonics[:, None]
     known = counts.clamp(min=0) * variance
     ridge = [(sums / (known + penalty * noise)).clamp(-LARGEST_SCORE, LARGEST_SCORE) for penalty in PENALTIES]
-    slopes = residuals.waves / (0.5 * rows * variance + 2 * wave_noise)
+    slopes = residuals.harmonics / (0.5 * rows * variance + 2 * harmonic_noise)
     smooth = (slopes[..., None, :] * basis).clamp(-LARGEST_SCORE, LARGEST_SCORE)
     ratio = torch.asinh(sums / noise)
     ones = torch.ones_like(sums)
@@ -247,13 +243,13 @@ def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Te
         facts.is_missing[:, None] * ones,
         facts.exists.sum(2)[:, None, :, None] / 32 * ones,
     ]
-    wave_ratio = torch.asinh(residuals.waves / wave_noise) * facts.ordered[:, None, :, None]
+    harmonic_ratio = torch.asinh(residuals.harmonics / harmonic_noise) * facts.ordered[:, None, :, None]
     level_count = exists.sum(3)
     energy = ((sums / noise).clamp(-100, 100) ** 2 * exists).sum(3) / level_count
     flat = torch.ones_like(energy)
     column = torch.stack(
         [
-            *wave_ratio.unbind(-1),
+            *harmonic_ratio.unbind(-1),
             energy.log1p(),
             (ratio * exists).sum(3) / level_count,
             facts.ordered[:, None] * flat,

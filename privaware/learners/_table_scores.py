@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privaware.learners._level_waves import LevelSums
+from privaware.learners._boosting.level_sums import LevelSums
 from privaware.learners._table_network import TableFacts, TableNetwork, first_round
 
 __all__ = ["Rounds"]
@@ -47,9 +47,9 @@ class Rounds:
         bias = torch.logit(residuals.shares) if classes == 2 else residuals.shares.log()
         for number, noisy in enumerate(releases):
             if number:
-                levels, waves, total = self._tensors(noisy)
+                levels, harmonics, total = self._tensors(noisy)
                 length = self.releases[number][1]
-                residuals = residuals.later(levels * facts.exists[:, None], waves, total, length)
+                residuals = residuals.later(levels * facts.exists[:, None], harmonics, total, length)
             facts = self._facts(copies, classes, number)
             scores, added, memory = self.network(facts, residuals, scores, memory)
             bias = bias + added
@@ -58,13 +58,17 @@ class Rounds:
         return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Sums of levels (copies, views, columns, most levels), of waves and of all rows."""
-        total, levels, waves = self.sums.split(noisy)
+        """Sums of levels (copies, views, columns, most levels), of harmonics and of all rows."""
+        total, levels, harmonics = self.sums.split(noisy)
         most = max(len(matrix) for matrix in self.sums.matrices)
         padded = np.zeros((*noisy.shape[:2], len(levels), most))
         for at, part in enumerate(levels):
             padded[:, :, at, : part.shape[2]] = part
-        return torch.tensor(padded).float(), torch.tensor(np.stack(waves, axis=2)).float(), torch.tensor(total).float()
+        return (
+            torch.tensor(padded).float(),
+            torch.tensor(np.stack(harmonics, axis=2)).float(),
+            torch.tensor(total).float(),
+        )
 
     def _facts(self, copies: int, classes: int, number: int) -> TableFacts:
         sizes = torch.tensor([len(matrix) for matrix in self.sums.matrices])

@@ -1,20 +1,28 @@
 """A private additive model: one curve for each column, which a person can read, plot and edit.
 
-Every column is coded by public levels (`features.codes`); a curve is a score for each level and, for numbers, a slope
-and smooth waves over the levels (`_curve_basis.py`), which end in the scores. A first release gives the bias and, in a
-regression, the spread of the target; gradient descent with momentum finds the curves, and the mean of the last steps is
-released. `privaware.models.trees.curves` reads them off a model, with the deviation that noise gave them. With `trees`
-(of depth 2), pairs of columns follow, those that a private test finds first where `pairs` pays for it. A
-regression that is nearer to the targets than the mean by no more than noise is replaced by the mean.
+Every column is coded by public levels (`features.codes`). A curve is a score for each level and, for a number, a slope
+and smooth cosines over its levels, which end in the scores. A first release gives the bias and, in a regression, the
+spread of the target. Gradient descent with momentum finds the curves: each step is released, and the model is the mean
+of the last half of the steps. `privaware.models.trees.curves` reads the curves off a model, with the deviation that
+noise gave them. With `trees` (of depth 2), random pairs of columns follow. A regression that is nearer to the targets
+than the mean by no more than noise is replaced by the mean.
 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
-Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for the start (three in a regression, four
-with trees, and two of the check) and for each step, together one Gaussian of the given noise. A row moves those and the
-check by 1. Its gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression: gradients of
-classes are clipped) and is added to the bias, to one level of each of k categories and, times a quarter, of each of m
-numbers, times three quarters of a number of at most 1 to m slopes, and to the waves of each number, whose squares add
-up to at most 1: the sums move by G sqrt(1 + k + 13/8 m). They are exact in any order.
+Privacy: (epsilon, delta) for one row added or removed. All releases are Gaussian, and together they are one Gaussian
+release with the given noise multiplier. The sensitivity of each, in steps that can be checked:
+
+1. A row's clipped gradient has length at most G: 1/2 for two classes, sqrt(2)/2 for more, 1 for a regression.
+2. Bias, spread, last residuals and check are histograms, or sums of terms in [-1, 1]: a row moves each by at most 1.
+3. A step adds the gradient to: the bias (weight 1); one level of each of k categories (weight 1); one level of each of
+   m numbers (weight 1/4); the slope of each number (weight 3/4 times a number in [-1, 1]); and the cosines of each
+   number (weights whose squares sum to at most 1). The squared weights sum to at most
+   1 + k + (1/16 + 9/16 + 1) m = 1 + k + 13/8 m, so a row moves the sums by at most G sqrt(1 + k + 13/8 m).
+4. A tree, where there are any, adds the gradient and 1/8 times a second derivative in [0, 1] to one leaf: a row moves
+   the sums by at most sqrt(G^2 + 1/64).
+5. Gradients are functions of one row alone, bit for bit, on a public lattice, so sums are exact in any order and the
+   bounds hold for the computed sums.
+
 Use when: the model has to be read, or columns are skewed but do not interact.
 
 >>> from privaware.schema import Column, Schema
@@ -27,13 +35,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privaware.learners._boosting import Boosting
+from privaware.learners._boosting.trees import RandomTrees
 
 __all__ = ["Additive"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Additive(Boosting):
+class Additive(RandomTrees):
     """`steps` of gradient descent on the scores, and no trees unless asked for: those look at two columns."""
 
     trees: int = 0

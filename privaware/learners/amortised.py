@@ -1,18 +1,18 @@
 """An additive model by a network that has learnt from random tables what noisy counts mean.
 
 Every column is coded by public levels (`features.codes`). The first release is the noisy number of rows of each class
-at each level of each column (for numbers also two smooth waves over the levels, which have less noise than their sums),
-in one pass over the rows. With more `rounds`, each further pass releases sums of residuals of the model so far in the
-same way. Between and after them a small network turns the sums, the size of their noise, rows, levels and columns into
-scores of the levels. It was pretrained on 370,369 random tables from random processes (no row of any data set) with
-noise of the same kind, so its scores are shrunk by what tables are like. The model is that of `additive`, one curve a
-column.
+at each level of each column, in one pass over the rows. For numbers it also holds four smooth harmonics over the
+levels, which have less noise than sums of many levels. With more `rounds`, each further pass releases sums of residuals
+of the model so far in the same way. Between and after them a small network turns the sums, the size of their noise,
+rows, levels and columns into scores of the levels. It was pretrained on 370,369 random tables from random processes (no
+row of any data set) with noise of the same kind, so its scores are shrunk by what tables are like. The model is that of
+`additive`, one curve a column.
 
 Paper: ours, after Hollmann, Müller, Eggensperger, Hutter 2023, TabPFN, arXiv:2207.01848 (a network that has learnt from
 random tables), and Nori et al. 2021, arXiv:2106.09680 (private additive models). See docs/results/amortised.md.
 Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for each round, together one Gaussian of
 the given noise. A row adds 1 to the count of its class, and to the sums of each of c columns terms whose squares add up
-to at most 1 (1 at a category's level; weighted by public numbers at a number's level and waves), which moves the first
+to at most 1 (1 at a category's level; public weights at a number's level and harmonics), which moves the first
 release by sqrt(c + 1); in later rounds the terms are multiplied by its residual, of length at most G (1 for two
 classes, sqrt 2 for more). Counts are whole numbers and residuals are functions of one row on a public lattice, so sums
 are exact in any order. What the network does is post-processing; its weights depend on no private row.
@@ -42,9 +42,9 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import Learner
-from privaware.learners._coded_rows import CodedLayout, CodedRows
-from privaware.learners._leaf_sums import ClassCounts, GradientSums, as_outputs
-from privaware.learners._level_waves import LevelSums
+from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
+from privaware.learners._boosting.gradient_sums import ClassCounts, GradientSums, as_outputs
+from privaware.learners._boosting.level_sums import LevelSums
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from privaware._files import atomic_write
 from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
 from privaware.errors import WrongInput
+from privaware.learners._former_names import current_names
 from privaware.schema import Schema
 from privaware.workflow.run.paid_features import described_features
 
@@ -67,6 +69,9 @@ class Recipe:
     bins: bool = False
 
     def __post_init__(self) -> None:
+        learner, settings = current_names(self.learner, self.settings)
+        object.__setattr__(self, "learner", learner)
+        object.__setattr__(self, "settings", settings)
         expect(self.workflow in WORKFLOWS, "", "--workflow aware or standard", self.workflow)
         if unknown := [name for name in self.search_settings if name not in SEARCH_SETTINGS]:
             raise WrongInput(f"a search has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], SEARCH_SETTINGS)}")
@@ -95,10 +100,16 @@ class Recipe:
         """
         base = cls() if plan is None else cls.read(plan)
         same = learner in ("auto", base.learner)
+        chosen = base.learner if learner == "auto" else learner
+        described = _described({**(base.settings if same else {}), **(settings or {})})
+        if (current := current_names(chosen, described)) != (chosen, dict(described)):
+            named = ", ".join(f"{name}={value!r}" for name, value in current[1].items())
+            message = f"learner {chosen}: settings have new names; take learner {current[0]} with {named:.200}"
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
         return replace(
             base,
-            learner=base.learner if learner == "auto" else learner,
-            settings=_described({**(base.settings if same else {}), **(settings or {})}),
+            learner=chosen,
+            settings=described,
             columns=base.columns if use is None and select is None else chosen_columns(use),
             select=base.select if use is None and select is None else select,
             select_settings={**base.select_settings, **(select_settings or {})},

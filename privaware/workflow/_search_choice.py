@@ -26,7 +26,7 @@ NO_SEARCH = (
     "much as two to three training runs."
 )
 """The sentence of a plan of `auto` without a search."""
-SPACES = {"linear": "linear", "boosted": "boosted"}
+SPACES = {"linear": "linear", "boosted": "boosted", "fourier": "fourier"}
 """The space of a learner where none is named."""
 NETWORKS = "tuning"
 

@@ -215,12 +215,12 @@ class _Batch:
 
     def _noisy(self, weights: list[Tensor], spread: float) -> tuple[Tensor, Tensor, Tensor]:
         levels = torch.stack([self._sums(each) for each in weights], 1)
-        waves = torch.einsum("tvcl,tclw->tvcw", levels, self.facts.waves)
+        harmonics = torch.einsum("tvcl,tclw->tvcw", levels, self.facts.harmonics)
         total = torch.stack([each.sum(1) for each in weights], 1)
-        scales = (self.facts.bin_scale, self.facts.wave_scale, self.facts.scale[:, None])
+        scales = (self.facts.bin_scale, self.facts.harmonic_scale, self.facts.scale[:, None])
         noisy = [
             value + spread * scale * torch.randn(value.shape, generator=self.g, device=self.g.device)
-            for value, scale in zip((levels, waves, total), scales, strict=True)
+            for value, scale in zip((levels, harmonics, total), scales, strict=True)
         ]
         return noisy[0], noisy[1] * self.facts.ordered[:, None, :, None], noisy[2]
 
@@ -232,5 +232,5 @@ class _Batch:
         chances = logits.sigmoid() if self.count == 2 else logits.softmax(1)
         gradients = [(self.classes == view).float() - chances[:, at] for at, view in enumerate(self.views)]
         spread = 1.0 if self.count == 2 else math.sqrt(2.0)
-        levels, waves, total = self._noisy(gradients, spread)
-        return residuals.later(levels * self.facts.exists[:, None], waves, total, spread)
+        levels, harmonics, total = self._noisy(gradients, spread)
+        return residuals.later(levels * self.facts.exists[:, None], harmonics, total, spread)

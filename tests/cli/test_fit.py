@@ -29,7 +29,7 @@ def test_json_has_all_fields_and_progress_goes_to_stderr(run: Run, people: Path)
     assert set(fields) == FIELDS
     assert fields["epsilon"] <= 1.0
     assert fields["delta"] == 1e-5
-    assert fields["learner"] == "boosted"
+    assert fields["learner"] == "fourier"
     assert fields["certified"] is True
     assert fields["internal"] == {"test_score": None}  # every row trained
     assert fields["out"] == "m"

@@ -17,7 +17,7 @@ from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import amortised
-from privaware.learners._level_waves import LevelSums
+from privaware.learners._boosting.level_sums import LevelSums
 from privaware.learners.amortised import Amortised
 from privaware.models.trees import curves
 from privaware.noise import Rng

@@ -19,6 +19,7 @@ from privaware.learners.dpgen import DpGen
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.finetune import Finetune
 from privaware.learners.focal import Focal
+from privaware.learners.fourier import Fourier
 from privaware.learners.frozen import Frozen
 from privaware.learners.gep import Gep
 from privaware.learners.hand_dp import HandDp
@@ -60,11 +61,16 @@ STUDENT: dict[str, Any] = {"architecture": SMALL, "steps": 2, "batch": 4}
 SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 40}
 MATCHING: dict[str, Any] = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 1, "inner": 1}
 
-GAMES = {"linear": 40, "linear, waves": 20, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
+GAMES = {
+    "linear": 40,
+    "linear, random features": 20,
+    "objective_perturbation": 120,
+    "output_perturbation": 120,
+} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
 GAMES |= {"boosted": 80, "additive": 80, "amortised": 20}
-GAMES |= {"boosted, waves": 40, "boosted, waves and trees": 20, "boosted, waves in a regression": 20}
+GAMES |= {"fourier": 40, "fourier, regression": 20}
 GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10, "finetune": 10}
 GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 8, "private_knn": 8}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own.
@@ -81,7 +87,7 @@ LEARNERS = {
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
     "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
-    "linear, waves": (Linear(steps=5, centre=0.2, features=[{"name": "waves", "count": 16}]), TABLE),
+    "linear, random features": (Linear(steps=5, centre=0.2, features=[{"name": "table_fourier", "count": 16}]), TABLE),
     "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
     "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
     "dpsgd, images": (DpSgd(steps=4), IMAGE),
@@ -126,9 +132,9 @@ LEARNERS = {
     "boosted": (Boosted(trees=3, steps=2, share=0.5), TABLE),
     "boosted, three classes": (Boosted(trees=3, steps=2), replace(TABLE, classes=("a", "b", "c"))),
     "boosted, regression": (Boosted(trees=3, steps=2, monotone={NUMBER.used[0].name: 1}), NUMBER),
-    "boosted, waves": (Boosted(trees=0, steps=2, waves=8), TABLE),
-    "boosted, waves and trees": (Boosted(trees=2, steps=2, waves=8), replace(TABLE, classes=("a", "b", "c"))),
-    "boosted, waves in a regression": (Boosted(trees=0, steps=2, waves=8, monotone={NUMBER.used[0].name: 1}), NUMBER),
+    "fourier": (Fourier(steps=2, count=8), TABLE),
+    "fourier, three classes": (Fourier(steps=2, count=8), replace(TABLE, classes=("a", "b", "c"))),
+    "fourier, regression": (Fourier(steps=2, count=8, monotone={NUMBER.used[0].name: 1}), NUMBER),
     "additive": (Additive(steps=3), TABLE),
     "amortised": (Amortised(rounds=1, weights=tiny_table_network()), TABLE),
     "amortised, three classes": (

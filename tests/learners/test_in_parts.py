@@ -24,7 +24,8 @@ TASKS = {
     "regression": Schema(columns=COLUMNS, low=-5.0, high=20.0, rows=700),
 }
 SETTINGS = {
-    "boosted": {"trees": 6, "steps": 6, "waves": 8},
+    "boosted": {"trees": 6, "steps": 6},
+    "fourier": {"count": 8, "steps": 6},
     "additive": {"steps": 6, "trees": 3},
     "linear": {"steps": 5},
 }

@@ -52,9 +52,9 @@ def test_constant_is_taken_below_the_least_signal() -> None:
 
 def test_regression_that_checks_itself_needs_less_signal() -> None:
     bare = replace(NUMBER, rows=800).bare()
-    assert training_plan(bare, epsilon=1.0, delta=1e-5).learner == "boosted"
+    assert training_plan(bare, epsilon=1.0, delta=1e-5).learner == "fourier"
     assert training_plan(replace(bare, rows=300), epsilon=1.0, delta=1e-5).learner == "mean"
-    assert enough(bare, "linear") < enough(bare, "boosted") < enough(bare, "newton")
+    assert enough(bare, "linear") < enough(bare, "fourier") < enough(bare, "newton")
 
 
 def test_bounds_that_are_paid_for_count_against_the_signal() -> None:

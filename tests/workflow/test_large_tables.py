@@ -118,7 +118,7 @@ def test_auto_never_gathers_the_rows_of_a_large_table(tmp_path: Path, monkeypatc
     monkeypatch.setattr(_large, "LARGE", 1)
     monkeypatch.setattr(_large, "PART", 2000)
     path = write(tmp_path / "t.parquet", rows=9000)
-    assert fit(path, target="y", epsilon=2.0, seed=3).learner == "boosted"
+    assert fit(path, target="y", epsilon=2.0, seed=3).learner == "fourier"
 
 
 @pytest.mark.parametrize("unit", [{}, {"unit": "person", "cap": 2}], ids=["rows", "persons"])

@@ -52,8 +52,8 @@ def test_mae_takes_the_median_where_rows_are_few() -> None:
 
 
 def test_mae_is_said_and_what_a_person_sets_stays() -> None:
-    chosen = plan(NUMBERS, "mae", settings={"reach": 0.7}, learner="boosted")
-    assert chosen.settings == {**ABSOLUTE["boosted"], "reach": 0.7}
+    chosen = plan(NUMBERS, "mae", settings={"residual_clip": 0.7}, learner="boosted")
+    assert chosen.settings == {**ABSOLUTE["boosted"], "residual_clip": 0.7}
     assert any(reason.startswith("Metric mae: residuals are clipped") for reason in chosen.reasons)
     assert plan(NUMBERS, "r2").settings == plan(NUMBERS, None).settings
     assert "adassp does not optimise it" in plan(NUMBERS, "mae", learner="adassp").reasons[-1]

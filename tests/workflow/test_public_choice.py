@@ -45,8 +45,8 @@ def test_standard_selection_does_not_depend_on_the_budget() -> None:
 def test_standard_workflow_of_auto_looks_at_no_row() -> None:
     """Without a selection or a search only the learner is chosen as if there were no noise: that is private."""
     standard = fit("wisconsin", epsilon=1.0, workflow="standard", dry_run=True)
-    assert (standard.learner, standard.certified) == ("boosted", True)
-    assert "Learner: boosted, chosen by the standard workflow, which ignores the noise." in standard.plan
+    assert (standard.learner, standard.certified) == ("fourier", True)
+    assert "Learner: fourier, chosen by the standard workflow, which ignores the noise." in standard.plan
     assert not any("standard workflow" in line for line in fit("wisconsin", epsilon=1.0, dry_run=True).plan)
 
 

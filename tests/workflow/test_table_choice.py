@@ -48,17 +48,17 @@ def facts_of(cell: Mapping[str, Any]) -> Schema:
     ("schema", "epsilon", "learner", "bins"),
     [
         (classes(500), 1.0, "linear", False),
-        (classes(500).bare(), 1.0, "boosted", False),
-        (numbers(1_000).bare(), 1.0, "boosted", False),
-        (classes(5_000), 1.0, "boosted", False),
+        (classes(500).bare(), 1.0, "fourier", False),
+        (numbers(1_000).bare(), 1.0, "fourier", False),
+        (classes(5_000), 1.0, "fourier", False),
         (classes(50_000), 1.0, "boosted", False),
         (many(5_000), 1.0, "linear", True),
         (many(5_000).bare(), 1.0, "linear", False),
-        (many(5_000, 4).bare(), 1.0, "boosted", False),
+        (many(5_000, 4).bare(), 1.0, "fourier", False),
         (many(60_000), 1.0, "boosted", False),
-        (numbers(1_000), 1.0, "boosted", False),
-        (numbers(10_000), 0.1, "boosted", False),
-        (numbers(10_000), 1.0, "boosted", False),
+        (numbers(1_000), 1.0, "fourier", False),
+        (numbers(10_000), 0.1, "fourier", False),
+        (numbers(10_000), 1.0, "fourier", False),
     ],
 )
 def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner: str, bins: bool) -> None:
@@ -67,10 +67,10 @@ def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner
     assert any(isinstance(stage.mechanism, Bins) for stage in choice.before) is bins
 
 
-def test_many_classes_take_a_head_on_waves_measured_from_their_mean() -> None:
+def test_many_classes_take_a_head_on_centred_random_features() -> None:
     for schema in (many(5_000), many(5_000).bare()):
         choice = table_choice(schema, 1.0)
-        assert choice.settings == {"features": [{"name": "waves"}], "centre": 0.05}
+        assert choice.settings == {"features": [{"name": "table_fourier"}], "centre": 0.05}
         assert choice.reasons[0].startswith("Learner: linear on random Fourier features")
     searched = recipe_plan(many(5_000), Recipe(search="rs"), {"epsilon": 1.0, "delta": 1e-5})
     assert any("norm, momentum, constant of linear" in sentence for sentence in searched.sentences)
@@ -82,12 +82,12 @@ def test_trees_grow_where_rows_and_epsilon_are_large_and_time_is_short() -> None
     assert table_choice(numbers(1_000_000), 1.0).settings == {}
 
 
-def test_waves_take_the_place_of_trees_where_rows_are_not_too_many() -> None:
+def test_fourier_is_taken_where_rows_are_not_too_many() -> None:
     for make in (classes, numbers):
         for schema in (make(5_000), make(5_000).bare()):
             choice = table_choice(schema, 1.0)
-            assert (choice.learner, choice.settings) == ("boosted", BOOSTED_WAVES)
-            assert choice.reasons[0].startswith("Learner: boosted, with random Fourier features")
+            assert (choice.learner, choice.settings) == ("fourier", BOOSTED_WAVES)
+            assert choice.reasons[0].startswith("Learner: fourier, an additive model and then random Fourier features")
         assert table_choice(make(MOST_BOOSTED + 1), 1.0).settings == {}
     plan = recipe_plan(classes(5_000), Recipe(settings={"share": 0.5}), {"epsilon": 1.0, "delta": 1e-5})
     assert plan.settings == {**BOOSTED_WAVES, "share": 0.5}
@@ -133,7 +133,7 @@ def test_evidence_covers_both_halves_and_every_candidate() -> None:
         assert set(cell["scores"]) == {"constant", *able_candidates(facts_of(cell))}
 
 
-def test_waves_were_better_than_trees_on_every_table_of_many_classes_at_epsilon_1() -> None:
+def test_random_features_beat_trees_on_every_table_of_many_classes() -> None:
     """Which is what the plan says, and why they are taken."""
     cells = [cell for cell in evidence() if cell["classes"] >= 5 and cell["epsilon"] == 1]
     gains = [cell["scores"]["waves"] - cell["scores"]["boosted"] for cell in cells]
@@ -151,7 +151,7 @@ def test_chosen_candidate_is_nowhere_clearly_worse_than_the_constant() -> None:
             continue
         chosen = table_choice(known, cell["epsilon"])
         name = "waves" if "features" in chosen.settings else chosen.learner
-        name = "boosted waves" if "waves" in chosen.settings else name
+        name = "boosted waves" if chosen.learner == "fourier" else name
         if cell["scores"][name] < cell["scores"]["constant"] - 2 * CLOSE:
             worse.append((cell["table"], cell["epsilon"]))
     assert worse == []

@@ -59,7 +59,7 @@ SPAN_SHARE = 1.5
 """The same for bounds of a target alone before its mean or median: they take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """The fraction of the budget for bounds that come from counts of all columns at once."""
-BINS = {"linear": 8, "boosted": 16}
+BINS = {"linear": 8, "boosted": 16, "fourier": 16}
 """Bins of about equal numbers of rows that each number gets with its bounds, for the learners that they help."""
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from privaware.errors import WrongInput
-from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
+from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT
 from privaware.learners._table_network import TableFacts, first_round
 from research.pretraining import table_network
 from research.pretraining.random_tables import RandomTables, TableShape
@@ -67,11 +67,11 @@ def test_noise_of_pretraining_is_that_of_the_release(monkeypatch: pytest.MonkeyP
     tables = RandomTables.generate(shape, g)
     batch = _Batch(tables, shape, torch.full((200,), 50.0), 2, g)
     noisy = batch._noisy([torch.zeros(200, 32)] * 2, 1.0)
-    weights = torch.where(tables.ordered, math.sqrt(BIN_WEIGHT), 1.0)[:, None, :, None]
+    weights = torch.where(tables.ordered, math.sqrt(LEVEL_WEIGHT), 1.0)[:, None, :, None]
     expected = 50.0 * math.sqrt(2 * (3 + 1))
     assert float((noisy[0] * weights).std()) == pytest.approx(expected, rel=0.03)
-    waves = noisy[1] * torch.tensor(WAVE_WEIGHTS).sqrt()
-    assert float(waves[tables.ordered[:, None].expand(-1, 2, -1)].std()) == pytest.approx(expected, rel=0.05)
+    harmonics = noisy[1] * torch.tensor(HARMONIC_WEIGHTS).sqrt()
+    assert float(harmonics[tables.ordered[:, None].expand(-1, 2, -1)].std()) == pytest.approx(expected, rel=0.05)
     assert float(noisy[2].std()) == pytest.approx(expected, rel=0.15)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from privaware.exact_sums import MARGIN, Lattice
-from privaware.learners._coded_rows import CodedLayout
+from privaware.learners._boosting.coded_rows import CodedLayout
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
 __all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]

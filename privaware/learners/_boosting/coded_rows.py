@@ -1,4 +1,4 @@
-"""Rows as boosting holds them: a small code for a group of columns, the target and the outputs so far.
+"""Rows as boosting holds them: ordinal codes of groups of columns, the target and the outputs so far.
 
 The code of a number says in which of about 128 public cells it lies: those of the levels of `features.codes`, divided
 further by equal cells. The level and, where slopes are learnt, the number itself (the middle of its cell, on a
@@ -16,7 +16,7 @@ import numpy as np
 
 from privaware.data import Data, Edges
 from privaware.features.codes import Codes
-from privaware.learners._curve_basis import CurveBasis
+from privaware.learners._boosting.curve_basis import CurveBasis
 from privaware.model import scaled
 from privaware.schema import Column, Schema
 
@@ -62,7 +62,8 @@ SIGNALS = (300.0, 900.0)
 class CodedRows:
     """Some rows: `codes` (an array a group of columns), `target` and `values`, the outputs so far (outputs, rows).
 
-    `places` say where the `splits` of a tree put the rows, `waves` (rows, waves) are those that are being learnt.
+    `places` are the leaves where the `splits` of a tree put the rows. `features` (rows, features) are the random
+    Fourier features whose amplitudes are being learnt.
     """
 
     def __init__(self, layout: CodedLayout, data: Data) -> None:
@@ -75,7 +76,7 @@ class CodedRows:
         self.values = np.zeros((layout.outputs, len(data)), np.float32)
         self.splits = b""
         self.places: np.ndarray = np.zeros(0, np.uint8)
-        self.waves: np.ndarray = np.zeros((0, 0))
+        self.features: np.ndarray = np.zeros((0, 0))
 
     @classmethod
     def joined(cls, parts: list[CodedRows]) -> CodedRows:
@@ -84,7 +85,7 @@ class CodedRows:
         rows.codes = [np.concatenate(codes) for codes in zip(*(part.codes for part in parts), strict=True)]
         rows.target = np.concatenate([part.target for part in parts])
         rows.values = np.concatenate([part.values for part in parts], axis=1)
-        rows.splits, rows.places, rows.waves = b"", parts[0].places[:0], parts[0].waves[:0]
+        rows.splits, rows.places, rows.features = b"", parts[0].places[:0], parts[0].features[:0]
         return rows
 
     def __len__(self) -> int:

@@ -14,14 +14,14 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.features.codes import Codes
-from privaware.learners._bending import Bend
-from privaware.learners._boosting import CLIP
-from privaware.learners._coded_rows import CodedLayout, CodedRows
-from privaware.learners._gain_sums import GainSums, OutputSums, judge
-from privaware.learners._leaf_sums import SECOND_WEIGHT, GradientSums, LeafSums
-from privaware.learners._splits import random_splits
+from privaware.learners._boosting.additive_start import CLIP
+from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
+from privaware.learners._boosting.gradient_sums import SECOND_WEIGHT, GradientSums, LeafSums
+from privaware.learners._boosting.regression import GainSums, OutputSums, SkewCorrection, judge
+from privaware.learners._boosting.splits import random_splits
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
+from privaware.learners.fourier import Fourier
 from privaware.models.trees import curves
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -48,8 +48,8 @@ def test_sums_are_exact_in_any_order_and_one_row_keeps_its_bound(schema: Schema)
     data, rng = rows_for(schema, 200, seed=5), np.random.default_rng(1)
     layout = layout_of(schema)
     levels = GradientSums(layout=layout, weights=rng.normal(size=(layout.width, layout.outputs)), unit=1.0)
-    columns, right = random_splits(schema, layout.levels, (1, 3), rng)
-    leaves = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0)
+    splits = random_splits(schema, layout.levels, trees=1, depth=3, generator=rng)
+    leaves = LeafSums(layout=layout, columns=splits.columns[0], right=splits.right[0], unit=1.0)
     assert levels.sensitivity <= layout.length * math.sqrt(1 + 1 + 2 * 13 / 8)
     assert leaves.sensitivity == pytest.approx(math.hypot(layout.length, SECOND_WEIGHT))
     released = []
@@ -68,8 +68,8 @@ def test_sensitivity_of_a_leaf_is_nearly_reached(far: float) -> None:
     layout = layout_of(TWO)
     one = CodedRows(layout, replace(rows_for(TWO, 1, seed=5), y=np.array([int(far < 0)])))
     one.values[:] = far
-    columns, right = random_splits(TWO, layout.levels, (1, 3), np.random.default_rng(1))
-    sums = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0).partial(one)
+    splits = random_splits(TWO, layout.levels, trees=1, depth=3, generator=np.random.default_rng(1))
+    sums = LeafSums(layout=layout, columns=splits.columns[0], right=splits.right[0], unit=1.0).partial(one)
     assert np.linalg.norm(sums) == pytest.approx(CLIP, abs=1e-5)
 
 
@@ -97,8 +97,8 @@ def test_columns_with_one_code_together_give_the_same_sums(classes: tuple[str, .
         weights = np.random.default_rng(4).normal(size=(layout.width, layout.outputs))
         levels = GradientSums(layout=layout, weights=weights, unit=1.0)
         levels.add_outputs(coded)
-        columns, right = random_splits(few, layout.levels, (1, 3), np.random.default_rng(3))
-        leaves = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0)
+        splits = random_splits(few, layout.levels, trees=1, depth=3, generator=np.random.default_rng(3))
+        leaves = LeafSums(layout=layout, columns=splits.columns[0], right=splits.right[0], unit=1.0)
         sums.append((levels.by_weight(levels.partial(coded)), leaves.partial(coded), len(coded.codes)))
     assert [count for _, _, count in sums] == [3, 2]
     for alone, together in zip(sums[0][:2], sums[1][:2], strict=True):
@@ -137,8 +137,8 @@ def test_model_predicts_what_training_computed(schema: Schema) -> None:
 
 
 def test_all_releases_together_are_one_gaussian_of_the_noise() -> None:
-    waved = (Boosted(trees=0, waves=64), Boosted(waves=64, pairs=0.2), Boosted(steps=0, trees=0, waves=64))
-    for learner in (Boosted(), Boosted(share=0.3), Boosted(steps=0), Additive(), *waved):
+    fourier = (Fourier(count=64), Fourier(count=64, share=1.0), Fourier(steps=0, count=64))
+    for learner in (Boosted(), Boosted(share=0.3), Boosted(steps=0), Additive(), *fourier):
         event = learner.cost(NUMBER, 3.0)
         assert accounting.epsilon(event, 1e-5) == pytest.approx(accounting.epsilon(Gaussian(noise=3.0), 1e-5), rel=1e-6)
 
@@ -160,7 +160,7 @@ def test_interactions_are_learnt_where_an_additive_model_cannot() -> None:
 
 
 def test_settings_that_learn_nothing_are_refused() -> None:
-    with pytest.raises(WrongInput, match="at least one step, one tree or one wave"):
+    with pytest.raises(WrongInput, match="at least one step or one tree"):
         Boosted(steps=0, trees=0)
     with pytest.raises(WrongInput, match="a table with columns"):
         Boosted().cost(Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40), 1.0)
@@ -172,8 +172,8 @@ def test_settings_that_learn_nothing_are_refused() -> None:
 @pytest.mark.parametrize("direction", [1, -1])
 def test_monotone_model_never_turns_back(schema: Schema, direction: int) -> None:
     data = rows_for(schema, 200, seed=5)
-    learner = Boosted(trees=80, steps=10, depth=4, rest=1.0, monotone={"age": direction, "score": -direction})
-    model = learner.run(data, noise=0.5, rng=Rng(seed=3))  # with a larger rest, random targets would give the mean
+    learner = Boosted(trees=80, steps=10, depth=4, bias_clip=1.0, monotone={"age": direction, "score": -direction})
+    model = learner.run(data, noise=0.5, rng=Rng(seed=3))  # with a larger bias_clip, random targets would give the mean
     free = replace(learner, monotone={}).run(data, noise=0.5, rng=Rng(seed=3))
     turned = []
     for at, sign in ((0, direction), (1, -direction)):
@@ -234,9 +234,9 @@ def test_curves_and_bias_sum_to_the_outputs_of_an_additive_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "learner", [Additive(), Boosted(trees=50), Boosted(trees=0, waves=64)], ids=["additive", "boosted", "waves"]
+    "learner", [Additive(), Boosted(trees=50), Fourier(count=64)], ids=["additive", "boosted", "fourier"]
 )
-def test_chances_of_two_classes_are_those_of_the_rows(learner: Additive | Boosted) -> None:
+def test_chances_of_two_classes_are_those_of_the_rows(learner: Additive | Boosted | Fourier) -> None:
     """Although gradients are clipped, in favour of the class that is more frequent."""
     schema = Schema(columns=(Column(name="a", low=0, high=4, bins=(1, 2, 3)),), classes=("no", "yes"), rows=20_000)
     generator = np.random.default_rng(0)
@@ -249,7 +249,7 @@ def test_chances_of_two_classes_are_those_of_the_rows(learner: Additive | Booste
 
 
 def test_smooth_curves_are_learnt_from_few_rows() -> None:
-    """Levels of a number share what they learn: without waves the mean score over seeds is about 0.4."""
+    """Levels of a number share what they learn: without cosines the mean score over seeds is about 0.4."""
     schema = Schema(columns=tuple(Column(name=f"c{at}", low=0, high=1) for at in range(4)), low=-4, high=4, rows=2000)
     scores = []
     for seed in range(4):
@@ -364,8 +364,10 @@ def test_predictions_of_a_skewed_target_have_its_mean() -> None:
 @pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
 def test_a_part_that_served_another_tree_gives_the_leaves_of_this_one(schema: Schema) -> None:
     layout, rng = layout_of(schema), np.random.default_rng(1)
-    columns, right = random_splits(schema, layout.levels, (2, 3), rng)
-    first, second = (LeafSums(layout=layout, columns=columns[tree], right=right[tree], unit=1.0) for tree in range(2))
+    splits = random_splits(schema, layout.levels, trees=2, depth=3, generator=rng)
+    first, second = (
+        LeafSums(layout=layout, columns=splits.columns[tree], right=splits.right[tree], unit=1.0) for tree in range(2)
+    )
     part, fresh = (CodedRows(layout, rows_for(schema, 300, seed=5)) for _ in range(2))
     other = first.partial(part)
     assert np.array_equal(second.partial(part), second.partial(fresh))
@@ -376,8 +378,8 @@ def test_counts_by_cells_of_the_logit_are_the_sums_of_derivatives() -> None:
     layout, rng = layout_of(TWO), np.random.default_rng(1)
     part = CodedRows(layout, rows_for(TWO, 500, seed=5))
     part.values[:] = 4 * rng.normal(size=part.values.shape)
-    columns, right = random_splits(TWO, layout.levels, (1, 3), rng)
-    sums = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0)
+    splits = random_splits(TWO, layout.levels, trees=1, depth=3, generator=rng)
+    sums = LeafSums(layout=layout, columns=splits.columns[0], right=splits.right[0], unit=1.0)
     assert np.array_equal(sums._counted(part), sums._summed(part))
     chances = 1 / (1 + np.exp(-part.values[0].astype(float)))
     exact = np.clip(part.target - chances, -layout.length, layout.length)
@@ -395,7 +397,7 @@ def test_joined_parts_are_the_rows_of_all_of_them() -> None:
     assert cut.values.shape == together.values.shape
 
 
-def test_outputs_of_a_skewed_target_are_bent_and_predict_what_training_computed() -> None:
+def test_model_of_a_skewed_target_predicts_as_in_training() -> None:
     """Columns multiply what others say: a sum of them alone stays below the tail."""
     columns = tuple(Column(name=f"x{at}", low=-1, high=1) for at in range(4))
     schema = Schema(columns=columns, low=0, high=40, rows=3000)
@@ -403,13 +405,13 @@ def test_outputs_of_a_skewed_target_are_bent_and_predict_what_training_computed(
     x = rng.uniform(-1, 1, (3000, 4))
     data = Data(schema=schema, x=x, y=np.exp(x.sum(axis=1) + rng.normal(0, 0.3, 3000)).clip(0, 40))
     scores = {}
-    for bend in (0.0, 0.3):
-        model = Boosted(trees=40, steps=40, bend=bend).run(data, 3.0, Rng(seed=1))
-        scores[bend] = 1 - np.mean((model.predictions(data) - data.y) ** 2) / data.y.var()
+    for strength in (0.0, 0.3):
+        model = Boosted(trees=40, steps=40, skew_correction=strength).run(data, 3.0, Rng(seed=1))
+        scores[strength] = 1 - np.mean((model.predictions(data) - data.y) ** 2) / data.y.var()
     assert scores[0.3] > scores[0.0] + 0.05
     centre, spread, strength, shift = model.architecture["bent"]
     straight = replace(model, architecture={**model.architecture, "bent": []}).outputs(x)
-    expected = Bend(centre=centre, spread=spread, strength=strength)(straight) + shift
+    expected = SkewCorrection(centre=centre, spread=spread, strength=strength)(straight) + shift
     assert model.outputs(x) == pytest.approx(expected, abs=1e-4)
     assert model.predictions(data).mean() == pytest.approx(data.y.mean(), abs=0.1 * data.y.std())
 
@@ -420,20 +422,25 @@ def test_outputs_of_a_skewed_target_are_bent_and_predict_what_training_computed(
     ids=["tail above", "bound far below", "even", "tail below", "short"],
 )
 def test_a_target_is_skewed_by_its_mean_spread_and_bounds(mean: float, spread: float, skewed: bool) -> None:
-    assert (Bend.of(mean, spread, 0.3) is not None) == skewed
-    assert Bend.of(mean, spread, 0.0) is None
+    assert (SkewCorrection.of(mean, spread, 0.3) is not None) == skewed
+    assert SkewCorrection.of(mean, spread, 0.0) is None
 
 
-def test_a_bent_output_is_a_function_of_its_row_alone_and_rises() -> None:
-    bend, outputs = Bend(centre=-0.6, spread=0.1, strength=0.3), np.linspace(-3, 3, 1001).astype(np.float32)
-    whole = bend(outputs)
-    assert np.array_equal(np.concatenate([bend(outputs[at : at + 1]) for at in range(1001)]), whole)
-    assert np.array_equal(np.concatenate([bend(outputs[:7]), bend(outputs[7:])]), whole)
+def test_corrected_output_depends_on_its_row_alone_and_rises() -> None:
+    correction, outputs = (
+        SkewCorrection(centre=-0.6, spread=0.1, strength=0.3),
+        np.linspace(-3, 3, 1001).astype(np.float32),
+    )
+    whole = correction(outputs)
+    assert np.array_equal(np.concatenate([correction(outputs[at : at + 1]) for at in range(1001)]), whole)
+    assert np.array_equal(np.concatenate([correction(outputs[:7]), correction(outputs[7:])]), whole)
     assert (np.diff(whole) >= 0).all()
 
 
-def test_the_median_is_not_bent() -> None:
+def test_predictions_of_the_median_are_not_corrected() -> None:
     data = rows_for(replace(NUMBER, low=0.0, high=1000.0), 300)
     data = replace(data, y=np.random.default_rng(1).pareto(3.0, 300) * np.where(data.x[:, 2] > 0, 10, 40))
-    described = [Boosted(trees=2, steps=2, rest=rest).run(data, 0.01, Rng(seed=1)).architecture for rest in (4.0, 1.0)]
+    described = [
+        Boosted(trees=2, steps=2, bias_clip=clip).run(data, 0.01, Rng(seed=1)).architecture for clip in (4.0, 1.0)
+    ]
     assert [len(each["bent"]) for each in described] == [4, 0]

@@ -1,6 +1,6 @@
 """What boosting sums over rows: gradients by the codes of all columns, or by the leaves of a tree, exactly.
 
-A row's gradient is a function of its outputs and target alone, bit for bit (`_derivatives`), on a public lattice of
+A row's gradient is a function of its outputs and target alone, bit for bit (`derivatives.py`), on a public lattice of
 2^-20: sums of fewer than 2^32 rows have no rounding error in any order, and neither has a sum of gradients times
 numbers of the lattice 2^-10, which is one of whole numbers below 2^62.
 """
@@ -14,33 +14,15 @@ from functools import cached_property
 import numpy as np
 
 from privaware.data import Sum
-from privaware.learners._code_tables import Lookup, by_code, chunks
-from privaware.learners._coded_rows import NUMBER_STEPS, CodedLayout, CodedRows
-from privaware.learners._derivatives import CELLS, LATTICE, derivatives, logit_cells, logit_tables
+from privaware.learners._boosting.code_tables import Lookup, by_code, chunks
+from privaware.learners._boosting.coded_rows import NUMBER_STEPS, CodedLayout, CodedRows
+from privaware.learners._boosting.derivatives import CELLS, LATTICE, derivatives, logit_cells, logit_tables
 from privaware.noise import Rng
 
-__all__ = [
-    "INSIDE",
-    "SECOND_WEIGHT",
-    "SPREADS",
-    "ArraySum",
-    "ClassCounts",
-    "GradientSums",
-    "LeafSums",
-    "RestSums",
-    "SpreadCounts",
-    "TargetSums",
-    "as_outputs",
-]
+__all__ = ["SECOND_WEIGHT", "ArraySum", "ClassCounts", "GradientSums", "LeafSums", "TargetSums", "as_outputs"]
 
 SECOND_WEIGHT = 0.125
 """The weight of a second derivative beside a gradient: a power of two."""
-
-SPREADS = 2.0 ** np.arange(-8, 0.5, 0.5)
-"""Distances, over half the target's range, of which one is the spread."""
-
-INSIDE = 0.85
-"""The share of rows within the spread."""
 
 COUNTED = 4
 """The depth of trees up to which rows are counted by cells of the logit, which are as many for each leaf."""
@@ -72,32 +54,6 @@ class TargetSums(ArraySum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadCounts(ArraySum):
-    """The number of targets whose distance from centre plus output is up to each of `SPREADS`, and no smaller one."""
-
-    centre: float
-    sensitivity: float = 1.0
-
-    def partial(self, part: CodedRows) -> np.ndarray:
-        rest = part.target.astype(float) - part.values[0].astype(float)
-        cells = np.searchsorted(SPREADS, np.abs(rest - self.centre))
-        return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RestSums(ArraySum):
-    """The sum of targets in [-1, 1] less centre and output, over `reach` and clipped to 1; a row moves it by 1."""
-
-    reach: float
-    centre: float = 0.0
-    sensitivity: float = 1.0
-
-    def partial(self, part: CodedRows) -> np.ndarray:
-        rest = (part.target - part.values[0] - np.float32(self.centre)) / np.float32(self.reach)
-        return np.array([LATTICE.round(rest).sum(dtype=np.float64)])
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClassCounts(ArraySum):
     """The number of rows of each class, and of those at each level: (classes, 1 + all levels)."""
 
@@ -120,9 +76,9 @@ class ClassCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSums(ArraySum):
-    """Gradients at an additive model with these weights: of all rows, of each level, times each number, and by waves.
+    """Gradients at an additive model with these weights: of all rows, of each level, times each number, by cosines.
 
-    `unit` is what a gradient of 1 means for an output.
+    `unit` is what a gradient of 1 stands for.
     """
 
     layout: CodedLayout

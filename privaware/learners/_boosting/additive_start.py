@@ -1,0 +1,268 @@
+"""The training that `additive`, `boosted` and `fourier` share: an additive model first, then what columns do together.
+
+`AdditiveStart` releases a bias, runs gradient descent on an additive model, lets a subclass learn interactions on top
+(trees or random Fourier features), and corrects and checks the outputs of a regression. `gradient_sums.py` says why the
+sums over rows are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware._validate import expect_between, expect_count, expect_in
+from privaware.data import Rows, release
+from privaware.errors import WrongInput
+from privaware.events import Event
+from privaware.features.codes import Codes
+from privaware.learners import Learner
+from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
+from privaware.learners._boosting.gradient_sums import GradientSums, TargetSums, as_outputs
+from privaware.learners._boosting.monotone import Monotone
+from privaware.learners._boosting.regression import (
+    Correction,
+    ResidualClips,
+    correct,
+    is_skewed,
+    regression_start,
+    residual_spread,
+)
+from privaware.learners._boosting.splits import column_chances
+from privaware.learners._boosting.stages import Budget, CodedData, Curves, Interactions, Releases, Stage, Start
+from privaware.learners._momentum import MOMENTUM, response
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["CLIP", "AdditiveStart"]
+
+START_FRACTION = 0.05
+"""Fraction of the budget for the bias and, in a regression, for the spread and the last mean residual."""
+
+MAX_START_FRACTION = 0.3
+"""Largest such fraction in a regression, where it grows until noise moves the bias by at most `BIAS_TOLERANCE`."""
+
+BIAS_TOLERANCE = 0.07
+"""The deviation that noise may give the bias of a regression, over the unit of gradients."""
+
+BIAS_CLIP = 4.0
+"""Default of `bias_clip`. Gradients are clipped closer, which draws predictions from the mean towards the median."""
+
+MAX_CHECK_FRACTION = 0.1
+"""Largest fraction of the budget for the check that a regression is better than the mean."""
+
+CHECK_SIGNAL = 200.0
+"""The check takes the fraction (CHECK_SIGNAL * noise / rows)^2 of the budget, up to `MAX_CHECK_FRACTION`."""
+
+CLIP = 0.5
+"""Where gradients of classes are clipped, over their largest length: half the length has half the noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveStart(Learner):
+    """A learner that starts from an additive model.
+
+    Parameters
+    ----------
+    steps
+        Steps of gradient descent on the additive model; 0 for none.
+    share
+        Fraction of the budget, after bias and check, for these steps.
+    cells
+        About the number of levels of a number without declared bins.
+    residual_clip
+        Where residuals of a regression are clipped, over the spread of the target.
+    bias_clip
+        Where the residuals are clipped whose mean moves the bias of a regression, over `residual_clip`: 4 follows about
+        the mean of the target, 1 its median.
+    skew_correction
+        How much outputs far from the mean of a skewed target are moved towards an exponential; 0 for not at all.
+    monotone
+        Number columns along which the model must rise (1) or fall (-1). In a classification, the probability of the
+        second of two classes rises or falls.
+    progress
+        Called with steps done, steps in all and seconds left. It changes nothing that is released.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    in_parts: ClassVar[bool] = True
+
+    steps: int = 100
+    share: float = 0.5
+    cells: int = 32
+    residual_clip: float = 1.0
+    bias_clip: float = BIAS_CLIP
+    skew_correction: float = 0.0
+    monotone: dict[str, int] = field(default_factory=dict)
+    progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        expect_count(self._name, 0, steps=self.steps)
+        expect_between(self._name, 4, 4096, cells=self.cells)
+        expect_between(self._name, 1e-3, 8, residual_clip=self.residual_clip)
+        expect_between(self._name, 0.1, 64, bias_clip=self.bias_clip)
+        expect_between(self._name, 0, 1, skew_correction=self.skew_correction)
+        expect_in(self._name, "[0, 1]", share=self.share)
+        if not self.steps and not self._count:
+            raise WrongInput(f"{self._name}: expected at least one step or one {self._piece}, got none of either")
+
+    # What a subclass learns after the additive start.
+
+    _piece: ClassVar[str] = "piece"
+
+    @property
+    def _count(self) -> int:
+        """The number of trees or features."""
+        return 0
+
+    def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
+        """The releases of trees or features by the name of their stage, which take this fraction of the budget."""
+        raise NotImplementedError
+
+    def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
+        """Learn trees or features, and add them to the outputs of the rows."""
+        raise NotImplementedError
+
+    # What all of them share.
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        if schema.form != "table" or not schema.used:
+            raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
+        Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
+        Monotone.of(schema, self.monotone, self._name)
+        return self._budget(schema, noise).cost(noise)
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Model:
+        schema, noises = data.schema, self._budget(data.schema, noise).noises(noise)
+        feature = Codes(cells=self.cells, numbers=math.isfinite(noises.steps))
+        layout = CodedLayout(schema=schema, feature=feature, clip=CLIP)
+        coded = CodedData(layout=layout, rows=data.parts.held(partial(CodedRows, layout), CodedRows.joined))
+        start = self._start(coded, noises.start, rng)
+        most_noise = layout.most_noise(noise, not schema.classes and is_skewed(float(start.bias[0]), start.unit))
+        curves = self._curves(coded, start, noises.steps, most_noise, rng)
+        coded.rows.update(GradientSums(layout=layout, weights=curves.weights, unit=start.unit).add_outputs)
+        unit = start.unit
+        if self._measures_again(schema):
+            unit = min(unit, self.residual_clip * residual_spread(coded, noises.start, rng))
+        chances = column_chances(layout, curves.weights, curves.deviations) if len(curves.deviations) else None
+        stage = Stage(data=coded, noises=noises, unit=unit, chances=chances, most_noise=most_noise)
+        learnt = self._interactions(stage, rng)
+        weights = curves.weights.copy()
+        weights[0] += learnt.bias
+        correction = None
+        if not schema.classes:
+            correction = correct(coded, start, self.skew_correction, self.bias_clip, noises, rng)
+            if not correction.verdict.better:
+                weights, learnt = np.zeros_like(weights), learnt.silenced()
+                weights[0] = start.bias + correction.verdict.mean
+            elif correction.skew is None:
+                weights[0] += correction.shift
+        return _model(layout, weights, learnt, curves.deviations, correction)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__module__.rsplit(".", 1)[-1]
+
+    def _measures_again(self, schema: Schema) -> bool:
+        """Whether the spread of residuals is released again after the start, as the unit of trees or features."""
+        return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
+
+    def _budget(self, schema: Schema, noise: float) -> Budget:
+        """The releases of each stage; `noise` is the noise multiplier of all of them as one release."""
+        share = self.share if self._count and self.steps else float(self.steps > 0)
+        # the frequencies of classes; or twice the mean of the target, its spread and the last residuals
+        count = 1 if schema.classes else 4 + self._measures_again(schema)
+        start, check = START_FRACTION, 0.0
+        if not schema.classes:
+            signal = schema.rows / noise
+            needed = count * (self.bias_clip / (BIAS_TOLERANCE * signal)) ** 2
+            start = min(max(START_FRACTION, needed), MAX_START_FRACTION)
+            if self.bias_clip > 1:  # predictions that follow the median need not be near the mean
+                check = min(MAX_CHECK_FRACTION, (CHECK_SIGNAL / signal) ** 2)
+        stages = {"steps": Releases(count=self.steps, fraction=share), **self._interaction_releases(1 - share)}
+        return Budget(
+            start=Releases(count=count, fraction=start),
+            check=Releases(count=2, fraction=check),
+            **{name: each.scaled(1 - start - check) for name, each in stages.items()},
+        )
+
+    def _start(self, data: CodedData, noise: float, rng: Rng) -> Start:
+        """Release the bias: log frequencies of the classes, or the mean of the target."""
+        layout = data.layout
+        if not layout.classes:
+            clips = ResidualClips(residual=self.residual_clip, bias=self.bias_clip)
+            return regression_start(data, noise, clips, rng)
+        counts = np.maximum(release(TargetSums(classes=layout.classes), data.rows, noise, rng), noise / 2) + 0.5
+        logs = np.log(counts / counts.sum())
+        bias = _zero_of_clipped_gradients(logs[1:] - logs[:1]) if layout.classes == 2 else logs - logs.mean()
+        return Start(bias=bias, unit=1.0)
+
+    def _curves(self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng) -> Curves:
+        """Release an additive model: the mean of its weights over the last half of the steps."""
+        layout, steps = data.layout, self.steps
+        weights = np.zeros((layout.width, layout.outputs))
+        weights[0] = start.bias
+        if not math.isfinite(noise):
+            return Curves(weights=weights, deviations=np.zeros(0))
+        basis, length = layout.basis, layout.basis.length
+        sensitivity = layout.length * length
+        moved = noise * sensitivity * math.sqrt(steps) * length / (1 - MOMENTUM)
+        stable = layout.stable / (layout.curvature * layout.schema.rows * length**2)
+        rate = min(most_noise / moved, stable) * start.unit
+        coefficients = np.zeros((basis.width, layout.outputs))
+        coefficients[0] = weights[0]
+        velocity, average = np.zeros_like(coefficients), np.zeros_like(weights)
+        for step in range(steps):
+            noisy = release(GradientSums(layout=layout, weights=weights, unit=start.unit), data.rows, noise, rng)
+            velocity = MOMENTUM * velocity + noisy
+            coefficients = coefficients + rate * velocity
+            weights = basis.weights(coefficients)
+            if step >= steps // 2:
+                average += weights / (steps - steps // 2)
+        monotone = Monotone.of(layout.schema, self.monotone, self._name)
+        return Curves(
+            weights=monotone.scores(average, layout.starts, layout.levels),
+            deviations=rate * noise * sensitivity * response(steps) * basis.deviations,
+        )
+
+
+def _zero_of_clipped_gradients(logits: np.ndarray) -> np.ndarray:
+    """Return where gradients that are clipped to a half sum to zero, for a class of these logits."""
+    return np.asarray(np.sign(logits) * np.log(2 * np.exp(np.abs(logits)) - 1))
+
+
+def _model(
+    layout: CodedLayout,
+    weights: np.ndarray,
+    learnt: Interactions,
+    deviations: np.ndarray,
+    correction: Correction | None,
+) -> Model:
+    """Return the released form; the names of tensors and fields are those that stored models have."""
+    classes, levels, features = layout.classes, sum(layout.levels), learnt.frequencies.shape[1]
+    tensors = {"bias": weights[:1], "scores": weights[1 : 1 + levels], "slopes": weights[1 + levels :]}
+    tensors |= {"leaves": learnt.leaves} | ({"swings": learnt.amplitudes} if features else {})
+    tensors = as_outputs(tensors, classes) | {"columns": learnt.columns, "right": learnt.right}
+    tensors |= {"turns": learnt.frequencies.astype(np.float32)} if features else {}
+    tensors["bias"] = tensors["bias"][0]
+    skew: list[float] = []
+    if correction is not None and correction.verdict.better and correction.skew is not None:
+        skew = [correction.skew.centre, correction.skew.spread, correction.skew.strength, correction.shift]
+    architecture: dict[str, Any] = {
+        "name": "trees",
+        "levels": list(layout.levels),
+        "outputs": len(tensors["bias"]),
+        "numbers": len(tensors["slopes"]),
+        "trees": len(learnt.columns),
+        "depth": learnt.columns.shape[1],
+        "waves": features,
+        "deviations": [float(value) for value in deviations / (2 if classes == 2 else 1)],
+        "clipped": classes == 2,
+        "bent": skew,
+    }
+    return Model(schema=layout.schema, features=(layout.feature,), architecture=architecture, tensors=tensors)

@@ -1,0 +1,212 @@
+"""Random Fourier features of a few columns, and gradient descent on their amplitudes: the last stage of `fourier`.
+
+A feature is the cosine of an angle: a random phase, plus a random angle for the level of each of one to four columns. A
+number adds to the angle in proportion to its place between its bounds and to its rank among its levels. Columns for
+which the additive start found much are read more often. Outputs are a bias plus an amplitude times each feature.
+
+Why a row moves the sums by no more than declared:
+
+1. Angles are sums of table entries, one column after another, and cosines are computed entry by entry
+   (`_row_functions.py`). So a row of features is a function of the row alone, bit for bit.
+2. A row of features is clipped to length 1 on a lattice of 12 bits, so the sum of all rows moves by at most 1.
+3. Rows are then centred at the released mean and clipped to length 1 again, on the same lattice.
+4. A row's gradient has length at most G = `layout.length`, on a lattice of 20 bits. The outer product of the row and
+   its gradient has length at most 1 * G, so the sums of a step move by at most G.
+5. Products of the two lattices are summed exactly, in any order, so step 4 holds for the computed sums too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from privaware.data import Sum, release
+from privaware.exact_sums import Lattice, Total, add_outer_sum, clip_rows, column_sums
+from privaware.features._fourier import CATEGORY_DISTANCE, NUMBER_SCALE
+from privaware.learners._boosting.code_tables import Lookup
+from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
+from privaware.learners._boosting.derivatives import LATTICE, derivatives
+from privaware.learners._boosting.gradient_sums import ArraySum, GradientSums
+from privaware.learners._boosting.stages import Stage
+from privaware.learners._centring import Centre
+from privaware.learners._momentum import MOMENTUM, response
+from privaware.learners._row_functions import cosine
+from privaware.noise import Rng
+
+__all__ = ["FEATURE_STEPS", "Amplitudes", "FeatureMeans", "FeatureSums", "learn_amplitudes", "random_frequencies"]
+
+FEATURE_STEPS = 100
+"""Steps of gradient descent on the amplitudes."""
+
+COLUMNS_READ = (1, 2, 3, 4)
+"""How many columns a feature reads, in turn."""
+
+WIDTHS = (0.5, 0.7, 1.0)
+"""Widths of the Gaussian kernels that the features approximate, in standard deviations of a number."""
+
+ROWS = Lattice(bound=1.0, bits=12)
+AMPLITUDE_BITS = 20
+ROWS_AT_ONCE = 2**12
+"""Rows whose random Fourier features are computed at once."""
+
+MOST_NOISE = 1.5
+"""The deviation that noise may give a logit before later steps correct it, from rows / noise = `SURE` on."""
+
+MOST_NOISE_OF_NUMBERS = 0.25
+"""The deviation that noise may give a regression, in units, before later steps correct it."""
+
+SURE = 150.0
+"""Value of rows / noise below which the deviation allowed to logits shrinks in proportion."""
+
+STEADY = 4.0
+"""Largest step times curvature in a classification; rows are centred, so they share no direction."""
+
+STEADY_OF_NUMBERS = 1.9
+"""Largest step times curvature in a regression; rows are centred, so they share no direction."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Amplitudes:
+    """The released `amplitudes` (features, outputs), and what they add to the `bias` of each output."""
+
+    amplitudes: np.ndarray
+    bias: np.ndarray
+
+
+def random_frequencies(
+    layout: CodedLayout, count: int, generator: np.random.Generator, chances: np.ndarray | None = None
+) -> np.ndarray:
+    """Draw what the phase, each level and each slope add to the angle of each feature, in revolutions.
+
+    The result is (weights of an additive model, count). Columns are drawn by their `chances` (None: equal ones), no
+    column twice in a feature.
+    """
+    frequencies = np.zeros((layout.width, count))
+    frequencies[0] = generator.random(count)
+    able = len(layout.levels) if chances is None else np.count_nonzero(chances)
+    for feature in range(count):
+        read = min(COLUMNS_READ[feature % len(COLUMNS_READ)], able)
+        scale = 1 / (2 * math.pi * generator.choice(WIDTHS) * math.sqrt(read))
+        for at in generator.choice(len(layout.levels), read, replace=False, p=chances):
+            _add_column(layout, frequencies[:, feature], int(at), scale, generator)
+    return frequencies
+
+
+def _add_column(
+    layout: CodedLayout, frequencies: np.ndarray, at: int, scale: float, generator: np.random.Generator
+) -> None:
+    """Draw what one column adds to the angle of a feature, with a standard deviation of `scale`."""
+    column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
+    if column.kind == "category":
+        frequencies[start : start + size] = CATEGORY_DISTANCE * scale * generator.standard_normal(size)
+        return
+    known = size - (column.missing == "category")
+    of_number, of_missing = scale * generator.standard_normal(), scale * generator.standard_normal()
+    by_number = at in layout.numbered
+    ranks = (np.arange(known) + 0.5) / known - 0.5
+    frequencies[start : start + known] = (1 if by_number else 2) * NUMBER_SCALE * of_number * ranks
+    frequencies[start + known : start + size] = CATEGORY_DISTANCE * of_missing
+    if by_number:
+        frequencies[1 + sum(layout.levels) + layout.numbered.index(at)] = NUMBER_SCALE / 2 * of_number
+
+
+def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
+    """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent; outputs of rows are changed."""
+    layout, rows, noises = stage.data.layout, stage.data.rows, stage.noises
+    declared = layout.schema.rows
+    rows.update(partial(_add_features, layout=layout, frequencies=frequencies))
+    noisy = release(FeatureMeans(), rows, noises.feature_mean, rng)
+    centre = Centre.of(noisy, rows=declared, deviation=noises.feature_mean)
+    rows.update(partial(_centre_features, centre=centre))
+    steady = STEADY if layout.classes else STEADY_OF_NUMBERS
+    most_noise = _most_noise(layout, noises.all)
+    rate = most_noise * declared / (noises.feature_steps * layout.length * response(FEATURE_STEPS))
+    rate = min(rate, steady / layout.curvature) / declared
+    weights = np.zeros((frequencies.shape[1], layout.outputs))
+    velocity, average = np.zeros_like(weights), np.zeros_like(weights)
+    for step in range(FEATURE_STEPS):
+        sums = FeatureSums(layout=layout, weights=weights, unit=stage.unit)
+        velocity = MOMENTUM * velocity + release(sums, rows, noises.feature_steps, rng)
+        weights = weights + rate * velocity
+        if step >= FEATURE_STEPS // 2:
+            average += weights / (FEATURE_STEPS - FEATURE_STEPS // 2)
+    rows.update(FeatureSums(layout=layout, weights=average, unit=stage.unit).add_outputs)
+    by_output, bias = centre.outputs_for(stage.unit * average.T, np.zeros(layout.outputs))
+    return Amplitudes(amplitudes=by_output.T * _feature_scale(frequencies.shape[1]), bias=bias)
+
+
+def _most_noise(layout: CodedLayout, noise: float) -> float:
+    """The deviation that noise may give an output, in units, by the noise multiplier of all releases as one."""
+    return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureMeans(ArraySum):
+    """The sum of the features of all rows; a row moves it by 1."""
+
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        return np.asarray(column_sums(part.features, ROWS))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
+    """Features times gradients (features, outputs), at outputs plus features times `weights` times `unit`.
+
+    A row moves the sum by the length of its gradient, because its features have length 1 at most.
+    """
+
+    layout: CodedLayout
+    weights: np.ndarray
+    unit: float
+
+    def partial(self, part: CodedRows) -> Total:
+        total = Total()
+        for at in range(0, max(len(part), 1), ROWS_AT_ONCE):
+            rows = slice(at, at + ROWS_AT_ONCE)
+            features = part.features[rows]
+            values = part.values[:, rows] + self._outputs(features)
+            gradients, _ = derivatives(self.layout, values, part.target[rows], self.unit, curved=False)
+            add_outer_sum(total, features, gradients.T, ROWS, LATTICE)
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=self.layout.length))
+
+    def add_outputs(self, part: CodedRows) -> None:
+        """Add the features to the outputs of the rows, and drop them."""
+        for at in range(0, len(part), ROWS_AT_ONCE):
+            part.values[:, at : at + ROWS_AT_ONCE] += self._outputs(part.features[at : at + ROWS_AT_ONCE])
+        part.features = part.features[:0]
+
+    def _outputs(self, features: np.ndarray) -> np.ndarray:
+        """What features add to the outputs (outputs, rows): sums of products of two lattices, exact in any order."""
+        largest = max(float(np.abs(self.weights).max()), 2.0**-99)
+        coarse = Lattice(bound=largest, bits=AMPLITUDE_BITS).nearest(self.weights)
+        return np.asarray((self.unit * (features @ coarse)).astype(np.float32).T)
+
+
+def _add_features(part: CodedRows, layout: CodedLayout, frequencies: np.ndarray) -> None:
+    """Give each row its features, scaled to a length of about 1 and clipped to length 1."""
+    angles, lookup = GradientSums(layout=layout, weights=frequencies, unit=1.0), Lookup()
+    part.features = np.empty((len(part), frequencies.shape[1]))
+    for at in range(0, len(part), ROWS_AT_ONCE):
+        rows = slice(at, at + ROWS_AT_ONCE)
+        features = cosine(angles.outputs(part, rows, lookup)).T * np.float32(_feature_scale(frequencies.shape[1]))
+        part.features[rows] = clip_rows(features, 1.0, ROWS)
+
+
+def _centre_features(part: CodedRows, centre: Centre) -> None:
+    centre.move(part.features, ROWS)
+
+
+def _feature_scale(count: int) -> float:
+    """What cosines are multiplied by for a row of length about 1: the mean of their squares is a half."""
+    return math.sqrt(2 / count)

@@ -1,0 +1,257 @@
+"""What a regression releases beside its gradients: mean and spread of the target, a last correction, and a check.
+
+* Start: the mean of the target, its spread, and the mean again with less noise (`regression_start`).
+* Skew correction: prices, wages and amounts have a long tail above. Clipped gradients hardly see the tail, and columns
+  act on such targets as factors rather than as terms. So outputs far from the mean are moved from a line towards an
+  exponential (`SkewCorrection`). Whether this is done follows from the released mean and spread and from the declared
+  bounds of the target.
+* Last residuals: their mean moves all outputs, because clipped gradients draw outputs from the mean to the median.
+* Check: two releases say how far outputs are from the mean of the target, and whether they are nearer to the targets
+  than that mean (`judge`). If not by more than noise, the mean replaces the model.
+
+Privacy: skew correction has no cost of its own: a function of one row's output and of released numbers. Each other
+release is a sum of terms in [-1, 1], or a histogram: one row moves it by at most 1.
+
+>>> SkewCorrection.of(mean=-0.7, spread=0.3, strength=0.3)
+SkewCorrection(centre=-0.7, spread=0.3, strength=0.3)
+>>> SkewCorrection.of(mean=0.0, spread=0.3, strength=0.3) is None
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.data import ChangingParts, release
+from privaware.learners._boosting.coded_rows import CodedRows
+from privaware.learners._boosting.derivatives import LATTICE
+from privaware.learners._boosting.gradient_sums import ArraySum, TargetSums
+from privaware.learners._boosting.stages import CodedData, Noises, Start
+from privaware.learners._row_functions import LOG2E, exp2
+from privaware.noise import Rng
+
+__all__ = [
+    "Correction",
+    "GainSums",
+    "OutputSums",
+    "ResidualClips",
+    "SkewCorrection",
+    "Verdict",
+    "correct",
+    "is_skewed",
+    "judge",
+    "regression_start",
+    "residual_spread",
+]
+
+SPREADS = 2.0 ** np.arange(-8, 0.5, 0.5)
+"""Candidate values for the spread of the target or of residuals, as fractions of half the target's range."""
+
+INSIDE = 0.85
+"""The fraction of rows whose distance from the centre is at most the spread."""
+
+NEAR = 3.0
+"""Largest distance from the mean down to the lower bound of a skewed target, in spreads."""
+
+TAIL = 4.0
+"""Least distance from the mean up to the upper bound of a skewed target, in spreads."""
+
+SKEW = 2.0
+"""Least ratio of the distance above the mean to the distance below it for a skewed target."""
+
+FAR = 8.0
+"""Distance from the mean at which outputs are clipped before the skew correction, in spreads."""
+
+MOST_GAIN = 1.0
+"""Where the gain of a row is clipped, in squared units."""
+
+MOST_DISTANCE = 2.0
+"""Where the distance of an output from the mean is clipped, in units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualClips:
+    """Where residuals are clipped.
+
+    `residual` is the clip of gradients over the spread of the target. `bias` is the clip of the residuals whose mean
+    moves the bias, over the clip of gradients: 4 follows about the mean of the target, 1 the median.
+    """
+
+    residual: float
+    bias: float
+
+
+def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: Rng) -> Start:
+    """Release the mean of the target and its spread, by three releases with noise multiplier `noise`.
+
+    The mean is released twice. The second time targets are clipped around the first mean by the spread: less noise.
+    """
+    rows, declared = data.rows, data.layout.schema.rows
+    noisy = release(TargetSums(classes=0), rows, noise, rng)
+    mean = float(np.clip(noisy[0] / declared, -1, 1))
+    unit = clips.residual * _spread(release(SpreadCounts(centre=mean), rows, noise, rng), declared)
+    noisy = release(ResidualSums(clip=clips.bias * unit, centre=mean), rows, noise, rng)
+    bias = np.clip(mean + clips.bias * unit * np.clip(noisy / declared, -1, 1), -1, 1)
+    return Start(bias=bias, unit=unit)
+
+
+def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
+    """Release the spread of the residuals of the outputs so far."""
+    return _spread(release(SpreadCounts(centre=0.0), data.rows, noise, rng), data.layout.schema.rows)
+
+
+def _spread(noisy: np.ndarray, rows: int) -> float:
+    """Return the least of `SPREADS` that most rows are within, by their noisy counts."""
+    enough = np.cumsum(noisy) >= INSIDE * rows
+    return float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadCounts(ArraySum):
+    """The number of targets whose distance from centre plus output is up to each of `SPREADS`, and no smaller one."""
+
+    centre: float
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        residuals = part.target.astype(float) - part.values[0].astype(float)
+        cells = np.searchsorted(SPREADS, np.abs(residuals - self.centre))
+        return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualSums(ArraySum):
+    """The sum of targets in [-1, 1] less centre and output, over `clip` and clipped to 1; a row moves it by 1."""
+
+    clip: float
+    centre: float = 0.0
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        residuals = (part.target - part.values[0] - np.float32(self.centre)) / np.float32(self.clip)
+        return np.array([LATTICE.round(residuals).sum(dtype=np.float64)])
+
+
+def is_skewed(mean: float, spread: float) -> bool:
+    """Return whether a target in [-1, 1] with this mean and spread has a tail above, by its bounds."""
+    below, above = 1 + mean, 1 - mean
+    return below <= NEAR * spread and above >= max(TAIL * spread, SKEW * below)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkewCorrection:
+    """An output u spreads from the centre becomes (exp(strength u) - 1) / strength spreads from it."""
+
+    centre: float
+    spread: float
+    strength: float
+
+    @classmethod
+    def of(cls, mean: float, spread: float, strength: float) -> SkewCorrection | None:
+        """Return the correction for a target in [-1, 1] with this mean and spread; None if it is not skewed."""
+        corrects = strength > 0 and is_skewed(mean, spread)
+        return cls(centre=mean, spread=spread, strength=strength) if corrects else None
+
+    def __call__(self, outputs: np.ndarray) -> np.ndarray:
+        away = np.clip((outputs.astype(np.float64) - self.centre) / self.spread, -FAR, FAR)
+        factors = exp2(LOG2E * self.strength * away).astype(np.float64)
+        return np.asarray(self.centre + self.spread / self.strength * (factors - 1))
+
+    def change(self, part: CodedRows) -> None:
+        """Correct the outputs of the rows, each by itself."""
+        part.values[0] = self(part.values[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """The last step of a regression: `skew` correction if any, then a `shift` of all outputs, and the `verdict`."""
+
+    skew: SkewCorrection | None
+    shift: float
+    verdict: Verdict
+
+
+def correct(data: CodedData, start: Start, strength: float, clip: float, noises: Noises, rng: Rng) -> Correction:
+    """Correct the outputs for skew with this `strength`, release their mean residual, and check them.
+
+    `clip` is where residuals are clipped, in units of the start. Predictions that follow the median (`clip` of at most
+    1) are not corrected for skew.
+    """
+    rows, mean, unit = data.layout.schema.rows, float(start.bias[0]), start.unit
+    skew = SkewCorrection.of(mean, unit, strength) if clip > 1 else None
+    if skew is not None:
+        data.rows.update(skew.change)
+    residuals = release(ResidualSums(clip=clip * unit), data.rows, noises.start, rng)
+    shift = float(clip * unit * np.clip(residuals[0] / rows, -1, 1))
+    if not math.isfinite(noises.check):
+        return Correction(skew=skew, shift=shift, verdict=Verdict(mean=0.0, shift=0.0, better=True))
+    outputs, deviation = OutputSums(mean=mean, shift=shift, unit=unit), clip * noises.start / rows
+    verdict = judge(data.rows, outputs, rows=rows, deviation=deviation, noise=noises.check, rng=rng)
+    return Correction(skew=skew, shift=shift + verdict.shift, verdict=verdict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is added to the `mean` of the start and to the outputs (`shift`), and whether outputs are `better`."""
+
+    mean: float
+    shift: float
+    better: bool
+
+
+def judge(
+    parts: ChangingParts[CodedRows], outputs: OutputSums, *, rows: int, deviation: float, noise: float, rng: Rng
+) -> Verdict:
+    """Weigh the mean of the start with the mean of the outputs, and release whether outputs are better than it.
+
+    These are two releases with noise multiplier `noise`. `deviation` is what noise did to the mean of the start and to
+    the shift of the outputs, in units. The weights make the noise of the three releases together least. Outputs are
+    compared with the weighed mean because gains are clipped: clipped gains favour outputs that have only moved from the
+    mean of a skewed target to its median.
+    """
+    away = float(release(outputs, parts, noise, rng)[0]) / rows
+    weight = deviation**2 / (2 * deviation**2 + (MOST_DISTANCE * noise / rows) ** 2)
+    moved = MOST_DISTANCE * outputs.unit * float(np.clip(away, -1, 1))
+    gains = GainSums(mean=outputs.mean + moved, shift=outputs.shift, unit=outputs.unit)
+    better = bool(release(gains, parts, noise, rng)[0] >= noise)  # less is no more than noise
+    return Verdict(mean=weight * moved, shift=-weight * moved, better=better)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputSums(ArraySum):
+    """The sum of how far outputs are from the mean, over `MOST_DISTANCE` units and clipped to 1; a row moves it by 1.
+
+    `shift` is added to the outputs first, `unit` is the spread of the target.
+    """
+
+    mean: float
+    shift: float
+    unit: float
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        away = (part.values[0].astype(np.float64) + self.shift - self.mean) / (MOST_DISTANCE * self.unit)
+        return np.array([LATTICE.round(away).sum(dtype=np.float64)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainSums(ArraySum):
+    """The sum of how much nearer to its target a row's output is than the mean is.
+
+    These are differences of squares, clipped to `MOST_GAIN` and divided by it: a row moves the sum by 1 at most.
+    `shift` is added to the outputs first, `unit` is the spread of the target.
+    """
+
+    mean: float
+    shift: float
+    unit: float
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        target = part.target.astype(np.float64)
+        outputs = part.values[0].astype(np.float64) + self.shift
+        gains = ((target - self.mean) ** 2 - (target - outputs) ** 2) / (MOST_GAIN * self.unit**2)
+        return np.array([LATTICE.round(gains).sum(dtype=np.float64)])

@@ -1,0 +1,98 @@
+"""Trees with random splits after an additive start: the last stage of `boosted`, and of `additive` if asked for.
+
+Why a row moves the sums of a tree by no more than declared: the row is in one leaf. To the sums of the leaf it adds its
+gradient, of length at most G = `layout.length`, and `SECOND_WEIGHT` times its second derivative, which is at most 1 in
+units of the largest. So the sums of all leaves together move by at most sqrt(G^2 + SECOND_WEIGHT^2).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from privaware._validate import expect_between, expect_count
+from privaware.data import release
+from privaware.learners._boosting.additive_start import AdditiveStart
+from privaware.learners._boosting.coded_rows import CodedLayout
+from privaware.learners._boosting.gradient_sums import SECOND_WEIGHT, LeafSums
+from privaware.learners._boosting.monotone import Monotone
+from privaware.learners._boosting.splits import Splits, random_splits
+from privaware.learners._boosting.stages import Interactions, Releases, Stage
+from privaware.noise import Rng
+
+__all__ = ["RandomTrees"]
+
+DAMPING = 3.0
+"""Noise added to the second derivatives of a leaf, in a regression: numbers in leaves of few rows are costly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomTrees(AdditiveStart):
+    """An additive start, then `trees` of this `depth`, each with the step `lr`, which the noise may make smaller."""
+
+    _piece: ClassVar[str] = "tree"
+
+    trees: int = 400
+    depth: int = 3
+    lr: float = 0.1
+
+    def __post_init__(self) -> None:
+        expect_count(self._name, 0, trees=self.trees)
+        expect_between(self._name, 1, 12, depth=self.depth)
+        expect_between(self._name, 1e-4, 1, lr=self.lr)
+        super().__post_init__()
+
+    @property
+    def _count(self) -> int:
+        return self.trees
+
+    def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
+        return {"trees": Releases(count=self.trees, fraction=fraction)}
+
+    def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
+        layout = stage.data.layout
+        splits = random_splits(
+            layout.schema,
+            layout.levels,
+            trees=self.trees if math.isfinite(stage.noises.trees) else 0,
+            depth=self.depth,
+            generator=rng.initial,
+            chances=stage.chances,
+        )
+        leaves = self._boost(stage, splits, rng)
+        none = Interactions.none(layout, self.depth)
+        return replace(none, columns=splits.columns, right=splits.right, leaves=leaves)
+
+    def _boost(self, stage: Stage, splits: Splits, rng: Rng) -> np.ndarray:
+        """Release the leaves (trees, leaves, outputs) of trees with these splits, one tree after another."""
+        layout, rows, noise = stage.data.layout, stage.data.rows, stage.noises.trees
+        monotone = Monotone.of(layout.schema, self.monotone, self._name)
+        leaves = np.zeros((len(splits.columns), 2**self.depth, layout.outputs))
+        began, total = time.monotonic(), self.steps + self.trees
+        for tree, (columns, right) in enumerate(zip(splits.columns, splits.right, strict=True)):
+            sums = LeafSums(layout=layout, columns=columns, right=right, unit=stage.unit)
+            noisy = release(sums, rows, noise, rng)
+            leaves[tree] = monotone.leaves(self._leaves(layout, noisy, noise, stage.most_noise) * stage.unit, columns)
+            rows.update(partial(sums.add_leaves, leaves=leaves[tree]))
+            if self.progress is not None:
+                at = self.steps + tree + 1
+                self.progress(at, total, (time.monotonic() - began) / (tree + 1) * (total - at))
+        return leaves
+
+    def _leaves(self, layout: CodedLayout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
+        """Return the step times noisy sums of gradients, over noisy sums of second derivatives plus the noise.
+
+        The step is smaller where the noise of all trees alone would move an output by more than `most_noise`.
+        """
+        scale = noise * math.hypot(layout.length, SECOND_WEIGHT)
+        damping = scale if layout.classes else DAMPING * scale
+        seconds = np.maximum(noisy[:, -1:] / SECOND_WEIGHT, 0.0) * layout.curvature
+        expected = layout.schema.rows * layout.curvature / 2 / 2**self.depth
+        moved = scale / (expected + scale) * math.sqrt(self.trees)
+        step = min(self.lr, most_noise / moved)
+        return np.asarray(step * noisy[:, :-1] / (seconds + damping))
