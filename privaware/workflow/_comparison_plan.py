@@ -11,13 +11,13 @@ from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism
 from privaware.schema import Schema
-from privaware.workflow._choice import Stage
 from privaware.workflow._comparison import Comparison, Side
 from privaware.workflow._contenders import Contender
 from privaware.workflow._options import RunOptions
 from privaware.workflow._plan import BOUNDS_SHARE, Plan, bounds_within, grouped, rows_moved
 from privaware.workflow._source import Source
 from privaware.workflow._training_plan import training_plan
+from privaware.workflow.auto import Stage
 
 __all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_plan"]
 

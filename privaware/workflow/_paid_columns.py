@@ -13,8 +13,8 @@ from privaware.mechanism import Mechanism
 from privaware.schema import Schema
 from privaware.selectors import find_selector, selectors
 from privaware.selectors.bounds import Bounds
-from privaware.workflow._choice import Stage
 from privaware.workflow._settings import configured
+from privaware.workflow.auto import Stage
 
 __all__ = ["keep_columns", "selection_stage", "selector_for"]
 

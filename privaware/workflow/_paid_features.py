@@ -27,8 +27,8 @@ from privaware.mechanism import Mechanism
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Transformation, find_selector
-from privaware.workflow._floor import share_for
 from privaware.workflow._settings import configured
+from privaware.workflow.auto import share_for
 
 __all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]
 

@@ -31,10 +31,9 @@ from privaware.selectors.quantiles import Quantiles
 from privaware.selectors.target_span import TargetSpan
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
-from privaware.workflow._choice import Stage
-from privaware.workflow._floor import share_for
 from privaware.workflow._paid_columns import selector_for
 from privaware.workflow._paid_features import PaidFeatures
+from privaware.workflow.auto import Stage, share_for
 
 __all__ = [
     "BOUNDS_SHARE",

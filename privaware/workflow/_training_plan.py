@@ -18,10 +18,8 @@ from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.models.spaces import Space
 from privaware.schema import Schema
-from privaware.workflow._auto import choose, constant_choice, with_target_range
 from privaware.workflow._candidates import SearchSettings
-from privaware.workflow._choice import Choice
-from privaware.workflow._floor import enough, strength
+from privaware.workflow._first_releases import with_bins, with_releases, with_target_range
 from privaware.workflow._metric import always_beats_a_constant, trained_for
 from privaware.workflow._paid_columns import selection_stage
 from privaware.workflow._paid_features import PaidFeatures
@@ -29,8 +27,8 @@ from privaware.workflow._plan import Plan, expect_budget, expect_unit, priced
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
 from privaware.workflow._settings import setting_names
-from privaware.workflow._table_choice import candidate
 from privaware.workflow._trainings import model_cost_in, outlined, search_mechanism, training_mechanism
+from privaware.workflow.auto import Choice, choose, constant_choice, default_policy, strength
 
 __all__ = ["recipe_plan", "training_plan"]
 
@@ -90,7 +88,7 @@ def recipe_plan(
     signal = schema.rows * strength(trained, budget["delta"])
     if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
         return plan
-    if signal < enough(schema, "" if recipe.metric == "mae" else choice.learner):
+    if signal < default_policy().floor.least(schema, "" if recipe.metric == "mae" else choice.learner):
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to beat a constant prediction reliably"
         return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
     return plan
@@ -109,6 +107,7 @@ def _chosen(
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
         choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric)
+        choice = with_releases(choice, schema, recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
         if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
             choice = replace(choice, settings={}, reasons=choice.reasons[1:])  # candidates have settings of their own
@@ -125,7 +124,7 @@ def _chosen(
     limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
     origin = "as requested" if space is None else "from the search space"
     reason = f"Learner: {name if space is None else ' or '.join(space.learners)}, {origin}."
-    binned = candidate("linear with bins", schema).before if recipe.bins else ()
+    binned = with_bins(Choice(learner="linear"), schema).before if recipe.bins else ()
     choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
     centred = recipe.target_range or recipe.learner == "auto"
     return with_target_range(choice, schema, recipe.metric) if centred and not schema.classes else choice

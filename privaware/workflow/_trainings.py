@@ -15,10 +15,10 @@ from privaware.selectors.bounds import Bounds
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.workflow._candidates import SearchSettings
-from privaware.workflow._choice import Choice
 from privaware.workflow._paid_features import PaidFeatures, names_paid
 from privaware.workflow._plan import Plan, model_event
 from privaware.workflow._settings import configured, setting_names
+from privaware.workflow.auto import Choice
 
 __all__ = ["model_cost_in", "outlined", "search_mechanism", "training_mechanism"]
 

@@ -13,9 +13,9 @@ from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.strategies._search import SearchResult
-from privaware.workflow._auto import TARGET_RANGE
 from privaware.workflow._candidates import observed
 from privaware.workflow._charged_run import ChargedRun, charged_run
+from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
 from privaware.workflow._metric import expect_metric
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._paid_features import described_features
@@ -25,7 +25,6 @@ from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._release import Release
 from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, score_words, with_score
-from privaware.workflow._table_choice import BIN_NUMBERS
 from privaware.workflow._training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]

@@ -13,8 +13,8 @@ from privaware.schema import Column, Schema
 from privaware.selectors import _column_counts
 from privaware.selectors.quantiles import Quantiles
 from privaware.testing import BrokenPromise, failure_game
-from privaware.workflow._choice import Choice
 from privaware.workflow._training_plan import planned
+from privaware.workflow.auto import Choice
 
 DELTA, CAP, GAMES = 1e-5, 20, 2000
 OWN = "Zyx"

@@ -18,10 +18,10 @@ from privaware.schema import Column, Schema
 from privaware.selectors.bins import Bins
 from privaware.strategies._search import Search
 from privaware.strategies.grid import Grid
-from privaware.workflow._choice import Stage
 from privaware.workflow._plan import priced, search_plan
 from privaware.workflow._statements import FOR_REPLACED_ROWS
 from privaware.workflow._training_plan import training_plan
+from privaware.workflow.auto import Stage
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
 

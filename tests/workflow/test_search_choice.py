@@ -20,10 +20,10 @@ from privaware.schema import Column, Schema
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.strategies._strategy import TrialCount
-from privaware.workflow._choice import Choice
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, search_settings
 from privaware.workflow._training_plan import recipe_plan
+from privaware.workflow.auto import Choice
 
 ROWS = 600
 BUDGET = {"epsilon": 3.0, "delta": 1e-5}
