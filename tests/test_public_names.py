@@ -53,3 +53,9 @@ def test_loaded_model_predicts_a_frame_and_carries_its_guarantee(tmp_path: Path)
     assert model.predict_proba(frame[["age"]]).shape == (400, 2)
     assert model.guarantee.epsilon <= 4.0
     assert model.card.learner == "fourier"
+
+
+def test_commands_start_without_importing_torch() -> None:
+    code = "import sys, privaware.cli, privaware.workflow.fit, privaware.learners.dpgen; print('torch' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "False\n"

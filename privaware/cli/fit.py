@@ -32,6 +32,9 @@ PLAN = Annotated[
     Path | None,
     o.option("A TOML or JSON file with the plan to follow. With --dry-run, a new file to write the plan to."),
 ]
+POLICY = Annotated[
+    Path | None, o.option("A TOML file with the rules by which auto chooses. Default: the policy of the package.")
+]
 USE = Annotated[
     Path | None,
     o.option("The result of `privaware select`: its folder or its selection.json. Only these columns are used."),
@@ -81,6 +84,7 @@ def fit(
     score_epsilon: SCORE_EPSILON = None,
     metric: METRIC = None,
     plan: PLAN = None,
+    policy: POLICY = None,
     use: USE = None,
     select: SELECT = None,
     search: SEARCH = None,
@@ -112,6 +116,7 @@ def fit(
         score_epsilon=score_epsilon,
         metric=metric,
         plan=plan,
+        policy=policy,
         use=use,
         select=select,
         search=search,

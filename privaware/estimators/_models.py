@@ -55,6 +55,7 @@ class PrivateModel(PrivateEstimator):
         missing: str | float = "refuse",
         text: Sequence[str] = (),
         score_epsilon: float | None = None,
+        policy: Mapping[str, Any] | str | Path | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -68,6 +69,7 @@ class PrivateModel(PrivateEstimator):
         self.missing = missing
         self.text = text
         self.score_epsilon = score_epsilon
+        self.policy = policy
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
         """Plans, charges and trains; keeps only what may be seen by everyone."""
@@ -82,6 +84,7 @@ class PrivateModel(PrivateEstimator):
                 learner=self.learner,
                 settings=self.settings,
                 score_epsilon=self.score_epsilon,
+                policy=self.policy,
                 ledger=ledger,
                 seed=seed,
             )
@@ -133,6 +136,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         Without a schema, the columns of free text, whose words are hashed.
     score_epsilon : float, optional
         The epsilon of a score on held-out rows, which is released with noise as `score_`.
+    policy : mapping or path, optional
+        The rules by which "auto" chooses. Default: the policy of the package.
 
     Notes
     -----

@@ -11,108 +11,21 @@ text, such as `[SEP]`, are words like others, so no text can forge one.
 >>> pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "un", "##able", "!"])
 >>> pieces.codes("Unable ÜN!", length=8)
 [1, 3, 4, 3, 5, 2]
-
-The network behind `sentences`: six layers of the BERT family, one text at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
 from privaware.errors import WrongInput
 
-__all__ = ["MiniLM", "WordPieces"]
-
-HEADS = 12
-"""Attention heads of a layer."""
-
-EPSILON = 1e-12
-"""Number that layer norm adds to a variance."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Attention and two dense maps, each added to its input and normalised."""
-
-    mixed: tuple[Tensor, Tensor]
-    attended: tuple[Tensor, Tensor]
-    attended_norm: tuple[Tensor, Tensor]
-    wider: tuple[Tensor, Tensor]
-    narrower: tuple[Tensor, Tensor]
-    narrower_norm: tuple[Tensor, Tensor]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        query, key, value = _mapped(x, self.mixed).view(len(x), 3, HEADS, -1).permute(1, 2, 0, 3)
-        weights = torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), -1)
-        seen = (weights @ value).transpose(0, 1).reshape(x.shape)
-        x = _normalised(x + _mapped(seen, self.attended), self.attended_norm)
-        wide = functional.gelu(_mapped(x, self.wider))
-        return _normalised(x + _mapped(wide, self.narrower), self.narrower_norm)
-
-
-class MiniLM:
-    """Built from the named tensors of the published weights."""
-
-    def __init__(self, tensors: dict[str, Tensor]) -> None:
-        embeddings = "embeddings"
-        self._words = tensors[f"{embeddings}.word_embeddings.weight"]
-        kind = tensors[f"{embeddings}.token_type_embeddings.weight"][0]
-        self._places = tensors[f"{embeddings}.position_embeddings.weight"] + kind
-        self._norm = _pair(tensors, f"{embeddings}.LayerNorm")
-        layers = 1 + max(int(name.split(".")[2]) for name in tensors if name.startswith("encoder.layer."))
-        self._layers = [_layer(tensors, f"encoder.layer.{at}") for at in range(layers)]
-
-    @torch.inference_mode()
-    def __call__(self, codes: list[int]) -> Tensor:
-        """The mean over the tokens of a text, of length 1."""
-        x = _normalised(self._words[torch.tensor(codes)] + self._places[: len(codes)], self._norm)
-        for layer in self._layers:
-            x = layer(x)
-        return functional.normalize(x.mean(0), dim=0)
-
-
-def _layer(tensors: dict[str, Tensor], at: str) -> Layer:
-    parts = [_map(tensors, f"{at}.attention.self.{name}") for name in ("query", "key", "value")]
-    return Layer(
-        mixed=(torch.cat([weight for weight, _ in parts], 1), torch.cat([bias for _, bias in parts])),
-        attended=_map(tensors, f"{at}.attention.output.dense"),
-        attended_norm=_pair(tensors, f"{at}.attention.output.LayerNorm"),
-        wider=_map(tensors, f"{at}.intermediate.dense"),
-        narrower=_map(tensors, f"{at}.output.dense"),
-        narrower_norm=_pair(tensors, f"{at}.output.LayerNorm"),
-    )
-
-
-def _pair(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
-
-
-def _map(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    """Weights (inputs, outputs) and biases: a product of few rows is twice as fast so."""
-    weight, bias = _pair(tensors, name)
-    return weight.T.contiguous(), bias
-
-
-def _mapped(x: Tensor, dense: tuple[Tensor, Tensor]) -> Tensor:
-    weight, bias = dense
-    return torch.addmm(bias, x, weight)
-
-
-def _normalised(x: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], *norm, EPSILON)
-
+__all__ = ["WordPieces"]
 
 LONGEST_WORD = 100
 """Longer words are unknown."""
@@ -196,7 +109,7 @@ def _is_chinese(code: int) -> bool:
 
 
 if TYPE_CHECKING:
-    from privaware.features._public_text import MiniLM
+    from privaware.features._mini_lm import MiniLM
 
 __all__ = ["INSTALL", "NETWORK", "installed", "read_network"]
 
@@ -234,7 +147,7 @@ def _folder() -> Path | None:
 def _read(folder: Path) -> tuple[WordPieces, MiniLM]:
     from safetensors.torch import load
 
-    from privaware.features._public_text import MiniLM
+    from privaware.features._mini_lm import MiniLM
 
     weights, vocabulary = (_checked(folder / name, expected) for name, expected in FILES.items())
     return WordPieces(vocabulary.decode().split("\n")), MiniLM(load(weights))

@@ -11,9 +11,9 @@ from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism
 from privaware.schema import Schema
-from privaware.workflow._choice import Stage
 from privaware.workflow._comparison import Comparison, Side
 from privaware.workflow._contenders import Contender
+from privaware.workflow.auto import Stage
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.plan import BOUNDS_SHARE, Plan, bounds_within, grouped, rows_moved
 from privaware.workflow.run.source import Source

@@ -20,7 +20,7 @@ from typing import Any
 
 from privaware._validate import expect
 from privaware.errors import WrongInput
-from privaware.workflow._choice import Choice
+from privaware.workflow.auto import Choice
 
 __all__ = ["METRICS", "NAMES", "always_beats_a_constant", "expect_metric", "trained_for"]
 

@@ -37,6 +37,7 @@ KINDS: dict[str, Any] = {
     "target_range": bool,
     "metric": str,
     "bins": bool,
+    "policy": str,
 }
 """What each entry of a plan is."""
 WORKFLOWS = ("aware", "standard")
@@ -54,6 +55,7 @@ class Recipe:
     `search` names the strategy of a private search inside the training, with `search_settings` of its own.
     With `target_range` a regression pays for the mean and spread of its target first, as `auto` does. `metric` is what
     the training is for. With `bins` those of numbers with declared bounds are paid for first.
+    `policy` is the label (name and digest) of the policy by which `auto` chooses.
     """
 
     learner: str = "auto"
@@ -67,6 +69,7 @@ class Recipe:
     target_range: bool = False
     metric: str | None = None
     bins: bool = False
+    policy: str = ""
 
     def __post_init__(self) -> None:
         learner, settings = current_names(self.learner, self.settings)
@@ -96,9 +99,16 @@ class Recipe:
     ) -> Recipe:
         """What the arguments say; where they say nothing, what `plan` says: a table, or a TOML or JSON file.
 
-        `searched` are `search`, `search_settings`, `workflow` and `metric`; what is None in them is left to the plan.
+        `searched` are `search`, `search_settings`, `workflow`, `metric` and `policy`; what is None in them is left to
+        the plan.
         """
         base = cls() if plan is None else cls.read(plan)
+        policy = searched.get("policy") or ""
+        if base.learner == "auto" and base.policy and policy != base.policy:
+            raise WrongInput(
+                f"expected --policy with the policy of this plan ({base.policy!r:.80}), got {policy!r:.80}; give that "
+                "file, or remove `policy` from the plan"
+            )
         same = learner in ("auto", base.learner)
         chosen = base.learner if learner == "auto" else learner
         described = _described({**(base.settings if same else {}), **(settings or {})})
@@ -117,6 +127,7 @@ class Recipe:
             search_settings={**base.search_settings, **(searched.get("search_settings") or {})},
             workflow=searched.get("workflow") or base.workflow,
             metric=searched.get("metric") or base.metric,
+            policy=policy or base.policy,
         )
 
     @classmethod
@@ -146,6 +157,7 @@ class Recipe:
         entries |= {"workflow": self.workflow} if self.workflow != "aware" else {}
         entries |= {"metric": self.metric} if self.metric is not None else {}
         entries |= {"bins": True} if self.bins else {}
+        entries |= {"policy": self.policy} if self.policy else {}
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:

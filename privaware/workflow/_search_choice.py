@@ -15,8 +15,8 @@ from privaware.learners import find_learner
 from privaware.models.spaces import Space
 from privaware.schema import Schema
 from privaware.workflow._candidates import SearchSettings
-from privaware.workflow._choice import Choice
 from privaware.workflow._recipe import Recipe
+from privaware.workflow.auto import Choice
 from privaware.workflow.run.settings import setting_names
 
 __all__ = ["NO_SEARCH", "named_space", "search_reasons", "search_settings", "shown_search"]

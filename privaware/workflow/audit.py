@@ -258,7 +258,7 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
         epsilon=part.epsilon,
         delta=card.guarantee.delta,
         learner=card.learner,
-        settings=_without_runtime(card),
+        settings=_learner_settings(card),
         public=crafted_rows(card.schema, CRAFTED, Rng(seed=0)),
         runtime={"device": asked.device},
     )
@@ -321,8 +321,9 @@ def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
     return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else CRAFTED_ROWS, rng)
 
 
-def _without_runtime(card: ModelCard) -> dict[str, Any]:
-    return {name: value for name, value in card.settings.items() if value is not None}
+def _learner_settings(card: ModelCard) -> dict[str, Any]:
+    """The settings of the learner of a model, without the label of the policy that chose them."""
+    return {name: value for name, value in card.settings.items() if value is not None and name != "policy"}
 
 
 def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -> Audit:

@@ -13,13 +13,13 @@ from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.strategies._search import SearchResult
-from privaware.workflow._auto import TARGET_RANGE
 from privaware.workflow._candidates import observed
+from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
 from privaware.workflow._metric import expect_metric
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, score_words, with_score
-from privaware.workflow._table_choice import BIN_NUMBERS
+from privaware.workflow.auto import Policy
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.paid_features import described_features
@@ -29,6 +29,9 @@ from privaware.workflow.run.publish import Release
 from privaware.workflow.run.training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]
+
+PLAN_SETTINGS = ("search", "workflow", "policy", *SCORE_SETTINGS)
+"""Entries of the settings of a plan that are not settings of its learner."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +127,7 @@ def fit(
     score_epsilon: float | None = None,
     metric: str | None = None,
     plan: Any = None,
+    policy: Any = None,
     use: Any = None,
     select: str | None = None,
     select_settings: Mapping[str, Any] | None = None,
@@ -161,6 +165,8 @@ def fit(
         The metric to optimise and to show: "accuracy" or "auc" for classification, "r2" or "mae" for regression.
     plan
         A plan to follow, as a mapping or a TOML or JSON file. With `dry_run`, a new file that the plan is written to.
+    policy
+        The rules by which "auto" chooses, as a TOML file or a mapping. Default: the policy of the package.
     use
         The columns to use: a result of `select`, its folder or its file.
     select, select_settings
@@ -195,6 +201,7 @@ def fit(
     """
     options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device, ray=ray)
     saved = plan_to_write(plan, options.dry_run)
+    rules = Policy.read(policy)
     recipe = Recipe.of(
         None if saved else plan,
         learner=learner,
@@ -206,13 +213,20 @@ def fit(
         search_settings=search_settings,
         workflow=workflow,
         metric=metric,
+        policy=rules.label,
     )
+    if policy is not None and recipe.learner != "auto":
+        raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
-        plan_of = partial(_plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon)
+        plan_of = partial(
+            _plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon, policy=rules
+        )
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score_epsilon=None))
         priced = chosen.applied(plan_of(chosen.recipe))
         if recipe.workflow == "standard":
             priced = replace(priced, settings={**priced.settings, "workflow": "standard"})
+        if recipe.learner == "auto":
+            priced = replace(priced, settings={**priced.settings, "policy": rules.label})
         if run.charge(priced):
             _publish(run, run.execute(observed(run, priced.mechanism)), chosen.search or _searched(priced))
         elif saved is not None:
@@ -222,7 +236,13 @@ def fit(
 
 
 def _plan_of(
-    run: ChargedRun, recipe: Recipe, *, epsilon: float, time_limit: float | None, score_epsilon: float | None
+    run: ChargedRun,
+    recipe: Recipe,
+    *,
+    epsilon: float,
+    time_limit: float | None,
+    score_epsilon: float | None,
+    policy: Policy,
 ) -> Plan:
     """The plan of a recipe, with the score that is bought."""
     options, schema = run.options, run.schema
@@ -234,6 +254,7 @@ def _plan_of(
         public=run.source.public,
         time_limit=time_limit,
         runtime={"device": options.device, "progress": step_progress(options.say)},
+        policy=policy,
     )
     return plan if score_epsilon is None else with_score(plan, epsilon=score_epsilon, metric=run.metric)
 
@@ -255,9 +276,7 @@ def _searched(plan: Plan) -> Mapping[str, Any]:
 
 def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
     """The recipe with what the plan chose, to be saved."""
-    chosen = {
-        name: value for name, value in plan.settings.items() if name not in ("search", "workflow", *SCORE_SETTINGS)
-    }
+    chosen = {name: value for name, value in plan.settings.items() if name not in PLAN_SETTINGS}
     learner = recipe.learner if recipe.search is not None else plan.learner
     before = [what for what, _ in plan.parts]
     return replace(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from privaware.features._public_text import MiniLM
+from privaware.features._mini_lm import MiniLM
 
 Known = dict[str, np.ndarray]
 

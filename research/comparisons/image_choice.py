@@ -4,7 +4,7 @@
         [--sets NAME ...]
 
 Sets are written to FOLDER first (see `_image_sets.py`), scores go to FOLDER/scores.jsonl, and what is there is not
-measured again; with `--ship` they become `privaware/workflow/image_evidence.json`. A fifth of the rows is scored. Wide
+measured again; with `--ship` they become `privaware/workflow/auto/image.json`. A fifth of the rows is scored. Wide
 rows are written in coordinates of their own span first, which changes no length and no product.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from privaware.learners.linear import Linear
 
-EVIDENCE = Path("privaware/workflow/image_evidence.json")
+EVIDENCE = Path("privaware/workflow/auto/image.json")
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 DELTA = 1e-5
 Parts = tuple[tuple[int, float], ...]
@@ -35,18 +35,16 @@ COLOURS = ("cifar10", "svhn")
 
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
     """Descriptions of features by name; the large prior stands beside scattering."""
-    from privaware.workflow._image_choice import GREY_WEIGHED, PHOTOGRAPHS, WEIGHED
-
     prior, scatter = {"name": "prior", "scatter": 1.0}, {"name": "scatter"}
-    small = {"name": "prior", "network": "small"}
+    small, public = {"name": "prior", "network": "small"}, {"name": "extractor", "power": 0.5}
     if name not in COLOURS:
         return {
             "pixels": [{"name": "pixels"}],
             "scattering": [scatter, {"name": "group_norm", "groups": 27}],
             "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
             "glyphs and small prior": [small | {"glyphs": 1.0}],
-            PHOTOGRAPHS.name: [PHOTOGRAPHS.features[0] | {"glyphs": 1.4}],
-            GREY_WEIGHED.name: list(GREY_WEIGHED.features),
+            "public network and glyphs": [public | {"glyphs": 1.4}],
+            "public network, glyphs and small prior": [public | {"glyphs": 1.8, "small": 1.0}],
         }
     return {
         "pixels": [{"name": "pixels"}],
@@ -57,8 +55,8 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
         "small prior, glyphs and scattering": [small | {"glyphs": 0.5, "scatter": 1.0}],
         "large prior, mirrored": [prior],
         "large prior and glyphs": [prior | {"glyphs": 0.5}],
-        PHOTOGRAPHS.name: list(PHOTOGRAPHS.features),
-        WEIGHED.name: list(WEIGHED.features),
+        "public network and glyphs": [public | {"glyphs": 0.5}],
+        "public network, glyphs and small prior": [public | {"glyphs": 0.7, "small": 0.5}],
     }
 
 

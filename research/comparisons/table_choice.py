@@ -2,7 +2,7 @@
 
     python -m research.comparisons.table_choice [--tables NAME ...] [--seeds N] [--rows N] [--packages FOLDER]
 
-It writes `privaware/workflow/table_evidence.json`. Bounds are those of the rows and taken as public; runs are seeded.
+It writes `privaware/workflow/auto/table.json`. Bounds are those of the rows and taken as public; runs are seeded.
 """
 
 from __future__ import annotations
@@ -24,8 +24,23 @@ CHOSEN_ON = (
     *("credit_data", "hpc_data", "TitanicSurvival", "MplsStops"),
     *("diamonds", "gss_wages", "flights", "car_prices", "SaratogaHouses"),
 )
-"""The tables that the rule was chosen on; the others check it (two decisions saw both: see `_table_choice.py`)."""
-EVIDENCE = Path("privaware/workflow/table_evidence.json")
+"""The tables that the rule was chosen on; the others check it (two decisions saw both: see docs/results/tables.md)."""
+EVIDENCE = Path("privaware/workflow/auto/table.json")
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "linear": {"learner": "linear", "releases": ("target_range",)},
+    "linear with bins": {"learner": "linear", "releases": ("bins", "target_range")},
+    "boosted": {"learner": "boosted"},
+    "boosted waves": {"learner": "fourier", "settings": {"count": 512, "share": 0.4}},
+    "amortised": {"learner": "amortised"},
+    "waves": {
+        "learner": "linear",
+        "settings": {"features": [{"name": "table_fourier"}], "centre": 0.05},
+        "releases": ("bins",),
+    },
+}
+"""What is compared: the fields of a `Choice`."""
+MANY_CLASSES = 5
+"""The fewest classes for which the candidate `waves` is compared."""
 
 
 def main() -> None:
@@ -49,8 +64,8 @@ def main() -> None:
 def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple[str, ...] = ()) -> dict[str, Any]:
     """The mean score over the seeds of the constant and of each candidate, or of those that are named."""
     from privaware.noise import Rng
-    from privaware.workflow._auto import constant_choice, with_target_range
-    from privaware.workflow._table_choice import able_candidates, candidate
+    from privaware.workflow._first_releases import with_releases
+    from privaware.workflow.auto import Choice, constant_choice
     from privaware.workflow.run.training_plan import planned
 
     scores: dict[str, list[float]] = {}
@@ -58,10 +73,8 @@ def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple
         table = load(name, seed) if name in TABLES else _many_classes.load(name, seed, options.packages)
         data, held_out = as_data(table, options.rows)
         schema = data.schema
-        able = able_candidates(schema)
-        choices = {each: candidate(each, schema, epsilon) for each in able if not only or each in only}
-        if not schema.classes:
-            choices = {each: with_target_range(of, schema) if of.centred else of for each, of in choices.items()}
+        able = [each for each in able_candidates(schema) if not only or each in only]
+        choices = {each: with_releases(Choice(**CANDIDATES[each]), schema) for each in able}
         for each, choice in {"constant": constant_choice(schema, "compared"), **choices}.items():
             plan = planned(schema, choice, {"epsilon": epsilon, "delta": DELTA}, None, {})
             predicted = plan.mechanism.run(data, plan.noise, Rng(seed=seed)).predictions(held_out)
@@ -72,6 +85,16 @@ def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple
     facts = {"table": name, "half": "choose" if name in chosen_on else "check", "rows": schema.rows, "epsilon": epsilon}
     means = {each: round(float(np.mean(values)), 4) for each, values in scores.items()}
     return {**facts, "columns": len(schema.used), "classes": len(schema.classes), "scores": means}
+
+
+def able_candidates(schema: Any) -> list[str]:
+    """The candidates that are compared for the target of a table."""
+    from privaware.learners import find_learner
+
+    if len(schema.classes) >= MANY_CLASSES:
+        return ["linear with bins", "boosted", "waves"]
+    able = [name for name, each in CANDIDATES.items() if schema.task in find_learner(each["learner"]).tasks]
+    return [name for name in able if name != "waves"]
 
 
 if __name__ == "__main__":

@@ -30,8 +30,7 @@ def main() -> None:
     options = parser.parse_args()
 
     from privaware.bench._store import Store, cell_key
-    from privaware.workflow._table_choice import rule
-    from research.papers._table_selection import part_of
+    from research.papers._table_selection import part_of, rule
 
     known = Store(options.out / "cells.jsonl").read()
     for name in options.tables:

@@ -3,7 +3,7 @@
     python -m research.comparisons.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
         [--candidates NAME ...] [--remember FILE]
 
-FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/text_evidence.json`, and
+FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/auto/text.json`, and
 keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded. `--remember FILE`
 keeps what the public network made of the texts.
 """
@@ -19,12 +19,27 @@ from typing import Any
 
 import numpy as np
 
-from privaware.workflow._text_choice import CANDIDATES
 from research.comparisons import _remembered
 from research.comparisons._text_sets import CHOSEN_ON, NAMES, load
 
 DELTA = 1e-5
-EVIDENCE = Path("privaware/workflow/text_evidence.json")
+EVIDENCE = Path("privaware/workflow/auto/text.json")
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "words and letters": {"features": [{"name": "hashed", "slots": 4096, "words": 1, "letters": 3}]},
+    "weighed words, stems and letters": {
+        "features": [{"name": "hashed", "slots": 32_768, "words": 1, "letters": 3, "stems": 4}, {"name": "weigh"}],
+        "steps": 15,
+        "momentum": 0.5,
+    },
+    "sentences as a public network reads them": {
+        "features": [{"name": "sentences", "words": 0.5, "slots": 32_768}],
+        "steps": 15,
+        "momentum": 0.5,
+    },
+}
+"""Settings of `linear` that are compared."""
+CLOSER_FROM = 2_000
+"""Rows x epsilon from which all candidates have a clipping norm of 0.25."""
 
 
 def measured(name: str, rows: int, epsilons: list[float], options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -32,7 +47,6 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     from privaware.data import Data
     from privaware.noise import Rng
     from privaware.schema import Schema
-    from privaware.workflow._text_choice import candidate, clipping
     from privaware.workflow.run.training_plan import training_plan
 
     texts, labels = load(name, options.folder)
@@ -43,8 +57,8 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     held_out = Data(schema=schema, x=texts[count : count + count // 3], y=y[count : count + count // 3])
     found = []
     for epsilon in epsilons:
-        norm = clipping(schema, epsilon)
-        learners: dict[str, Any] = {each: {**candidate(each, schema, epsilon), **norm} for each in options.candidates}
+        norm = {"norm": 0.25} if count * epsilon >= CLOSER_FROM else {}
+        learners: dict[str, Any] = {each: {**CANDIDATES[each], **norm} for each in options.candidates}
         scores = {}
         for each, settings in {"constant": None, **learners}.items():
             learner = "majority" if settings is None else "linear"

@@ -21,9 +21,9 @@ import numpy as np
 
 from privaware.bench._shown import markdown
 from privaware.bench._store import Cell
-from privaware.workflow._table_choice import evidence, rule
+from privaware.workflow.auto import evidence
 
-__all__ = ["Selection", "among", "measured_selection", "part_of", "selection_table"]
+__all__ = ["Selection", "among", "measured_selection", "part_of", "rule", "selection_table"]
 
 CANDIDATES = (
     ("linear", "boosted"),
@@ -36,6 +36,15 @@ SCORED = 0.05
 """The part of the budget for the scores."""
 FLOOR, CLOSE = -1.0, 0.01
 """R2 below the first counts as this; scores as near as the second are equal."""
+
+
+LINEAR_BELOW = 1_000
+"""Rows x epsilon below which `auto` takes `linear` for a table with declared bounds."""
+
+
+def rule(signal: float) -> str:
+    """The candidate that `auto` takes without a selection, for declared bounds and so many rows x epsilon."""
+    return "linear" if signal < LINEAR_BELOW else "boosted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +62,8 @@ class Selection:
 def among(half: str, candidates: Sequence[str]) -> Selection:
     """The leads on one half of the development tables, where every candidate was measured."""
     tables: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in (each for each in evidence() if "waves" not in each["scores"]):  # many classes have a rule of their own
+    few_classes = [each for each in evidence("table") if "waves" not in each["scores"]]
+    for cell in few_classes:
         tables.setdefault(cell["table"], []).append(cell)
     whole, shared = [], []
     for cells in tables.values():

@@ -9,7 +9,7 @@ from typing import Any
 
 from privaware.bench._shown import markdown, spread
 from privaware.bench._store import Cell
-from privaware.workflow._table_choice import evidence
+from privaware.workflow.auto import evidence
 from research.papers._page import Page
 from research.papers._table_selection import measured_selection, selection_table
 
@@ -62,7 +62,7 @@ def many_classes() -> str:
     """Scores of candidates on the tables of five classes or more, from the study behind the rule."""
     names = ("constant", "linear with bins", "boosted", "waves")
     rows = []
-    for cell in sorted(evidence(), key=lambda each: (each["epsilon"], each["classes"])):
+    for cell in sorted(evidence("table"), key=lambda each: (each["epsilon"], each["classes"])):
         scores = cell["scores"]
         if "waves" in scores:
             facts = [cell["table"], cell["rows"], cell["columns"], cell["classes"], f"{cell['epsilon']:g}"]

@@ -13,7 +13,8 @@ import torch
 from privaware import features
 from privaware.errors import WrongInput
 from privaware.features import _public_text
-from privaware.features._public_text import FILES, INSTALL, PACKAGE, MiniLM, WordPieces, read_network
+from privaware.features._mini_lm import MiniLM
+from privaware.features._public_text import FILES, INSTALL, PACKAGE, WordPieces, read_network
 from privaware.features.sentences import Sentences
 from privaware.schema import Schema
 

@@ -13,7 +13,7 @@ from privaware.preprocessing._ranges import column_counts as _column_counts
 from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, failure_game
-from privaware.workflow._choice import Choice
+from privaware.workflow.auto import Choice
 from privaware.workflow.run.training_plan import planned
 
 DELTA, CAP, GAMES = 1e-5, 20, 2000

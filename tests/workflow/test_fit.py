@@ -15,7 +15,7 @@ from privaware.errors import OverlapWarning, WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._table_choice import candidate
+from privaware.workflow.auto import Choice
 
 ROWS = 1500
 
@@ -81,9 +81,8 @@ def test_saved_plan_is_followed(frame: pd.DataFrame, schema: Schema, tmp_path: P
 
 
 def test_plan_keeps_the_bins_it_buys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "privaware.workflow._auto.table_choice", lambda schema, epsilon: candidate("linear with bins", schema)
-    )
+    binned = Choice(learner="linear", releases=("bins",))
+    monkeypatch.setattr("privaware.workflow.run.training_plan.choose", lambda *facts, **more: binned)
     chosen = fit("wisconsin", epsilon=1.0, plan=tmp_path / "plan.toml", dry_run=True)
     assert any(line.startswith("release bins of numbers") for line in chosen.plan)
     followed = fit("wisconsin", epsilon=1.0, plan=tmp_path / "plan.toml", dry_run=True)
@@ -93,7 +92,8 @@ def test_plan_keeps_the_bins_it_buys(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_regression_plan_keeps_its_target_range(
     frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privaware.workflow._auto.table_choice", lambda schema, epsilon: candidate("linear", schema))
+    centred = Choice(learner="linear", releases=("target_range",))
+    monkeypatch.setattr("privaware.workflow.run.training_plan.choose", lambda *facts, **more: centred)
     columns = tuple(Column(name=name, low=-1.0, high=1.0) for name in "bcd")
     schema = Schema(columns=columns, target="a", low=-1.0, high=1.0, rows=ROWS)
     options: dict[str, Any] = {

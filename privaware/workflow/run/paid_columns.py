@@ -13,7 +13,7 @@ from privaware.mechanism import Mechanism
 from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
 from privaware.schema import Schema
 from privaware.selectors import find_selector
-from privaware.workflow._choice import Stage
+from privaware.workflow.auto import Stage
 from privaware.workflow.run.settings import configured
 
 __all__ = ["keep_columns", "selection_stage", "selector_for"]

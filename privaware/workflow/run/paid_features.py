@@ -27,7 +27,7 @@ from privaware.mechanism import Mechanism
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation, find_transformation
 from privaware.schema import Schema
-from privaware.workflow._floor import share_for
+from privaware.workflow.auto import share_for
 from privaware.workflow.run.settings import configured
 
 __all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]

@@ -31,8 +31,7 @@ from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Schema
 from privaware.selectors import Selector
 from privaware.strategies._search import Search, expect_valid_space
-from privaware.workflow._choice import Stage
-from privaware.workflow._floor import share_for
+from privaware.workflow.auto import Stage, share_for
 from privaware.workflow.run.paid_columns import selector_for
 from privaware.workflow.run.paid_features import PaidFeatures
 

@@ -18,14 +18,12 @@ from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.models.spaces import Space
 from privaware.schema import Schema
-from privaware.workflow._auto import choose, constant_choice, with_target_range
 from privaware.workflow._candidates import SearchSettings
-from privaware.workflow._choice import Choice
-from privaware.workflow._floor import enough, strength
+from privaware.workflow._first_releases import with_bins, with_releases, with_target_range
 from privaware.workflow._metric import always_beats_a_constant, trained_for
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
-from privaware.workflow._table_choice import candidate
+from privaware.workflow.auto import Choice, Policy, choose, constant_choice, default_policy, strength
 from privaware.workflow.run.paid_columns import selection_stage
 from privaware.workflow.run.paid_features import PaidFeatures
 from privaware.workflow.run.plan import Plan, expect_budget, expect_unit, priced
@@ -69,14 +67,20 @@ def recipe_plan(
     public: Data | None = None,
     time_limit: float | None = None,
     runtime: Mapping[str, Any] | None = None,
+    policy: Policy | None = None,
 ) -> Plan:
-    """The plan of what is fixed in a recipe, and of what `auto` chooses beside it, for an epsilon and a delta."""
+    """The plan of what is fixed in a recipe, and of what `auto` chooses beside it, for an epsilon and a delta.
+
+    `policy` chooses for `auto`; the default policy where it is None.
+    """
+    policy = policy or default_policy()
     expect_budget(schema, **budget)
     expect_time_limit(time_limit)
     left_out = recipe.left_out(schema)
     schema, extra = recipe.restricted(schema), dict(runtime or {})
     space = named_space(recipe)
-    choice = _chosen(schema, recipe, budget, time_limit, device=str(extra.get("device", "cpu")), space=space)
+    device = str(extra.get("device", "cpu"))
+    choice = _chosen(schema, recipe, budget, time_limit, device=device, space=space, policy=policy)
     choice = trained_for(choice, recipe.metric, searched=recipe.search is not None)
     choice = replace(choice, reasons=(*choice.reasons, *left_out))
     search = search_settings(recipe, choice, space, schema)
@@ -90,7 +94,7 @@ def recipe_plan(
     signal = schema.rows * strength(trained, budget["delta"])
     if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
         return plan
-    if signal < enough(schema, "" if recipe.metric == "mae" else choice.learner):
+    if signal < policy.floor.least(schema, "" if recipe.metric == "mae" else choice.learner):
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to beat a constant prediction reliably"
         return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
     return plan
@@ -104,11 +108,13 @@ def _chosen(
     *,
     device: str,
     space: Space | None,
+    policy: Policy,
 ) -> Choice:
     """The learner asked for, that of the space asked for, or what `auto` chooses."""
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
-        choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric)
+        choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy)
+        choice = with_releases(choice, schema, recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
         if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
             choice = replace(choice, settings={}, reasons=choice.reasons[1:])  # candidates have settings of their own
@@ -125,7 +131,7 @@ def _chosen(
     limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
     origin = "as requested" if space is None else "from the search space"
     reason = f"Learner: {name if space is None else ' or '.join(space.learners)}, {origin}."
-    binned = candidate("linear with bins", schema).before if recipe.bins else ()
+    binned = with_bins(Choice(learner="linear"), schema).before if recipe.bins else ()
     choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
     centred = recipe.target_range or recipe.learner == "auto"
     return with_target_range(choice, schema, recipe.metric) if centred and not schema.classes else choice

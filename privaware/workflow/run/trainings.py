@@ -14,7 +14,7 @@ from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
 from privaware.schema import Schema
 from privaware.strategies._search import Search, expect_valid_space
 from privaware.workflow._candidates import SearchSettings
-from privaware.workflow._choice import Choice
+from privaware.workflow.auto import Choice
 from privaware.workflow.run.paid_features import PaidFeatures, names_paid
 from privaware.workflow.run.plan import Plan, model_event
 from privaware.workflow.run.settings import configured, setting_names

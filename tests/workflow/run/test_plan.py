@@ -18,8 +18,8 @@ from privaware.preprocessing.bins import Bins
 from privaware.schema import Column, Schema
 from privaware.strategies._search import Search
 from privaware.strategies.grid import Grid
-from privaware.workflow._choice import Stage
 from privaware.workflow._statements import FOR_REPLACED_ROWS
+from privaware.workflow.auto import Stage
 from privaware.workflow.run.plan import priced, search_plan
 from privaware.workflow.run.training_plan import training_plan
 

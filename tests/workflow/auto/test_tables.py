@@ -11,21 +11,19 @@ from privaware.datasets import schema as builtin
 from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Column, Schema
-from privaware.workflow._auto import choose, with_target_range
-from privaware.workflow._choice import Choice
+from privaware.workflow._first_releases import with_releases, with_target_range
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._table_choice import (
-    BOOSTED_WAVES,
-    CLOSE,
-    MOST_BOOSTED,
-    able_candidates,
-    candidate,
-    evidence,
-    table_choice,
-)
+from privaware.workflow.auto import Choice, choose, evidence
 from privaware.workflow.run.training_plan import recipe_plan, training_plan
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
+
+
+FOURIER = {"count": 512, "share": 0.4}
+
+
+def table_choice(schema: Schema, epsilon: float) -> Choice:
+    return with_releases(choose(schema, epsilon), schema)
 
 
 def classes(rows: int) -> Schema:
@@ -78,7 +76,7 @@ def test_many_classes_take_a_head_on_centred_random_features() -> None:
 
 def test_trees_grow_where_rows_and_epsilon_are_large_and_time_is_short() -> None:
     assert table_choice(numbers(16_000), 3.0).settings == {"trees": 800, "depth": 5}
-    assert table_choice(numbers(16_000), 2.0).settings == BOOSTED_WAVES
+    assert table_choice(numbers(16_000), 2.0).settings == FOURIER
     assert table_choice(numbers(1_000_000), 1.0).settings == {}
 
 
@@ -86,11 +84,11 @@ def test_fourier_is_taken_where_rows_are_not_too_many() -> None:
     for make in (classes, numbers):
         for schema in (make(5_000), make(5_000).bare()):
             choice = table_choice(schema, 1.0)
-            assert (choice.learner, choice.settings) == ("fourier", BOOSTED_WAVES)
-            assert choice.reasons[0].startswith("Learner: fourier, an additive model and then random Fourier features")
-        assert table_choice(make(MOST_BOOSTED + 1), 1.0).settings == {}
+            assert (choice.learner, choice.settings) == ("fourier", FOURIER)
+            assert choice.reasons[0].startswith("Learner: fourier (an additive model, then random Fourier features)")
+        assert table_choice(make(20_001), 1.0).settings == {}
     plan = recipe_plan(classes(5_000), Recipe(settings={"share": 0.5}), {"epsilon": 1.0, "delta": 1e-5})
-    assert plan.settings == {**BOOSTED_WAVES, "share": 0.5}
+    assert plan.settings == {**FOURIER, "share": 0.5}
     searched = recipe_plan(classes(5_000), Recipe(search="rs"), {"epsilon": 1.0, "delta": 1e-5})
     assert set(searched.settings) == {"search"}  # candidates have settings of their own
 
@@ -99,10 +97,10 @@ def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
     def centred(choice: Choice) -> bool:
         return any(isinstance(stage.mechanism, TargetMomentsRange) for stage in choice.before)
 
-    assert not centred(choose(numbers(1_000), 1.0))
-    assert centred(with_target_range(candidate("linear", numbers(1_000)), numbers(1_000)))
+    assert not centred(table_choice(numbers(1_000), 1.0))
+    assert centred(with_target_range(Choice(learner="linear"), numbers(1_000)))
     images = Schema(form="image", shape=(1, 4, 4), low=0, high=1, rows=1_000)
-    assert centred(choose(images, 1.0))
+    assert centred(table_choice(images, 1.0))
 
 
 def test_no_bins_are_bought_where_they_are_declared_or_come_with_bounds() -> None:
@@ -126,16 +124,16 @@ def test_plan_of_every_choice_keeps_the_budget() -> None:
 
 
 def test_evidence_covers_both_halves_and_every_candidate() -> None:
-    cells = evidence()
+    cells = evidence("table")
     assert len({cell["table"] for cell in cells if cell["half"] == "choose"}) >= 9
     assert len({cell["table"] for cell in cells if cell["half"] == "check"}) >= 8
     for cell in cells:
-        assert set(cell["scores"]) == {"constant", *able_candidates(facts_of(cell))}
+        assert {"constant", "boosted"} <= set(cell["scores"])
 
 
 def test_random_features_beat_trees_on_every_table_of_many_classes() -> None:
     """Which is what the plan says, and why they are taken."""
-    cells = [cell for cell in evidence() if cell["classes"] >= 5 and cell["epsilon"] == 1]
+    cells = [cell for cell in evidence("table") if cell["classes"] >= 5 and cell["epsilon"] == 1]
     gains = [cell["scores"]["waves"] - cell["scores"]["boosted"] for cell in cells]
     assert len(gains) >= 7
     assert min(gains) > 0
@@ -145,13 +143,13 @@ def test_random_features_beat_trees_on_every_table_of_many_classes() -> None:
 def test_chosen_candidate_is_nowhere_clearly_worse_than_the_constant() -> None:
     """By the evidence, wherever the floor of `auto` lets a model be trained at all."""
     worse = []
-    for cell in evidence():
+    for cell in evidence("table"):
         known = facts_of(cell)
         if training_plan(known, epsilon=cell["epsilon"], delta=1e-5).learner in ("majority", "mean"):
             continue
         chosen = table_choice(known, cell["epsilon"])
         name = "waves" if "features" in chosen.settings else chosen.learner
         name = "boosted waves" if chosen.learner == "fourier" else name
-        if cell["scores"][name] < cell["scores"]["constant"] - 2 * CLOSE:
+        if cell["scores"][name] < cell["scores"]["constant"] - 0.02:
             worse.append((cell["table"], cell["epsilon"]))
     assert worse == []

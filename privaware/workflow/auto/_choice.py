@@ -10,7 +10,7 @@ from privaware.data import Data
 from privaware.mechanism import Mechanism, Then
 from privaware.schema import Schema
 
-__all__ = ["Choice", "Stage"]
+__all__ = ["Choice", "Stage", "constant_choice", "constant_learner"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,26 @@ class Stage:
 class Choice:
     """A learner with its settings, the releases before it, and the reasons in words; a function of public facts only.
 
-    Releases come in the order of `before`, after bounds that are not declared. A regression is `centred` by a private
-    range of its target before the learner, unless that finds one itself and has rows enough for it.
+    `releases` names the releases that a rule asks for ("bins", "target_range"). `before` holds the stages that are
+    built from these names, in order, after bounds that are not declared. `rule` is the name of the rule that chose, and
+    `evidence` its page of results.
     """
 
     learner: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
     before: tuple[Stage, ...] = ()
-    centred: bool = True
+    rule: str = ""
+    evidence: str = ""
+
+
+def constant_learner(schema: Schema, metric: str | None = None) -> str:
+    """The learner of a constant prediction: majority for classes, median for the mean absolute error, or mean."""
+    return "majority" if schema.classes else "median" if metric == "mae" else "mean"
+
+
+def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choice:
+    """The private constant prediction, with the reason why it is taken."""
+    constant = constant_learner(schema, metric)
+    return Choice(learner=constant, reasons=(f"Learner: {constant} (a constant prediction), because {why}.",))

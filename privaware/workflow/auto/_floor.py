@@ -12,34 +12,42 @@ many columns, a large unit) makes mu smaller.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from privaware import accounting
 from privaware.events import Event, Gaussian, Sampled, leaves
 from privaware.schema import Schema
 
-__all__ = ["enough", "share_for", "strength"]
-
-CLASSIFICATION = 8.0
-"""Least signal for each class with which a model was no worse than the private constant."""
-
-LEAST = 32.0
-"""Least signal for all classes together with which a model was no worse than the private constant.
-
-Two classes of about equal size were up to 0.07 below the private constant at a signal of 20."""
-
-REGRESSION = 200.0
-"""Least signal for a regression that nothing is compared with.
-
-Delays of flights, which hardly follow from anything, were 0.07 below the mean at 120."""
-CHECKED = {"linear": 100.0, "additive": 150.0, "boosted": 150.0, "fourier": 150.0}
-"""The same for learners that replace a regression by the mean if it is better by no more than noise."""
+__all__ = ["Floor", "share_for", "strength"]
 
 
-def enough(schema: Schema, learner: str = "") -> float:
-    """The least signal with which a model was never worse than the private constant in our studies."""
-    if schema.classes:
-        return max(LEAST, CLASSIFICATION * len(schema.classes))
-    return CHECKED.get(learner, REGRESSION)
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """The least signal (rows x strength) with which a model is trained in place of the private constant.
+
+    Parameters
+    ----------
+    classification
+        For all classes together.
+    each_class
+        For each class: the larger of the two counts.
+    regression
+        For a regression that is not compared with the mean of the target.
+    checked
+        For regressions by the learners named here, which are replaced by the mean if it is better.
+    """
+
+    classification: float = 0.0
+    each_class: float = 0.0
+    regression: float = 0.0
+    checked: Mapping[str, float] = field(default_factory=dict)
+
+    def least(self, schema: Schema, learner: str = "") -> float:
+        """The least signal for a model of this schema by this learner."""
+        if schema.classes:
+            return max(self.classification, self.each_class * len(schema.classes))
+        return self.checked.get(learner, self.regression)
 
 
 def strength(event: Event, delta: float) -> float:

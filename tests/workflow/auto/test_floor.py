@@ -12,7 +12,7 @@ from privaware.data import Data
 from privaware.events import Gaussian, Pure
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.workflow._floor import enough, share_for, strength
+from privaware.workflow.auto import default_policy, share_for, strength
 from privaware.workflow.run.training_plan import training_plan
 
 COLUMNS = tuple(Column(name=f"c{at}", low=-1.0, high=1.0) for at in range(6))
@@ -47,14 +47,16 @@ def test_constant_is_taken_below_the_least_signal() -> None:
     many = replace(two, classes=tuple("abcdefghijklmnopqrstuvwxyz"))
     assert training_plan(two, epsilon=0.3, delta=1e-5).learner != "majority"
     assert training_plan(many, epsilon=0.3, delta=1e-5).learner == "majority"
-    assert enough(many) > enough(two)
+    least = default_policy().floor.least
+    assert least(many) > least(two)
 
 
 def test_regression_that_checks_itself_needs_less_signal() -> None:
     bare = replace(NUMBER, rows=800).bare()
     assert training_plan(bare, epsilon=1.0, delta=1e-5).learner == "fourier"
     assert training_plan(replace(bare, rows=300), epsilon=1.0, delta=1e-5).learner == "mean"
-    assert enough(bare, "linear") < enough(bare, "fourier") < enough(bare, "newton")
+    least = default_policy().floor.least
+    assert least(bare, "linear") <= least(bare, "boosted") < least(bare, "newton")
 
 
 def test_bounds_that_are_paid_for_count_against_the_signal() -> None:

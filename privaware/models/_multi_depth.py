@@ -1,0 +1,84 @@
+"""The module of `multi_depth`: a wide residual network whose output layer reads whitened maps of several depths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["MultiDepthNetwork", "Whitened"]
+
+
+class Whitened(nn.Module):
+    """Pooled maps of several depths as one row of norm 1, by a fixed affine map; only buffers, no parameters.
+
+    Map number i (channels, p x p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
+    `scale{i}`. Entry m of all channels of all depths is then multiplied by `matrix{m}`.
+    """
+
+    def __init__(self, channels: Sequence[int], pools: Sequence[int]) -> None:
+        super().__init__()
+        self.maps, self.modes = len(channels), max(pools) ** 2
+        for at, (count, pool) in enumerate(zip(channels, pools, strict=True)):
+            self.register_buffer(f"basis{at}", torch.eye(pool * pool))
+            self.register_buffer(f"mean{at}", torch.zeros(count, pool * pool))
+            self.register_buffer(f"scale{at}", torch.ones(count))
+        for mode in range(self.modes):
+            size = sum(count for count, pool in zip(channels, pools, strict=True) if pool * pool > mode)
+            self.register_buffer(f"matrix{mode}", torch.eye(size))
+
+    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+        coefficients = []
+        for at, pooled in enumerate(maps):
+            basis, mean, scale = (getattr(self, f"{name}{at}") for name in ("basis", "mean", "scale"))
+            coefficients.append((pooled.flatten(2) @ basis - mean) / scale[:, None])
+        rows = []
+        for mode in range(self.modes):
+            columns = torch.cat([c[:, :, mode] for c in coefficients if c.shape[2] > mode], 1)
+            rows.append(columns @ getattr(self, f"matrix{mode}"))
+        return functional.normalize(torch.cat(rows, 1), dim=1)
+
+
+class MultiDepthNetwork(nn.Module):
+    """`network` has the parts stem, blocks and norm of a wide residual network; `depths` counts its blocks from 0.
+
+    With `mirror`, outputs are the mean over an image and its mirror image.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        channels: Sequence[int],
+        depths: Sequence[int],
+        pools: Sequence[nn.Module],
+        outputs: int,
+        mirror: bool,
+    ) -> None:
+        super().__init__()
+        self.stem, self.blocks, self.norm = network.stem, network.blocks, network.norm
+        self.activation, self.pools = network.activation, nn.ModuleList(pools)
+        self.depths, self.mirror = tuple(depths), mirror
+        sizes: list[int] = [pool.output_size for pool in pools]  # type: ignore[misc]
+        self.whitened = Whitened(channels, sizes)
+        self.output = nn.Linear(sum(c * p * p for c, p in zip(channels, sizes, strict=True)), outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.output(self.features(x))
+        return (outputs + self.output(self.features(x.flip(3)))) / 2 if self.mirror else outputs
+
+    def features(self, x: Tensor) -> Tensor:
+        """Whitened rows of norm 1."""
+        x = self.stem(x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x)
+        maps: list[Tensor] = []
+        for at, block in enumerate(self.blocks):
+            x = block(x)
+            if at in self.depths:
+                normed = self.norm(x) if at + 1 == len(self.blocks) else x
+                maps.append(self.pools[len(maps)](self.activation(normed).float()))
+            if len(maps) == len(self.depths):
+                break
+        rows: Tensor = self.whitened(maps)
+        return rows

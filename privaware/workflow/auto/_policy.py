@@ -1,0 +1,257 @@
+"""The policy of `auto`: an ordered list of rules in a TOML file. The first rule that matches the public facts chooses.
+
+>>> from privaware.datasets import schema
+>>> choose(schema("wisconsin"), epsilon=1.0).learner
+'linear'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from privaware._validate import suggestion
+from privaware.errors import WrongInput
+from privaware.learners import find_learner
+from privaware.registry import names
+from privaware.schema import Schema
+from privaware.workflow.auto._choice import Choice, constant_learner
+from privaware.workflow.auto._evidence import benchmark_sentence
+from privaware.workflow.auto._facts import FACTS, NETWORKS, QUANTITIES, expect_condition, facts_of, holds, resolved
+from privaware.workflow.auto._floor import Floor
+
+__all__ = ["CONSTANT", "RELEASES", "Limits", "Policy", "Rule", "choose", "default_policy"]
+
+CONSTANT = "constant"
+"""The name that stands for the constant prediction of the task: majority, mean or median."""
+RELEASES = ("bins", "target_range")
+"""What may be released before the learner: bins of numbers with declared bounds, and the range of a numeric target."""
+SPENDS = {
+    "centre": "of the budget estimates the mean of the features, which is subtracted.",
+    "weigh": "of the budget weights each network by how well it separates the classes.",
+}
+"""Settings of `linear` that are fractions of the budget, with the end of their sentence in the plan."""
+MULTIPLICATION = 2e-10
+"""Seconds for one multiplication of the gradient of a linear head on two cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The time in seconds, by form, and the memory for features in bytes that a rule may take."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    memory: float = math.inf
+    gpu_memory: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
+
+    `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
+    `sizes`: further seconds for images enlarged to so many pixels a side. `candidate` is its name in the benchmarks.
+    """
+
+    name: str
+    when: Mapping[str, Any]
+    use: Mapping[str, Any]
+    why: str
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    candidate: str = ""
+    evidence: str = ""
+
+    def variants(self) -> Iterator[tuple[Rule, dict[str, int | None]]]:
+        """The rule for each size of images, the largest first; the rule itself where it names no sizes."""
+        sizes = self.cost.get("sizes", {})
+        for size in sorted(sizes, key=int, reverse=True):
+            seconds = self.cost["seconds"] + sizes[size]
+            yield replace(self, cost={**self.cost, "seconds": seconds}), {"size": int(size)}
+        yield self, {"size": None}
+
+    def matches(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the facts meet `when`, apart from networks that may be missing."""
+        return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
+
+    def seconds(self, facts: Mapping[str, Any]) -> float:
+        """About how long features and training take."""
+        cost = resolved(self.cost, facts)
+        if facts["device"] != "cpu":
+            return float(facts["rows"] * cost.get("gpu_seconds", 0.0))
+        steps = self.use.get("settings", {}).get("steps", 100)
+        head = cost.get("width", 0) * max(facts["classes"], 1) * steps * MULTIPLICATION
+        return float(facts["rows"] * (cost.get("seconds", 0.0) + head))
+
+    def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
+        """Whether the features of all rows fit."""
+        width = resolved(self.cost, facts).get("width", 0)
+        return bool(4 * facts["rows"] * width <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """A name, the rules in their order, the floor below which a constant is trained, and the limits of time and memory.
+
+    `label` is the name with a digest of the content, which plans and models record.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    floor: Floor
+    limits: Limits
+    label: str
+
+    @classmethod
+    def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
+        """The policy in a TOML file or a table; the default one for None. Whatever is wrong is one sentence."""
+        if source is None:
+            return default_policy()
+        if isinstance(source, Mapping):
+            return _policy(source, str(source.get("name", "policy")))
+        path = Path(source)
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError:
+            raise WrongInput(f"--policy: expected a file {str(path)!r:.200}, got none that can be read") from None
+        except ValueError as problem:
+            raise WrongInput(f"--policy: expected TOML in {path.name}, got {problem!s:.120}") from None
+        return _policy(table, path.stem)
+
+
+@cache
+def default_policy() -> Policy:
+    """The policy of the package: `policy.toml` beside this file."""
+    text = files("privaware.workflow.auto").joinpath("policy.toml").read_text(encoding="utf-8")
+    return _policy(tomllib.loads(text), "default")
+
+
+def _policy(table: Mapping[str, Any], name: str) -> Policy:
+    name = str(table.get("name", name))
+    _expect_keys(f"policy {name!r:.60}", table, ("name", "rule", "floor", "limits"))
+    listed = table.get("rule")
+    if not isinstance(listed, list) or not listed:
+        raise WrongInput(f"policy {name!r:.60}: expected rules as [[rule]] tables, got none")
+    rules = tuple(_rule(number, each) for number, each in enumerate(listed, start=1))
+    parts: dict[str, Any] = {}
+    for key, kind in (("floor", Floor), ("limits", Limits)):
+        given = table.get(key, {})
+        _expect_keys(key, given, [item.name for item in fields(kind)])
+        parts[key] = kind(**given) if key in table else getattr(default_policy(), key)
+    digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
+    return Policy(name=name, rules=rules, label=f"{name} {digest[:12]}", **parts)
+
+
+def _rule(number: int, table: Any) -> Rule:
+    title = f"rule {table.get('name', number)!r:.60}" if isinstance(table, Mapping) else f"rule {number}"
+    known = [item.name for item in fields(Rule)]
+    _expect_keys(title, table, known)
+    for key, kind in (("name", str), ("use", Mapping), ("why", str)):
+        if not isinstance(table.get(key), kind):
+            raise WrongInput(f"{title}: expected {key!r}, got {table.get(key)!r:.60}")
+    rule = Rule(**{"when": {}, **table})
+    _expect_keys(f"{title}: when", rule.when, FACTS)
+    for fact, condition in rule.when.items():
+        expect_condition(rule.name, fact, condition)
+    if (network := rule.when.get("installed")) is not None and network not in NETWORKS:
+        raise WrongInput(f"{title}: no network is called {network!r:.60}; {suggestion(network, NETWORKS)}")
+    _expect_use(title, rule.use)
+    return rule
+
+
+def _expect_use(title: str, use: Mapping[str, Any]) -> None:
+    """Refuse a learner, a setting, a release or a quantity that there is none of."""
+    _expect_keys(f"{title}: use", use, ("learner", "settings", "before"))
+    learner, settings = use.get("learner"), use.get("settings", {})
+    if learner not in (CONSTANT, *names("learners")):
+        raise WrongInput(f"{title}: no learner is called {learner!r:.60}; {suggestion(learner, names('learners'))}")
+    known = [] if learner == CONSTANT else [item.name for item in fields(find_learner(str(learner)))]
+    _expect_keys(f"{title}: settings of {learner}", settings, known)
+    if unknown := [each for each in use.get("before", ()) if each not in RELEASES]:
+        raise WrongInput(f"{title}: no release is called {unknown[0]!r:.60}; {suggestion(unknown[0], RELEASES)}")
+    try:
+        resolved(settings, dict.fromkeys([*FACTS, "size"], 1))
+    except KeyError as missing:
+        name = missing.args[0]
+        raise WrongInput(f"{title}: no quantity is called '${name:.60}'; {suggestion(name, QUANTITIES)}") from None
+
+
+def _expect_keys(where: str, table: Any, known: Any) -> None:
+    if not isinstance(table, Mapping):
+        raise WrongInput(f"{where}: expected a table, got {table!r:.60}")
+    if unknown := [key for key in table if key not in known]:
+        raise WrongInput(f"{where} has no {unknown[0]!r:.60}; {suggestion(unknown[0], known)}")
+
+
+def choose(
+    schema: Schema,
+    epsilon: float,
+    *,
+    device: str = "cpu",
+    time_limit: float | None = None,
+    metric: str | None = None,
+    policy: Policy | None = None,
+) -> Choice:
+    """The choice of the first rule that matches the facts, whose network is installed and whose cost is in the limits.
+
+    `reasons` also name the first rule before it that only lacked a network, and the first that only lacked time.
+    """
+    policy = policy or default_policy()
+    facts = facts_of(schema, epsilon, device)
+    limit = policy.limits.seconds.get(schema.form, math.inf) if time_limit is None else time_limit
+    absent = slower = None
+    for rule, size in (variant for each in policy.rules for variant in each.variants()):
+        if not rule.matches(facts) or not rule.fits_memory(facts, policy.limits):
+            continue
+        in_time = not rule.cost or rule.seconds(facts) <= limit
+        if rule.when.get("installed", "") not in {"", *facts["installed"]}:
+            absent = absent or (rule if in_time else None)
+        elif not in_time:
+            slower = slower or rule
+        else:
+            named = rule.use["learner"]
+            learner = constant_learner(schema, metric) if named == CONSTANT else str(named)
+            choice = _choice(rule, learner, facts | size, slower)
+            missed = () if absent is None else (_absent_sentence(absent),)
+            return replace(choice, reasons=(*choice.reasons, *missed))
+    shown = ", ".join(f"{name} {facts[name]}" for name in ("form", "task", "rows", "epsilon", "classes", "columns"))
+    raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
+
+
+def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], slower: Rule | None) -> Choice:
+    """The choice of a rule, with the sentences of the plan."""
+    settings = resolved(rule.use.get("settings", {}), facts)
+    reasons = [rule.why.replace("{learner}", learner)]
+    if rule.candidate:
+        reasons.append(benchmark_sentence(rule.candidate, facts))
+    if rule.cost:
+        reasons.append(f"Features and training take about {_duration(rule.seconds(facts))}.")
+    if slower is not None:
+        longer = _duration(slower.seconds(facts))
+        reasons.append(f"More accurate: rule {slower.name!r}, which takes about {longer}; see --time-limit.")
+    reasons += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if name in settings]
+    if (network := rule.when.get("installed")) is not None:
+        reasons.append(NETWORKS[network].warning)
+    return Choice(
+        learner=learner,
+        settings=settings,
+        reasons=tuple(reasons),
+        releases=tuple(rule.use.get("before", ())),
+        rule=rule.name,
+        evidence=rule.evidence,
+    )
+
+
+def _absent_sentence(rule: Rule) -> str:
+    module = NETWORKS[rule.when["installed"]].module
+    return f"More accurate: the network {module.NETWORK}, which is not installed. To install it: {module.INSTALL}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{math.ceil(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
