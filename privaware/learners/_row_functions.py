@@ -24,7 +24,7 @@ POWERS_OF_TWO = (1.0000000755, 0.6931210340, 0.2402210736, 0.0559220356, 0.00967
 """The polynomial for 2^r, r from -1/2 to 1/2, to a relative error of 4e-6."""
 
 SINE = (6.2831851, -41.3416425, 81.6002465, -76.5330092, 39.4136231)
-"""The odd polynomial for the sine of q turns, q from -1/4 to 1/4, to an error of 1e-6."""
+"""The odd polynomial for the sine of q revolutions, q from -1/4 to 1/4, to an error of 1e-6."""
 
 RANGE = 100.0
 """Exponents beyond it are moved onto it."""
@@ -55,13 +55,13 @@ def exp2(exponents: Any, factor: float = 1.0) -> Any:
     return powers
 
 
-def cosine(turns: np.ndarray) -> np.ndarray:
-    """The cosine of float32 numbers of turns, to an error of 1e-6 for few of them.
+def cosine(revolutions: np.ndarray) -> np.ndarray:
+    """The cosine of angles in float32 revolutions, to an error of 1e-6 for few revolutions.
 
     >>> cosine(np.array([0.0, 0.25, -1.5], np.float32)).round(4).tolist()
     [1.0, 0.0, -1.0]
     """
-    quarter = np.float32(0.25) - np.abs(turns - np.rint(turns))
+    quarter = np.float32(0.25) - np.abs(revolutions - np.rint(revolutions))
     square = quarter * quarter
     values = square * np.float32(SINE[-1])
     for coefficient in SINE[-2:0:-1]:

@@ -215,10 +215,11 @@ class Constant(nn.Module):
 class Trees(nn.Module):
     """A bias, a score for the level of each column, slopes of numbers, and the leaf of each tree.
 
-    Inputs are level codes, then numbers.
+    Inputs are ordinal codes, then numbers.
     `right` says of each split and each level of its column whether a row goes right; the first split of a tree is the
-    highest bit of the leaf's number. Trees are looked up some at a time: memory stays small. A wave is the cosine
-    of the `turns` of its bias, of the level of each column and of each number; its weights are its `swings`.
+    highest bit of the leaf's number. Trees are looked up some at a time: memory stays small. The angle of a random
+    Fourier feature is the sum of its frequencies for the bias, the level of each column and each number, in
+    revolutions. Stored models call the frequencies `turns` and the amplitudes of the features `swings`.
     """
 
     SOME = 64
@@ -265,12 +266,12 @@ class Trees(nn.Module):
             leaf = (goes_right * 2 ** split.flip(0)).sum(2)
             outputs = outputs + self.leaves[start : start + self.SOME][tree, leaf].sum(1)
         if self.bent:
-            return _bent(outputs, *self.bent)
+            return _skew_corrected(outputs, *self.bent)
         return _unclipped(outputs) if self.clipped else outputs
 
 
-def _bent(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
-    """Outputs of a regression whose target is skewed, bent as in training (`learners/_bending.py`)."""
+def _skew_corrected(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
+    """Outputs of a regression with skew correction, as in training (`learners/_boosting/regression.py`)."""
     away = ((outputs - centre) / spread).clamp(-8.0, 8.0)
     return centre + shift + spread / strength * torch.expm1(strength * away)
 

@@ -1,9 +1,9 @@
-"""Scores of levels, and trees that split on them or waves over them: the model of the learner `boosted`.
+"""An additive model with trees or random Fourier features: the model of `additive`, `boosted`, `fourier`, `amortised`.
 
-Every column is a level code (`features.codes`), and numbers may follow. Outputs are a bias, a score for the level of
-each column, a slope times each number, the leaf of each tree, and weighed waves: cosines of random sums over the levels
-and numbers of a few columns. The splits of one depth of a tree are the same in all its branches, so a leaf is a binary
-number.
+Every column is an ordinal code (`features.codes`), and numbers may follow. Outputs are the sum of a bias, a score for
+the level of each column, a slope times each number, the leaf of each tree, and an amplitude times each random Fourier
+feature. A feature is the cosine of a random sum over the levels and numbers of a few columns. The splits of one depth
+of a tree are the same in all its branches, so a leaf is a binary number.
 
 Paper: Prokhorenkova et al. 2018, CatBoost (symmetric trees), arXiv:1706.09516.
 Privacy: no cost of its own; no row is mixed with another.
@@ -36,10 +36,12 @@ DEEPEST = 16
 class Trees(Description):
     """`levels` holds the number of levels of each column; with neither `trees` nor `waves` it is additive in columns.
 
+    `waves` is the number of random Fourier features; the name is that of stored models.
     `deviations` are what noise alone gave the score of a level of each column, then the slope of each number.
     With `clipped` the scores of two classes were learnt from gradients that were clipped to a half: a chance q of the
     rarer one stands for q / (q + 1/2), and outputs are the logits of that.
-    `bent` are centre, spread, strength and shift of one output that is bent away from a line (`learners/_bending.py`).
+    `bent` are centre, spread, strength and shift of the skew correction of one output, or nothing
+    (`learners/_boosting/regression.py`); the name is that of stored models.
     """
 
     name: ClassVar[str] = "trees"
@@ -107,13 +109,13 @@ class Curve:
 
 
 def curves(model: Any) -> list[Curve]:
-    """The curves of a model of `additive` or `boosted`; trees, where there are any, add what columns do together.
+    """The curves of an additive model; trees or random Fourier features, if any, add what columns do together.
 
     A number's slope is added at the middle of each level.
     """
     described = dict(model.architecture)
     if described.pop("name") != "trees":
-        raise WrongInput("expected a model of additive or boosted, which have curves; got another one")
+        raise WrongInput("expected a model of additive, boosted or fourier, which have curves; got another one")
     trees, feature, schema = Trees(**described), model.features[0], model.schema
     count = len(trees.levels)
     deviations = np.array(trees.deviations or [np.nan] * (count + trees.numbers))
