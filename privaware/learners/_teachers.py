@@ -7,13 +7,13 @@ steps and shapes are public, and each teacher has random numbers and a slot of i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from privaware import models
-from privaware.learners._plain_descent import PlainDescent
+from privaware.learners._plain_descent import PlainDescent, of_turn
 from privaware.noise import Rng
 
 __all__ = ["Teachers"]
@@ -40,11 +40,13 @@ class Teachers:
         """How many teachers, trained on the rows of their shard, vote for each class: (rows of the pool, classes)."""
         exact_votes = np.zeros((len(pool), int(self.architecture["outputs"])))
         size = self._population(rows.shape[1:])
+        turns = -(-self.count // size)
         for first in range(0, self.count, size):
+            descent = replace(self.descent, progress=of_turn(self.descent.progress, first // size, turns))
             numbers = range(first, min(first + size, self.count))
             modules = [models.build(self.architecture, rng.initial) for _ in numbers]
             parts = [np.flatnonzero(shard == number) for number in numbers]
-            for teacher in self.descent.run_population(modules, rows, labels, rng, parts=parts):
+            for teacher in descent.run_population(modules, rows, labels, rng, parts=parts):
                 exact_votes[np.arange(len(pool)), self._predictions(teacher, pool)] += 1
         return exact_votes
 

@@ -37,6 +37,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
+from privaware.learners._plain_descent import of_stage, paced
 from privaware.learners._student import Student
 from privaware.learners._teachers import Teachers
 from privaware.learners._votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
@@ -142,6 +143,7 @@ class Pate(Student):
         batch = max(1, min(self.teacher_batch, schema.rows // teachers))
         steps = math.ceil(self.teacher_epochs * schema.rows / teachers / batch)
         descent = replace(self._descent(1), steps=steps, batch=batch, lr=self.teacher_lr, augment=None, mixup=0.0)
+        descent = replace(descent, progress=of_stage(self.progress, "teachers"))
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
@@ -165,10 +167,12 @@ class Pate(Student):
             for each in (data, public)
         )
         exact_votes = np.zeros((len(pool), classes))
+        report = paced(self.progress, teachers, "teachers")
         for teacher in range(teachers):
             own = shard == teacher
             weight, bias = ridge(rows[own], data.y[own], classes, self.ridge)
             exact_votes[np.arange(len(pool)), (pool @ weight.T + bias).argmax(axis=1)] += 1
+            report(teacher + 1)
         labels = self._labels(exact_votes, teachers, noise, rng)
         weight, bias = ridge(pool[labels >= 0], labels[labels >= 0], classes, self.ridge)
         return linear_model(schema, chain, weight, bias)
