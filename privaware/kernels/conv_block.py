@@ -4,6 +4,8 @@ Tensor cores convolve channels-last images; per-example gradients by the filters
 The program that computes a number has it in a register, so it is written in both layouts there, instead of being read
 again to be converted. Maxima are taken before the activation, which keeps order: of values that it makes equal the
 greatest is chosen, where PyTorch takes the first.
+
+Images may be stored in float32 or bf16. The kernels compute in float32 in both cases.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -95,11 +97,12 @@ if triton is not None:
             else:
                 source = z + channel[:, None] * (high * wide) + corner[None, :]
                 away, used = 1, inside[None, :]
-            best = tl.load(source, mask=used, other=0.0)
+            best = tl.load(source, mask=used, other=0.0).to(tl.float32)
             if POOL:
                 chosen = tl.zeros_like(best).to(tl.int32)
                 for tap in tl.static_range(1, 4):
                     value = tl.load(source + (tap // 2 * wide + tap % 2) * away, mask=used, other=0.0)
+                    value = value.to(tl.float32)
                     better = (value > best) | (value != value)
                     best = tl.where(better, value, best)
                     chosen = tl.where(better, tap, chosen)
@@ -155,13 +158,13 @@ if triton is not None:
                 spot = down // 2 * broad + across // 2
             here = out + spot[:, None] * filters + channel[None, :]
             if SIDE:
-                slope = tl.load(g + here, mask=seen[:, None], other=0.0)
-                value = tl.load(y + here, mask=seen[:, None], other=0.0)
+                slope = tl.load(g + here, mask=seen[:, None], other=0.0).to(tl.float32)
+                value = tl.load(y + here, mask=seen[:, None], other=0.0).to(tl.float32)
                 slope *= _slope(value, KIND)
             else:
                 turned = out + channel[:, None] * places + spot[None, :]
-                slope = tl.load(g + turned, mask=seen[None, :], other=0.0)
-                value = tl.load(y + turned, mask=seen[None, :], other=0.0)
+                slope = tl.load(g + turned, mask=seen[None, :], other=0.0).to(tl.float32)
+                value = tl.load(y + turned, mask=seen[None, :], other=0.0).to(tl.float32)
                 slope = tl.trans(slope * _slope(value, KIND))
             if POOL:
                 taken = tl.load(index + here, mask=seen[:, None], other=-1).to(tl.int32)
@@ -214,7 +217,7 @@ def bias_activation_pool_backward(
     above: Above, size: Any, activation: str, *, channels_last: bool, channels_first: bool, sums: bool
 ) -> tuple[Any, Any, Any]:
     """The gradient by `z` of the `size` (height, width): in channels-last layout, in channels-first layout, and
-    summed over the positions, each if asked for."""
+    summed over the positions in float32, each if asked for."""
     import torch
 
     g, y, argmax = above
@@ -222,7 +225,7 @@ def bias_activation_pool_backward(
     side = y.is_contiguous(memory_format=torch.channels_last)
     first = y.new_empty(examples, filters, high, wide) if channels_first else None
     last = _channels_last(y, (examples, filters, high, wide)) if channels_last else None
-    total = y.new_empty(examples, filters) if sums else None
+    total = y.new_empty(examples, filters, dtype=torch.float32) if sums else None
     grid, tile = _grid(examples, filters, high * wide)
     _activated_back[grid](
         g,

@@ -45,6 +45,8 @@ from privaware._validate import expect, expect_between, expect_count, expect_in,
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Unproven
+from privaware.learners._networks.journal import ReleaseJournal
+from privaware.learners._networks.plain_descent import of_stage, paced
 from privaware.learners._networks.plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
@@ -204,18 +206,17 @@ class DpGen(PlainNetwork):
             images = self._sampled(network, data.schema, None, rng)
             classifier = self._learned(data if self.public is None else self.public, rng)
             return images, np.asarray(classifier.outputs(images, self.device).argmax(axis=1))
-        labels = np.arange(self.samples) % classes
+        labels, journal = np.arange(self.samples) % classes, self._journal(data.schema, noise)
 
         def drawn() -> dict[str, np.ndarray]:
-            network = self._trained_privately(data, noise, rng)
+            network = self._trained_privately(data, noise, rng, journal)
             return {"images": self._sampled(network, data.schema, np.eye(classes, dtype=np.float32)[labels], rng)}
 
-        return self._journal(data.schema, noise).kept("images", drawn)["images"], labels
+        return journal.kept("images", drawn)["images"], labels
 
     def _learned(self, data: Data, rng: Rng) -> Model:
         """A network that learnt these rows without noise."""
-        descent = replace(self._descent(len(data)), progress=None)  # progress is that of the score network
-        module = descent.run(self._modules(data.schema, 1, rng)[0], self._rows(data), data.y, rng)
+        module = self._descent(len(data)).run(self._modules(data.schema, 1, rng)[0], self._rows(data), data.y, rng)
         return self._model(data.schema, module)
 
     def _network(self, schema: Schema, rng: Rng, classes: int = 0) -> Any:
@@ -230,7 +231,8 @@ class DpGen(PlainNetwork):
         from privaware.learners._networks.score_network import ScoreTraining
 
         settings = self._settings()
-        return ScoreTraining(steps=settings.steps, lr=settings.lr, ema=settings.ema, progress=self.progress)
+        progress = of_stage(self.progress, "score network")
+        return ScoreTraining(steps=settings.steps, lr=settings.lr, ema=settings.ema, progress=progress)
 
     def _levels(self) -> Any:
         from privaware.learners._networks.score_network import noise_levels
@@ -262,8 +264,8 @@ class DpGen(PlainNetwork):
 
         return self._training().run(network, gradients)
 
-    def _trained_privately(self, data: Data, noise: float, rng: Rng) -> Any:
-        """The conditional score network, by DP-SGD."""
+    def _trained_privately(self, data: Data, noise: float, rng: Rng, journal: ReleaseJournal) -> Any:
+        """The conditional score network, by DP-SGD; its training goes on behind the last state in the `journal`."""
         import torch
 
         from privaware.descent import gradient_queries
@@ -289,7 +291,7 @@ class DpGen(PlainNetwork):
                 released = query(module)
                 return [released[name] for name, _ in module.named_parameters()]
 
-            return self._training().run(module, gradients).network
+            return self._training().run(module, gradients, journal).network
 
     def _recipe(self, schema: Schema) -> Any:
         from privaware import descent
@@ -311,7 +313,8 @@ class DpGen(PlainNetwork):
         settings = self._settings()
         initial = rng.initial.random((self.samples, *schema.shape), dtype=np.float32)
         langevin = Langevin(levels=self._levels(), steps=settings.langevin, rate=settings.rate)
-        return langevin.run(network.eval(), initial, one_hot, rng.initial)
+        report = paced(self.progress, self.samples, "images")
+        return langevin.run(network.eval(), initial, one_hot, rng.initial, report)
 
 
 def _pixels(data: Data) -> np.ndarray:

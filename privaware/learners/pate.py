@@ -44,7 +44,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
-from privaware.learners._networks.plain_descent import PlainDescent
+from privaware.learners._networks.plain_descent import PlainDescent, of_stage, of_turn, paced
 from privaware.learners._teachers.student import Student
 from privaware.learners._teachers.votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
 from privaware.model import Model
@@ -75,11 +75,13 @@ class Teachers:
         """How many teachers, trained on the rows of their shard, vote for each class: (rows of the pool, classes)."""
         exact_votes = np.zeros((len(pool), int(self.architecture["outputs"])))
         size = self._population(rows.shape[1:])
+        turns = -(-self.count // size)
         for first in range(0, self.count, size):
+            descent = replace(self.descent, progress=of_turn(self.descent.progress, first // size, turns))
             numbers = range(first, min(first + size, self.count))
             modules = [models.build(self.architecture, rng.initial) for _ in numbers]
             parts = [np.flatnonzero(shard == number) for number in numbers]
-            for teacher in self.descent.run_population(modules, rows, labels, rng, parts=parts):
+            for teacher in descent.run_population(modules, rows, labels, rng, parts=parts):
                 exact_votes[np.arange(len(pool)), self._predictions(teacher, pool)] += 1
         return exact_votes
 
@@ -195,6 +197,7 @@ class Pate(Student):
         batch = max(1, min(self.teacher_batch, schema.rows // teachers))
         steps = math.ceil(self.teacher_epochs * schema.rows / teachers / batch)
         descent = replace(self._descent(1), steps=steps, batch=batch, lr=self.teacher_lr, augment=None, mixup=0.0)
+        descent = replace(descent, progress=of_stage(self.progress, "teachers"))
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
@@ -218,10 +221,12 @@ class Pate(Student):
             for each in (data, public)
         )
         exact_votes = np.zeros((len(pool), classes))
+        report = paced(self.progress, teachers, "teachers")
         for teacher in range(teachers):
             own = shard == teacher
             weight, bias = ridge(rows[own], data.y[own], classes, self.ridge)
             exact_votes[np.arange(len(pool)), (pool @ weight.T + bias).argmax(axis=1)] += 1
+            report(teacher + 1)
         labels = self._labels(exact_votes, teachers, noise, rng)
         weight, bias = ridge(pool[labels >= 0], labels[labels >= 0], classes, self.ridge)
         return linear_model(schema, chain, weight, bias)

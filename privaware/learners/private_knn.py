@@ -31,6 +31,7 @@ from privaware._validate import expect, expect_count, expect_in, expect_positive
 from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.learners._fixed_features import feature_for, rows_after, shape_after
+from privaware.learners._networks.plain_descent import paced
 from privaware.learners._teachers.neighbours import MEMORY, Embedding, Neighbours
 from privaware.learners._teachers.student import Student
 from privaware.learners._teachers.votes import NO_LABEL, is_confident, voted_labels
@@ -133,8 +134,14 @@ class PrivateKnn(Student):
         labels = np.full(len(queries), NO_LABEL)
         answered = np.arange(len(queries))
 
+        tests = 0 if self.threshold is None else len(queries)
+        report, asked = paced(self.progress, tests + self.answer_count, "votes"), 0
+
         def exact_votes(at: np.ndarray) -> np.ndarray:
+            nonlocal asked
             samples = np.stack([rng.poisson(len(rows), self.rate) for _ in at])
+            asked += len(at)
+            report(asked)
             return rows.votes(queries[at], samples, count)
 
         if self.threshold is not None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,8 +95,7 @@ class PrivateSet(PlainNetwork):
 
     def _learned(self, data: Data, noise: float, rng: Rng) -> Model:
         rows, labels = self.condense(data, noise, rng)
-        descent = replace(self._descent(len(rows)), progress=None)  # progress is that of the queries
-        module = descent.run(self._modules(data.schema, 1, rng)[0], rows, labels, rng)
+        module = self._descent(len(rows)).run(self._modules(data.schema, 1, rng)[0], rows, labels, rng)
         return self._model(data.schema, module)
 
     def condense(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:

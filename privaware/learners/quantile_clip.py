@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privaware._validate import expect_between, expect_in
-from privaware.learners._networks.training import COUNT_NOISE, MomentumNetwork
+from privaware.learners._networks.training import COUNT_NOISE, LEAST_NORM, MOST_NORM, MomentumNetwork
 
 __all__ = ["QuantileClip"]
 
@@ -33,6 +33,9 @@ __all__ = ["QuantileClip"]
 class QuantileClip(MomentumNetwork):
     """`dpsgd` whose clipping norm begins at `norm` and moves in steps of `clip_lr`, from `least` to `most`.
 
+    Left out, `least` is half of `norm` and `most` four times `norm`. An update moves the weights by up to `lr` times
+    the clipping norm, so `lr` fits clipping norms near `norm` only. Far above `norm` updates grow, gradients grow with
+    them, and the clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`.
     `count_noise` is the standard deviation of the noise on the count. Left out, it is ten times the noise multiplier.
     """
 
@@ -40,21 +43,28 @@ class QuantileClip(MomentumNetwork):
     target: float = 0.5
     clip_lr: float = 0.2
     count_noise: float | None = None
-    least: float = 1e-6
-    most: float = 1e6
+    least: float | None = None
+    most: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expect_in("quantile_clip", "(0, 1)", target=self.target)
         expect_between("quantile_clip", 1e-6, 10, clip_lr=self.clip_lr)
-        expect_between("quantile_clip", 1e-9, 1e9, least=self.least)
-        expect_between("quantile_clip", self.least, 1e9, most=self.most)
+        least, most = self._bounds()
+        expect_between("quantile_clip", 1e-9, 1e9, least=least)
+        expect_between("quantile_clip", least, 1e9, most=most)
         if self.count_noise is not None:
             expect_between("quantile_clip", 1e-6, 1e9, count_noise=self.count_noise)
+
+    def _bounds(self) -> tuple[float, float]:
+        """The least and the largest clipping norm."""
+        least = LEAST_NORM * self.norm if self.least is None else self.least
+        return least, MOST_NORM * self.norm if self.most is None else self.most
 
     def _clip(self, noise: float) -> Any:
         from privaware import descent
 
         count_noise = self.count_noise or COUNT_NOISE * noise
-        steps = {"target": self.target, "lr": self.clip_lr, "low": self.least, "high": self.most}
+        low, high = self._bounds()
+        steps = {"target": self.target, "lr": self.clip_lr, "low": low, "high": high}
         return descent.quantile(norm=self.norm, count_noise=count_noise, **steps)

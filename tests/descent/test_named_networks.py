@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from privaware import models
-from privaware.descent import cross_entropy, squared
+from privaware.descent import Descent, FullBatch, cross_entropy, flat, sgd, squared
+from privaware.noise import Rng
 from tests.descent.one_at_a_time import assert_agrees
 
 QUICK = 700_000
@@ -35,3 +36,21 @@ def test_published_network_agrees_with_autograd(published):
         assert_agrees(module, inputs, torch.randn(3, 1).double(), squared)
     else:
         assert_agrees(module, inputs, torch.randint(outputs, (3,)), cross_entropy, norm=1.0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+@pytest.mark.parametrize("name", models.named())
+def test_published_network_trains_in_every_precision(name, precision):
+    description = models.named()[name].description
+    module = models.build(description, np.random.default_rng(1))
+    inputs = models.example(description, 4, np.random.default_rng(2))
+    with torch.no_grad():
+        outputs = module.eval()(inputs).shape[1]
+    targets, loss = (torch.zeros(4, 1), squared) if outputs == 1 else (torch.arange(4) % outputs, cross_entropy)
+    settings = {"steps": 1, "sampler": FullBatch(), "clip": flat(1.0), "update": sgd(1.0), "loss": loss}
+    descent = Descent(**settings, precision=precision)
+    trained = descent.run(module.train(), inputs, targets, noise=0.1, rows=4, rng=Rng(seed=0), device="cuda")
+    weights = torch.cat([values.flatten() for values in trained.parameters()]).cpu()
+    assert torch.isfinite(weights).all()
+    assert not torch.equal(weights, torch.cat([values.detach().flatten() for values in module.parameters()]))

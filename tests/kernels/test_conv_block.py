@@ -83,3 +83,30 @@ def test_blocks_without_bias_or_with_nonfinite_examples_agree_with_layers():
     )
     assert torch.isfinite(back[1][[0, 2]]).all()
     assert torch.isfinite(back[2][[0, 2]]).all()
+
+
+@kernel
+@pytest.mark.parametrize("kind", sorted(ACTIVE))
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_blocks_stored_in_bf16_agree_with_layers(kind, pool, with_bias, last):
+    torch.manual_seed(0)
+    z, bias = torch.randn(2, 16, 6, 6).bfloat16(), torch.randn(16) if with_bias else None
+    given = None if bias is None else bias.to(DEVICE)
+    images = conv_block.bias_activation_pool(channels_last(z.to(DEVICE)), given, kind, pool=pool, channels_last=last)
+    exact = z.float().requires_grad_()
+    want = by_layers(exact, bias, kind, pool)
+    y = images.channels_last if last else images.channels_first
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float().cpu(), want, rtol=2**-8, atol=1e-6)
+    g = torch.randn_like(want).bfloat16()
+    expected = torch.autograd.grad(want, exact, g.float())[0]
+    above = conv_block.Above((channels_last(g) if last else g).to(DEVICE), y, images.argmax)
+    settings = {"channels_last": True, "channels_first": True, "sums": True}
+    *parts, sums = conv_block.bias_activation_pool_backward(above, (6, 6), kind, **settings)
+    for part in parts:
+        assert part.dtype == torch.bfloat16
+        torch.testing.assert_close(part.float().cpu(), expected, rtol=0.03, atol=0.03)
+    assert sums.dtype == torch.float32
+    torch.testing.assert_close(sums.cpu(), expected.sum((2, 3)), rtol=0.03, atol=0.2)

@@ -171,5 +171,5 @@ class _FusedBlock(torch.autograd.Function):
         )
         by_inputs = None
         if by_z is not None:
-            by_inputs = ctx.block.geometry.input_gradient(by_z, inputs, weight)
+            by_inputs = ctx.block.geometry.input_gradient(by_z, inputs.to(by_z.dtype), weight.to(by_z.dtype))
         return by_inputs, by_weight, by_bias, None, None, None

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.learners._networks.journal import ReleaseJournal
+from privaware.learners._networks.plain_descent import Progress
 
 __all__ = ["Condensation", "matching_loss"]
 
@@ -80,7 +81,7 @@ class Condensation:
         labels: Tensor,
         shape: tuple[int, ...],
         generator: np.random.Generator,
-        progress: Callable[[int, int, float], None] | None = None,
+        progress: Progress | None = None,
         journal: ReleaseJournal | None = None,
     ) -> Tensor:
         """Examples of `shape` with these `labels`, from standard normal ones; `build` returns random networks.
@@ -103,7 +104,7 @@ class Condensation:
                     step += 1
                     if progress is not None:
                         seconds_per_step = (time.monotonic() - began) / (step - matched * self.rounds * self.queries)
-                        progress(step, self.steps, seconds_per_step * (self.steps - step))
+                        progress(step, self.steps, seconds_per_step * (self.steps - step), "gradient queries")
                 if turn + 1 < self.rounds:
                     self._teach(network, examples.detach(), labels, generator)
             if journal is not None:

@@ -19,9 +19,10 @@ import numpy as np
 from privaware._files import atomic_write
 from privaware.errors import WrongInput
 
-__all__ = ["ReleaseJournal", "checkpoint_in", "row_digest"]
+__all__ = ["Parts", "ReleaseJournal", "checkpoint_in", "row_digest"]
 
 Parts = dict[str, np.ndarray]
+"""Arrays that were released together, by name."""
 MARK = "fingerprint"
 
 

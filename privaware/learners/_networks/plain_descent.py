@@ -20,13 +20,16 @@ import numpy as np
 from privaware.learners._networks.augmentation import GeneratorDraws
 from privaware.noise import Rng
 
-__all__ = ["LR", "PlainDescent", "Progress", "Targets", "shuffled_batches"]
+__all__ = ["LR", "PlainDescent", "Progress", "Targets", "of_stage", "of_turn", "paced", "shuffled_batches"]
 
 LR = 0.05
 """The learning rate where none is set."""
 
-Progress = Callable[[int, int, float], None]
-"""Called after each step with steps taken, steps in all and the seconds that are left."""
+Progress = Callable[..., None]
+"""Called after each step with the steps taken, the steps in all, the seconds that are left, and the name of the stage.
+
+All of them are public numbers. The name is left out for the training of the network that is released.
+"""
 
 Targets = Any
 """Class codes, a row or (networks, rows); class probabilities, (rows, classes) or (networks, rows, classes); or a
@@ -137,6 +140,33 @@ class PlainDescent:
             goal = _selected(targets, at, logits.shape[-1])
         goal = mixed(goal.to(logits.dtype) * present[..., None])
         return -(goal * logits.log_softmax(-1)).sum() / at.shape[1]
+
+
+def of_stage(progress: Progress | None, what: str) -> Progress | None:
+    """A listener to the steps of the stage `what` alone, which names the stage to `progress`."""
+    return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
+
+
+def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
+    """A listener to one of `turns` trainings of equal length, which tells `progress` the steps of all of them."""
+    if progress is None or turns == 1:
+        return progress
+    return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))
+
+
+def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], None]:
+    """A function to call with how many of the `total` parts of the stage `what` are done; it estimates the time left.
+
+    >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
+    2 8 teachers
+    """
+    began = time.monotonic()
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(done, total, (time.monotonic() - began) / max(done, 1) * (total - done), what)
+
+    return report
 
 
 def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:

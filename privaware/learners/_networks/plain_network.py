@@ -18,7 +18,7 @@ from privaware.learners import Learner
 from privaware.learners._networks.architecture import architecture, network_feature
 from privaware.learners._networks.augmentation import mirrored, shifted, shifted_mirrored
 from privaware.learners._networks.journal import ReleaseJournal, row_digest
-from privaware.learners._networks.plain_descent import LR, PlainDescent, Progress
+from privaware.learners._networks.plain_descent import LR, PlainDescent, Progress, of_turn
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -125,7 +125,7 @@ class PlainNetwork(Learner):
             mixup=self.mixup,
             augment=augment.get((self.shift, self.mirror)),
             device=self.device,
-            progress=_of_turn(self.progress, turn, turns),
+            progress=of_turn(self.progress, turn, turns),
         )
 
     def _modules(self, schema: Schema, count: int, rng: Rng) -> list[Any]:
@@ -133,9 +133,3 @@ class PlainNetwork(Learner):
 
     def _model(self, schema: Schema, module: Any) -> Model:
         return Model.of(module, schema, self._chain(schema), self._architecture(schema))
-
-
-def _of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
-    if progress is None or turns == 1:
-        return progress
-    return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))

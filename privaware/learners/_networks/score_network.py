@@ -19,7 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from privaware.learners._networks.journal import Parts, ReleaseJournal
+from privaware.learners._networks.plain_descent import Progress
+
 __all__ = ["Denoising", "Langevin", "ScoreNetwork", "ScoreTraining", "noise_levels", "residual_loss"]
+
+KEPT_EVERY = 60.0
+"""Seconds between two states of a training that are kept in a journal."""
 
 SPREAD = 0.1
 """The variance of pixels around the image of their class that the score begins with."""
@@ -206,15 +212,22 @@ class ScoreTraining:
     steps: int
     lr: float
     ema: float
-    progress: Callable[[int, int, float], None] | None = None
+    progress: Progress | None = None
 
-    def run(self, network: nn.Module, gradients: Callable[[], Sequence[Tensor]]) -> nn.Module:
-        """The averaged network; `gradients` returns those of the network's parameters as it is now."""
+    def run(
+        self, network: nn.Module, gradients: Callable[[], Sequence[Tensor]], journal: ReleaseJournal | None = None
+    ) -> nn.Module:
+        """The averaged network; `gradients` returns those of the network's parameters as it is now.
+
+        The state is kept in the `journal` now and then, and a run goes on behind the last one there.
+        """
         parameters = list(network.parameters())
         optimiser = torch.optim.Adam(parameters, lr=self.lr)
         average = copy.deepcopy(network).requires_grad_(False)
-        began = time.monotonic()
-        for step in range(1, self.steps + 1):
+        known = None if journal is None else journal.load("score")
+        before = 0 if known is None else _restore(known, parameters, optimiser, average)
+        began = kept = time.monotonic()
+        for step in range(before + 1, self.steps + 1):
             for parameter, gradient in zip(parameters, gradients(), strict=True):
                 parameter.grad = gradient
             optimiser.step()
@@ -222,9 +235,41 @@ class ScoreTraining:
             with torch.no_grad():
                 for mean, parameter in zip(average.parameters(), parameters, strict=True):
                     mean.lerp_(parameter, 1 - decay)
+            now = time.monotonic()
             if self.progress is not None:
-                self.progress(step, self.steps, (time.monotonic() - began) / step * (self.steps - step))
+                self.progress(step, self.steps, (now - began) / (step - before) * (self.steps - step))
+            if journal is not None and now - kept >= KEPT_EVERY:
+                kept = now
+                journal.save("score", _state(step, parameters, optimiser, average))
         return average.eval()
+
+
+def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> Parts:
+    """All that the next step starts from: a function of noisy gradients."""
+    moments = [optimiser.state[parameter] for parameter in parameters]
+    groups: dict[str, Sequence[Tensor]] = {
+        "weight": parameters,
+        "average": list(average.parameters()),
+        "first": [moment["exp_avg"] for moment in moments],
+        "second": [moment["exp_avg_sq"] for moment in moments],
+    }
+    arrays = {f"{name}{at}": each for name, group in groups.items() for at, each in enumerate(group)}
+    return {"step": np.array(step), **{name: each.detach().cpu().numpy() for name, each in arrays.items()}}
+
+
+def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> int:
+    """Takes a state that `_state` returned; the number of steps behind it."""
+    with torch.no_grad():
+        for at, (parameter, mean) in enumerate(zip(parameters, average.parameters(), strict=True)):
+            stored = {
+                name: torch.from_numpy(known[f"{name}{at}"]).to(parameter)
+                for name in ("weight", "average", "first", "second")
+            }
+            parameter.copy_(stored["weight"])
+            mean.copy_(stored["average"])
+            moments = {"exp_avg": stored["first"], "exp_avg_sq": stored["second"]}
+            optimiser.state[parameter] = {"step": torch.tensor(float(known["step"])), **moments}
+    return int(known["step"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,9 +282,14 @@ class Langevin:
     at_once: int = 512
 
     def run(
-        self, network: Callable[..., Tensor], initial: np.ndarray, one_hot: Any, generator: np.random.Generator
+        self,
+        network: Callable[..., Tensor],
+        initial: np.ndarray,
+        one_hot: Any,
+        generator: np.random.Generator,
+        report: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Images in [0, 1] from `initial` ones; what is not finite becomes 0."""
+        """Images in [0, 1] from `initial` ones; what is not finite becomes 0. `report` hears how many are done."""
         device = self.levels.device
         parts = []
         for start in range(0, len(initial), self.at_once):
@@ -247,6 +297,8 @@ class Langevin:
             images = torch.from_numpy(initial[part]).to(device)
             hot = None if one_hot is None else torch.from_numpy(one_hot[part]).to(device)
             parts.append(self._sampled(network, images, hot, generator).cpu().numpy())
+            if report is not None:
+                report(min(start + self.at_once, len(initial)))
         return np.concatenate(parts) if parts else initial
 
     @torch.no_grad()

@@ -35,6 +35,12 @@ PRECISIONS = ("float32", "tf32", "bf16")
 COUNT_NOISE = 10
 """Noise of the count that guides clipping to a quantile, in noise multipliers; the count takes 1 / 400 of the cost."""
 
+LEAST_NORM = 0.5
+"""Least clipping norm that a quantile moves to, in initial norms: below it training slows down before it has ended."""
+
+MOST_NORM = 4.0
+"""Largest clipping norm that a quantile moves to, in initial norms: `lr` is chosen for the initial norm."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Learner):
@@ -43,10 +49,10 @@ class Network(Learner):
     `architecture` is a description of `privaware.models` (inputs and outputs may be left out), or its name alone, such
     as "lstm" for text; without one it is chosen from the schema. `batch` is the expected batch size (left out: from
     the declared rows), `steps` the number of batches (left out: `epochs` times rows / batch), `norm` the clipping
-    norm, `clip` how it is applied. `average` is the share of last steps whose mean is released, or a table such as
-    {"name": "ema", "decay": 0.98}. `loss`, `schedule` (of the learning rate) and `noise_schedule` are tables such
-    as {"name": "focal", "gamma": 5.0} and {"name": "cosine", "end": 0.1}, where `every` and `over` count epochs;
-    the noise's schedule sets its price too.
+    norm, `clip` how it is applied ("quantile" moves it, from half of `norm` to four times `norm`). `average` is the
+    share of last steps whose mean is released, or a table such as {"name": "ema", "decay": 0.98}. `loss`, `schedule`
+    (of the learning rate) and `noise_schedule` are tables such as {"name": "focal", "gamma": 5.0} and {"name":
+    "cosine", "end": 0.1}, where `every` and `over` count epochs; the noise's schedule sets its price too.
     Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
     letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
     descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
@@ -224,7 +230,8 @@ class Network(Learner):
         from privaware import descent
 
         if self.clip == "quantile":
-            return descent.quantile(norm=self.norm, count_noise=COUNT_NOISE * noise)
+            low, high = LEAST_NORM * self.norm, MOST_NORM * self.norm
+            return descent.quantile(norm=self.norm, count_noise=COUNT_NOISE * noise, low=low, high=high)
         return getattr(descent, self.clip)(self.norm)
 
 
@@ -296,11 +303,13 @@ _last: list[Any] = []
 def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
     """Groups of networks that agree in all but what may differ within a population.
 
-    Noise may differ too, unless the clipping depends on it or some have none.
+    Noise may differ too, unless the clipping depends on it or some have none; so may the initial clipping norm, unless
+    the bounds of the norm depend on it.
     """
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []
-    clips = [(network._clip(noise), noise == 0) for network, noise in zip(alike, noises, strict=True)]
+    pairs = zip(networks, noises, strict=True)
+    clips = [(replace(network._clip(noise), norm=1.0), noise == 0) for network, noise in pairs]
     for at, network in enumerate(alike):
         same = next((g for g in groups if _same(alike[g[0]], network) and clips[g[0]] == clips[at]), None)
         groups.append([at]) if same is None else same.append(at)

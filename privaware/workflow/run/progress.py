@@ -25,7 +25,8 @@ class ShowsProgress(Protocol):
 def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
     """A listener to the steps of a training: a bar, or where it is, at most once in so many seconds.
 
-    `what` is "training", or "features" for those of so many declared rows.
+    `what` names the stage: "training", "features" for those of so many declared rows, or a learner's own, such as
+    "teachers".
     """
     last: float | None = None
 
@@ -37,8 +38,8 @@ def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
             say.progress(what, step, steps)
         elif say is not None and now - last >= seconds:
             last = now
-            at = f"step {step} of {steps}" if what == "training" else f"{what} of {step} of {steps} rows"
-            say(f"{at}, about {left:.0f} s left")
+            known = {"training": f"step {step} of {steps}", "features": f"features of {step} of {steps} rows"}
+            say(f"{known.get(what, f'{what}: {step} of {steps}')}, about {left:.0f} s left")
 
     return listen
 

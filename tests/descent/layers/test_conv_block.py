@@ -35,12 +35,12 @@ def net(kind=nn.Tanh, channels=3):
     )
 
 
-def sums_of(module, x, y, device, copies=1, precision="float32"):
+def sums_of(module, x, y, device, copies=1, precision="float32", bf16=False):
     stack = stacked([module], device=device)
     total = torch.zeros_like(stack.theta)
     batch = Batch((x.to(device),), y.to(device), len(x) // copies)
     with matmul_precision(precision):  # PyTorch's convolutions use TF32 unless it is switched off
-        squares = accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total)
+        squares = accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total, bf16=bf16)
     return total.cpu(), squares.cpu()
 
 
@@ -101,6 +101,24 @@ def test_tf32_products_use_fused_blocks(monkeypatch):
     actual, _ = sums_of(net(), x, y, "cuda", precision="tf32")
     assert len(taken) == 3
     torch.testing.assert_close(actual, want, rtol=0.02, atol=0.01)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])
+def test_fused_blocks_behind_a_norm_train_in_bf16(kind, monkeypatch):
+    """A norm returns float32 images, so the block behind it is fused and passes a gradient on to the norm."""
+    taken, plain = [], _conv_block._FusedBlock.apply
+    monkeypatch.setattr(
+        _conv_block._FusedBlock, "apply", lambda *arguments: taken.append(arguments) or plain(*arguments)
+    )
+    torch.manual_seed(1)
+    first = [nn.Conv2d(3, 16, 3), nn.GroupNorm(4, 16), nn.Conv2d(16, 16, 3), kind()]
+    module = nn.Sequential(*first, nn.Flatten(), nn.Linear(16 * 9 * 9, 3))
+    x, y = torch.randn(6, 3, 13, 13), torch.arange(6) % 3
+    want, _ = sums_of(module, x, y, "cpu")
+    actual, _ = sums_of(module, x, y, "cuda", precision="tf32", bf16=True)
+    assert len(taken) == 1
+    torch.testing.assert_close(actual, want, rtol=0.1, atol=0.03)
 
 
 def fused_layers(module, watch=()):

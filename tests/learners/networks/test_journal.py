@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from privaware import fit
 from privaware.errors import WrongInput
+from privaware.learners._networks import score_network as _score_network
 from privaware.learners._networks.condensation import Condensation
 from privaware.learners._networks.journal import ReleaseJournal
 from privaware.learners._networks.plain_descent import PlainDescent
@@ -125,6 +127,40 @@ def test_condensation_goes_on_behind_the_last_network(tmp_path: Path, monkeypatc
         learner.run(ROWS, 1.0, Rng(seed=1))
     learner.run(ROWS, 1.0, Rng(seed=2))
     assert len(matched) == 5 + 2  # of six queries, four were of networks that were finished
+
+
+def test_score_network_goes_on_behind_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    score = {"steps": 6, "levels": 2, "langevin": 1}
+    learner = replace(LEARNERS["dpgen"], score=score, journal=tmp_path / "run")
+    steps: list[int] = []
+
+    def stop(step: int, of: int, left: float, what: str = "") -> None:
+        if what == "score network":
+            steps.append(step)
+            if len(steps) == 4:
+                raise Killed
+
+    monkeypatch.setattr(_score_network, "KEPT_EVERY", 0.0)
+    with pytest.raises(Killed):
+        replace(learner, progress=stop).run(ROWS, 1.0, Rng(seed=1))
+    replace(learner, progress=stop).run(ROWS, 1.0, Rng(seed=2))
+    assert steps == [1, 2, 3, 4, 4, 5, 6]  # the fourth state was not kept
+
+
+def test_score_network_that_goes_on_has_the_same_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_score_network, "KEPT_EVERY", 0.0)
+    gradients = [torch.full((1, 2), value) for value in (1.0, -3.0, 0.5, 2.0)]
+
+    def trained(steps: int, rest: list[torch.Tensor], journal: ReleaseJournal | None) -> torch.Tensor:
+        layer, given = torch.nn.Linear(2, 1, bias=False), iter(rest)
+        torch.nn.init.zeros_(layer.weight)
+        training = _score_network.ScoreTraining(steps=steps, lr=0.1, ema=0.5)
+        averaged = training.run(layer, lambda: [next(given)], journal)
+        return torch.cat([values.detach() for values in (*layer.parameters(), *averaged.parameters())])
+
+    journal = ReleaseJournal(tmp_path / "run", ())
+    trained(2, gradients[:2], journal)
+    assert torch.equal(trained(4, gradients[2:], journal), trained(4, gradients, None))
 
 
 def test_models_of_a_population_are_releases_of_their_own(tmp_path: Path) -> None:

@@ -74,6 +74,15 @@ def test_features_of_rows_are_told_apart_from_steps(clock: list[float]) -> None:
     assert screen.sentences == ["features of 256 of 600 rows, about 7 s left"]
 
 
+def test_a_stage_of_a_learner_is_named(clock: list[float]) -> None:
+    messages: list[str] = []
+    listen = step_progress(messages.append)
+    listen(1, 8, 9.0, "teachers")
+    clock[0] += 10
+    listen(3, 8, 7.0, "teachers")
+    assert messages == ["teachers: 3 of 8, about 7 s left"]
+
+
 def test_search_with_a_public_number_of_trials_counts_them(clock: list[float]) -> None:
     messages: list[str] = []
     requests: list[float] = []
