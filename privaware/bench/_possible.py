@@ -32,7 +32,8 @@ def combination(cell: Settings) -> Combination:
 
 def combination_name(place: Combination) -> str:
     """Returns a combination as a person names it."""
-    return " on ".join(part for part in place if part != NO_NETWORK)
+    learner, network, data = place
+    return f"{learner} on {data}" if network == NO_NETWORK else f"{learner} with {network} on {data}"
 
 
 def expect_possible(cells: Sequence[Settings]) -> None:

@@ -78,7 +78,7 @@ def test_attack_may_have_settings() -> None:
         ({"learners": {"pate": {"queries": 200}}}, "pate on digits: pate: expected at least 200 public rows"),
         (
             {"learners": {"gep": {}}, "architectures": {"wide": {"name": "fcn", "hidden": [4096, 4096]}}},
-            "gep on wide on digits: gep: expected a basis of at most",
+            "gep with wide on digits: gep: expected a basis of at most",
         ),
         (
             {"data": ["medical_cost"], "attacks": ["label_only"], "learners": {"linear": {}}},
