@@ -109,14 +109,14 @@ def utility_loss(score: float, baseline: float) -> float:
     return 1 - score / baseline
 
 
-LEAST_BASELINE = 0.52
-"""Without privacy, an AUC below this is about 0.5: 3.5 deviations of no leak at all with 5,000 rows a side."""
+LEAST_BASELINE = 0.55
+"""AUC below which a model without privacy hardly leaks: a share of its leakage would be little more than noise."""
 
 
 def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
     """What a private model leaks of what one without privacy does, by tailored AUCs (DPMLBench, equation 7).
 
-    None, printed as "undefined", where the baseline's AUC is about 0.5: then there is nothing to take a share of.
+    None, printed as "undefined", where the baseline's AUC is below `LEAST_BASELINE`: there is nothing to share.
 
     >>> privacy_leakage(0.51, 0.75), privacy_leakage(0.5, 0.505)
     (0.04..., None)

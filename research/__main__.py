@@ -35,7 +35,7 @@ def research(
 
     chosen = papers.items() if item is None else papers.matching(item)
     if list_items:
-        words = [f"{one.status:9} {one.id:44} {one.title}" for one in chosen]
+        words = [f"{one.status:9} {one.id:44} {one.title}{_count(one)}" for one in chosen]
         show({"items": [one.json() for one in chosen]}, words, json)
         return 0
     if prices:
@@ -56,6 +56,11 @@ def research(
 def _runnable(chosen: list[Any], scale: str) -> list[Any]:
     """Those that can be run at this scale; a single one is kept, so that the runner says why it cannot."""
     return chosen if len(chosen) == 1 else [one for one in chosen if one.runnable and one.cells(scale)]
+
+
+def _count(item: Any) -> str:
+    """How much of an item is measured, where not all of it is."""
+    return f" ({item.measured_cells} of {len(item.runs)} cells)" if item.status == "partly" else ""
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -101,6 +101,7 @@ def test_leakage_is_undefined_where_the_baseline_leaks_nothing() -> None:
     assert privacy_leakage(0.53, 0.78) == pytest.approx(0.03 / 0.28)
     assert privacy_leakage(0.45, 0.78) == 0
     assert privacy_leakage(0.51, 0.504) is None
+    assert privacy_leakage(0.52, 0.527) is None  # the model without privacy hardly leaks
     assert privacy_leakage(0.51, 0.3) is None
     assert tailored_auc(0.3) == 0.5
     assert utility_loss(0.6044, 0.695) == pytest.approx(0.13036, abs=1e-5)

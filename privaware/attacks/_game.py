@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,7 +14,18 @@ from privaware.errors import WrongInput
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["SHADOW_TRAININGS", "Attack", "Challenge", "Game", "Shadow", "challenge", "joined"]
+__all__ = [
+    "SHADOW_TRAININGS",
+    "Attack",
+    "Challenge",
+    "Game",
+    "Needs",
+    "Shadow",
+    "challenge",
+    "joined",
+    "needs_of",
+    "needing",
+]
 
 SHADOW_TRAININGS = ("none", "private", "without privacy")
 
@@ -87,6 +99,35 @@ class Attack(Protocol):
     """
 
     def __call__(self, game: Game, rng: Rng) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What an attack asks of its game: at least so many `shadows`, a model of `classes`, a linear `last_layer`."""
+
+    shadows: int = 0
+    classes: bool = False
+    last_layer: bool = False
+
+
+_needs: dict[Any, Needs] = {}
+"""What attacks declared by `needing`."""
+A = TypeVar("A", bound=Callable[..., np.ndarray])
+
+
+def needing(needs: Needs) -> Callable[[A], A]:
+    """Declares what the decorated attack needs, so that a benchmark can check a game before it trains anything."""
+
+    def declare(attack: A) -> A:
+        _needs[attack] = needs
+        return attack
+
+    return declare
+
+
+def needs_of(attack: Any) -> Needs:
+    """Returns what an attack declared; an attack that declares nothing needs nothing."""
+    return _needs.get(attack, Needs())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware._validate import expect_one_of
-from privaware.attacks._game import Game
+from privaware.attacks._game import Game, Needs, needing
 from privaware.attacks._posteriors import log_odds, log_posteriors, outputs
 from privaware.data import Data
 from privaware.model import Model
@@ -40,6 +40,7 @@ TENS = 10.0
 """Log odds are counted in tens, so that those of a confident model suit the network."""
 
 
+@needing(Needs(shadows=1, classes=True))
 def black_box(
     game: Game,
     rng: Rng,

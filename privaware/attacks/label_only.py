@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from privaware._validate import expect_count
-from privaware.attacks._game import Game
+from privaware.attacks._game import Game, Needs, needing
 from privaware.attacks._posteriors import log_posteriors, outputs
 from privaware.data import Data
 from privaware.model import Model
@@ -34,6 +34,7 @@ WORDS = 4096
 """Words of a text that may be lost."""
 
 
+@needing(Needs(classes=True))
 def label_only(game: Game, rng: Rng, queries: int = 6) -> np.ndarray:
     """`queries` at each of five scales of changes, and one of the row itself."""
     expect_count("label_only", 0, queries=queries)

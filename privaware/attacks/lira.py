@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privaware.attacks._game import Game
+from privaware.attacks._game import Game, Needs, needing
 from privaware.attacks._posteriors import confidence, outputs
 from privaware.data import Data
 from privaware.errors import WrongInput
@@ -33,6 +33,7 @@ FEW_SHADOWS = 64
 LEAST_DEVIATION = 1e-6
 
 
+@needing(Needs(shadows=2))
 def lira(
     game: Game, rng: Rng, offline: bool | None = None, pooled: bool | None = None, mirrored: bool = False
 ) -> np.ndarray:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from privaware._validate import expect_fraction, expect_positive
-from privaware.attacks._game import Game
+from privaware.attacks._game import Game, Needs, needing
 from privaware.attacks._posteriors import outputs, true_posteriors
 from privaware.data import Data
 from privaware.errors import WrongInput
@@ -28,6 +28,7 @@ __all__ = ["rmia"]
 LEAST = 1e-300
 
 
+@needing(Needs(shadows=1, classes=True))
 def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.ndarray:
     """`gamma` is the factor by which a row must beat another; `slope` is the `a` of the paper, for offline games."""
     expect_positive("rmia", gamma=gamma)

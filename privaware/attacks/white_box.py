@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.attacks._game import Game
+from privaware.attacks._game import Game, Needs, needing
 from privaware.attacks._posteriors import last_layer, log_posteriors, losses
 from privaware.data import Data
 from privaware.model import Model
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["white_box"]
 
 
+@needing(Needs(shadows=1, classes=True, last_layer=True))
 def white_box(
     game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50, reuse: Reuse | None = None
 ) -> np.ndarray:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Result", "Settings"]
+from privaware.errors import PrivawareError
+
+__all__ = ["Result", "Settings", "reason_of"]
 
 Settings = Mapping[str, Any]
 """What one cell is run with: plain JSON values."""
 Result = dict[str, Any]
 """What a cell measured: plain JSON values."""
+
+
+def reason_of(problem: Exception) -> str:
+    """Returns why a cell or an attack failed, in one line; of an error that is not ours, its kind too."""
+    text = " ".join(str(problem).split())[:300]
+    return text if isinstance(problem, PrivawareError) and text else f"{type(problem).__name__}: {text}"

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,18 @@ from typing import Any
 import numpy as np
 
 from privaware import features
-from privaware.bench import Result, Settings
-from privaware.bench._leakage import attack_results
+from privaware.bench import Result, Settings, reason_of
+from privaware.bench._kept import read_model
+from privaware.bench._leakage import attack_of, attack_results
 from privaware.bench._prices import Prices
 from privaware.bench._rows import BenchRows, bench_rows, bench_schema
 from privaware.bench._store import training_key
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import WrongInput
 from privaware.events import Event, Unproven
 from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
+from privaware.schema import Schema
 from privaware.workflow.run.progress import step_progress
 from privaware.workflow.run.settings import configured
 
@@ -40,11 +42,14 @@ __all__ = [
     "NO_NETWORK",
     "CellOutcome",
     "TrainingPlace",
+    "attack_cells",
     "batches",
     "dry_prices",
     "learner_of",
+    "measure_cells",
     "noise_of",
     "train_cells",
+    "unattacked",
 ]
 
 NO_NETWORK = "-"
@@ -69,10 +74,11 @@ class TrainingPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """The result of a cell or why it failed, and its share of the seconds of its batch."""
+    """The result of a cell or why it failed, its share of the seconds of its batch, and its model if one attacks it."""
 
     result: Result
     seconds: float = 0.0
+    model: Model | None = field(default=None, repr=False)
 
     @property
     def failed(self) -> bool:
@@ -144,43 +150,107 @@ def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
 _asked: set[str] = set()
 
 
+def unattacked(settings: Settings, result: Result) -> bool:
+    """Returns whether a trained cell lacks the result of one of its attacks."""
+    return any(f"auc {attack_of(wanted).label}" not in result for wanted in settings.get("attacks", ()))
+
+
+def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
+    """Trains the cells of one batch and attacks their models; None after the deadline."""
+    outcomes = train_cells(place, cells)
+    if outcomes is None:
+        return None
+    at = [at for at, outcome in enumerate(outcomes) if outcome.model is not None]
+    attacked = list(_attacked(place, [cells[one] for one in at], [outcomes[one].model for one in at]))
+    for one, result in zip(at, attacked, strict=True):
+        outcomes[one] = CellOutcome(result={**outcomes[one].result, **result}, seconds=outcomes[one].seconds)
+    return outcomes
+
+
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """The outcome of each cell of one batch; None after the deadline."""
+    """Trains the cells of one batch; an outcome holds the model if it is to be attacked. None after the deadline."""
     if time.time() > place.deadline:
         return None
     began = time.monotonic()
     try:
-        outcomes = list(_outcomes(place, cells))
+        outcomes = list(_trained(place, cells))
     except Exception as problem:
-        outcomes = [CellOutcome(result={"failed": _sentence(problem)})] * len(cells)
+        outcomes = [CellOutcome(result={"failed": reason_of(problem)})] * len(cells)
+    _free_memory(place)
+    seconds = (time.monotonic() - began) / len(cells)
+    return [replace(one, seconds=seconds) for one in outcomes]
+
+
+def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]]) -> list[CellOutcome] | None:
+    """Attacks the models of trained cells of one batch; None after the deadline.
+
+    Each cell comes with the file of its model. A model whose file is not on this machine is trained again: it follows
+    from the settings of its cell.
+    """
+    if time.time() > place.deadline:
+        return None
+    began = time.monotonic()
+    cells = [cell for cell, _ in waiting]
+    outcomes = [CellOutcome(result=result) for result in _attacked(place, cells, [read_model(at) for _, at in waiting])]
+    _free_memory(place)
+    seconds = (time.monotonic() - began) / len(waiting)
+    return [replace(one, seconds=seconds) for one in outcomes]
+
+
+def _free_memory(place: TrainingPlace) -> None:
     if place.device != "cpu":
         from torch import cuda
 
         gc.collect()  # a stack and its layers refer to each other
         cuda.empty_cache()  # the next training sizes its microbatches by the free memory
-    seconds = (time.monotonic() - began) / len(cells)
-    return [CellOutcome(result=one.result, seconds=seconds) for one in outcomes]
 
 
-def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOutcome]:
-    make = find_learner(cells[0]["algorithm"])
-    rows = bench_rows(cells[0]["rows"], make)
-    learner, priced_learner = (
-        learner_of(cells[0], public=rows.public, **more) for more in (_runtime(place, cells), {})
-    )
-    schema = rows.train.schema if make.uses_columns else rows.train.schema.keep(())
-    prices = None if place.prices is None else Prices(place.prices)
+@dataclass(frozen=True)
+class _Batch:
+    """What the cells of one batch share: rows, the learner that trains and the one that is priced."""
+
+    rows: BenchRows
+    learner: Learner
+    priced_learner: Learner
+    schema: Schema
+
+    @classmethod
+    def of(cls, place: TrainingPlace, cells: Sequence[Settings]) -> _Batch:
+        make = find_learner(cells[0]["algorithm"])
+        rows = bench_rows(cells[0]["rows"], make)
+        learner, priced = (learner_of(cells[0], public=rows.public, **more) for more in (_runtime(place, cells), {}))
+        return cls(rows, learner, priced, rows.train.schema if make.uses_columns else rows.train.schema.keep(()))
+
+    def train(self, cell: Settings, place: TrainingPlace) -> tuple[Model, float]:
+        """The model of a cell, and its noise multiplier."""
+        prices = None if place.prices is None else Prices(place.prices)
+        noise = noise_of(cell, partial(self.priced_learner.cost, self.schema), prices)
+        return self.learner.run(self.rows.train, noise, Rng(seed=_seed(cell, "training"))), noise
+
+
+def _trained(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOutcome]:
+    batch = _Batch.of(place, cells)
     for cell in cells:
         try:
-            noise = noise_of(cell, partial(priced_learner.cost, schema), prices)
-            model = learner.run(rows.train, noise, Rng(seed=_seed(cell, "training")))
-            measured = _scores(model, rows, place.device)
-            attacker = Rng(seed=_seed(cell, "attacks"))
-            attacked = attack_results({0: model}, rows, cell, learner, attacker, place.device)
+            model, noise = batch.train(cell, place)
+            result = {**_scores(model, batch.rows, place.device), "noise": noise}
         except Exception as problem:
-            yield CellOutcome(result={"failed": _sentence(problem)})
+            yield CellOutcome(result={"failed": reason_of(problem)})
         else:
-            yield CellOutcome(result={**measured, "noise": noise, **attacked[0]})
+            yield CellOutcome(result=result, model=model if cell.get("attacks") else None)
+
+
+def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
+    """The results of the attacks on each cell's model, or why all of its attacks failed."""
+    for cell, model in zip(cells, models, strict=True):
+        try:
+            batch = _Batch.of(place, cells)
+            target = batch.train(cell, place)[0] if model is None else model
+            attacker = Rng(seed=_seed(cell, "attacks"))
+            yield attack_results({0: target}, batch.rows, cell, batch.learner, attacker, place.device)[0]
+        except Exception as problem:
+            labels = [attack_of(wanted).label for wanted in cell["attacks"]]
+            yield {"attack_failures": dict.fromkeys(labels, reason_of(problem))}
 
 
 def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
@@ -227,9 +297,3 @@ def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
 
 _tested: dict[str, Any] = {}
 """The test rows that were transformed last: cells of one batch have the same. Holding `rows` keeps their `id`."""
-
-
-def _sentence(problem: Exception) -> str:
-    """The reason in one line; of an error that is not ours, its kind too."""
-    text = " ".join(str(problem).split())[:300]
-    return text if isinstance(problem, PrivawareError) and text else f"{type(problem).__name__}: {text}"

@@ -4,7 +4,11 @@
     epsilons = [1.0, 8.0]
     seeds = 3                         # or a list
     delta = 1e-5
-    attacks = ["threshold"]           # membership attacks on every model
+    attacks = ["threshold"]           # membership attacks on every model: names, or {name = ..., and settings}
+    shadows = 1                       # shadow models of an attacker; left out: as many as the attacks need
+
+    [shadow]                          # settings of shadow models; left out: those of the attacked learner
+    epochs = 10
 
     [baseline]                        # trained without noise, for utility loss
     learner = "dpsgd"
@@ -17,45 +21,56 @@
     [architectures.small]             # for every learner that has one to choose; left out: each learner's own
     name = "simple_cnn"
 
-A line of learners may have `architectures`, `data` and `epsilons` of its own. All is checked before anything runs.
+A line of learners may have `architectures`, `data` and `epsilons` of its own. All is checked before anything runs
+(`_possible.py`).
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from privaware import models
-from privaware._validate import expect, expect_count, expect_in, expect_nonnegative, expect_positive
+from privaware._validate import expect, expect_count, expect_in, expect_positive
+from privaware.attacks import attack_needs
 from privaware.bench import Settings
-from privaware.bench._cells import NO_NETWORK, learner_of
-from privaware.bench._rows import bench_schema, expect_rows
-from privaware.errors import PrivawareError, WrongInput
+from privaware.bench._cells import NO_NETWORK
+from privaware.bench._leakage import attack_of, shadow_settings
+from privaware.bench._possible import expect_possible
+from privaware.bench._rows import expect_rows
+from privaware.errors import WrongInput
 from privaware.learners import find_learner
 
-__all__ = ["BASELINE", "grid_cells", "read_grid"]
+__all__ = ["BASELINE", "all_cells", "grid_cells", "read_grid"]
 
 BASELINE = "baseline"
-KEYS = {"data", "epsilons", "seeds", "delta", "attacks", "shadows", "baseline", "learners", "architectures"}
+KEYS = {"data", "epsilons", "seeds", "delta", "attacks", "shadows", "shadow", "baseline", "learners", "architectures"}
 LINE_KEYS = {"learner", "architectures", "data", "epsilons"}
 
 
 def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
-    """The cells of a grid file, checked; `seeds` replace its own."""
+    """The cells of a grid file, possible or not; `seeds` replace its own."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise WrongInput(f"cannot read the grid {str(path)!r:.120}: {problem.strerror or problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise WrongInput(f"expected a grid in TOML, but {path.name} is none: {problem}") from None
-    return grid_cells(table if seeds is None else {**table, "seeds": list(seeds)}, path.parent)
+    return all_cells(table if seeds is None else {**table, "seeds": list(seeds)}, path.parent)
 
 
 def grid_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
-    """Every cell of a grid; a wrong entry, or a learner that does not fit its data, is refused with a sentence."""
+    """Every cell of a grid; a wrong entry or an impossible combination is refused with a sentence."""
+    cells = all_cells(table, folder)
+    expect_possible(cells)
+    return cells
+
+
+def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
+    """Every cell of a grid, possible or not; a wrong entry is refused with a sentence."""
     if unknown := sorted(set(table) - KEYS):
         raise WrongInput(f"grid: expected {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
     axes = _axes(table, folder)
@@ -69,7 +84,6 @@ def grid_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings
         cells += _cells(BASELINE, {**baseline, "epsilons": [None]}, axes)
     for name, line in lines.items():
         cells += _cells(name, line, axes)
-    _expect_trainable(cells)
     return cells
 
 
@@ -89,16 +103,17 @@ def _axes(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     expect(isinstance(listed, list) and listed, "grid", "seeds as a number of them or a list", seeds)
     for seed in listed:
         expect_count("grid", 0, seeds=seed)
-    delta, attacks, shadows = table.get("delta", 1e-5), table.get("attacks", []), table.get("shadows", 0)
+    delta, attacks = table.get("delta", 1e-5), _attacks(table.get("attacks", []))
     expect_in("grid", "(0, 1)", delta=delta)
-    expect_nonnegative("grid", shadows=shadows)
+    shadows = _shadows(table.get("shadows"), attacks)
     return {
-        "data": {name: expect_rows(name, rows, folder) for name, rows in named.items()},
+        "data": {name: expect_rows(name, rows, folder, attacker=shadows > 0) for name, rows in named.items()},
         "epsilons": _epsilons("grid", table.get("epsilons", [])),
         "seeds": listed,
         "delta": delta,
-        "attacks": _attacks(attacks),
+        "attacks": attacks,
         "shadows": shadows,
+        "shadow": shadow_settings(table.get("shadow", {})),
         "architectures": {name: _architecture(name, one) for name, one in _tables("architectures", table).items()},
     }
 
@@ -110,13 +125,26 @@ def _epsilons(who: str, values: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def _attacks(names: Any) -> list[str]:
-    from privaware.attacks import find_attack
+def _attacks(wanted: Any) -> list[Any]:
+    """Attacks as names, or as tables of a name and settings."""
+    expect(isinstance(wanted, list), "grid", "attacks as a list", wanted)
+    for one in wanted:
+        good = isinstance(one, str) or (isinstance(one, dict) and isinstance(one.get("name"), str))
+        expect(good, "grid", "attacks as names, or tables with a name", one)
+        attack_of(one)  # an unknown name is answered with the close ones
+    return list(wanted)
 
-    expect(isinstance(names, list), "grid", "attacks as a list of names", names)
-    for name in names:
-        find_attack(str(name))  # an unknown name is answered with the close ones
-    return list(names)
+
+def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
+    """The number of shadow models: left out, as many as the attacks need."""
+    needs = {name: attack_needs(name).shadows for name in (attack_of(one).name for one in attacks)}
+    most = max(needs, key=needs.__getitem__, default="")
+    if wanted is None:
+        return needs.get(most, 0)
+    expect_count("grid", 0, shadows=wanted)
+    least = needs.get(most, 0)
+    expect(wanted >= least, "grid", f"at least {least} shadow model{'s' * (least > 1)} for {most}", wanted)
+    return int(wanted)
 
 
 def _architecture(name: str, table: Any) -> dict[str, Any]:
@@ -157,6 +185,8 @@ def _chosen(who: str, axis: str, line: Mapping[str, Any], axes: Mapping[str, Any
 def _cells(name: str, line: Mapping[str, Any], axes: Mapping[str, Any]) -> Iterator[Settings]:
     networks = {label: axes["architectures"][label] for label in line["architectures"]} or {NO_NETWORK: None}
     more = {"shadows": axes["shadows"]} if axes["shadows"] else {}
+    if more and axes["shadow"]:
+        more["shadow"] = axes["shadow"]
     for data in line["data"]:
         for network, architecture in networks.items():
             for epsilon in line["epsilons"]:
@@ -174,23 +204,3 @@ def _cells(name: str, line: Mapping[str, Any], axes: Mapping[str, Any]) -> Itera
                         "epsilon": epsilon,
                         "seed": seed,
                     } | more
-
-
-def _expect_trainable(cells: Sequence[Settings]) -> None:
-    """Every learner is built and priced for its data, without rows: what does not fit is refused now."""
-    seen = set()
-    for cell in cells:
-        place = (cell["learner"], cell["network"], cell["data"])
-        if place in seen:
-            continue
-        seen.add(place)
-        make = find_learner(cell["algorithm"])
-        try:
-            schema, public = bench_schema(cell["rows"], make)
-            if schema.task not in make.tasks:
-                raise WrongInput(f"expected data for {' or '.join(make.tasks)}, got {schema.task}")
-            if cell["delta"] * schema.rows >= 1:
-                raise WrongInput(f"expected delta below 1 / {schema.rows} rows, got {cell['delta']:g}")
-            learner_of(cell, public=public).cost(schema, 1.0)
-        except PrivawareError as problem:
-            raise WrongInput(f"{' on '.join(part for part in place if part != NO_NETWORK)}: {problem}") from None

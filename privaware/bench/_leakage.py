@@ -1,31 +1,49 @@
-"""Membership attacks on the models of a benchmark: the tailored AUC of each attack on each model.
+"""Membership attacks on the models of a benchmark: the AUC of each attack on each model, with its interval.
 
 Members are training rows, non-members test rows, as many of each. Attacks that need shadow models get `shadows` of the
-cell's network, trained without noise or clipping on rows of the attacker (protocol dpmlbench only, which sets half of
-all rows aside for that), with the settings `shadow` of the cell, or the learner's own; learners without a network of
-their own are their own shadows. Cells of one network and data set have the same attacker: shadow models and attack
-networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
+cell's network, trained without noise or clipping on rows of the attacker (protocols "halves" and "dpmlbench", which set
+half of all rows aside for that), with the settings `shadow` of the cell, or the learner's own; learners without a
+network of their own are their own shadows. Cells of one network and data set have the same attacker: shadow models and
+attack networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
+
+The result `auc LABEL` is the tailored AUC of an attack; `attacks` has the plain AUC and its 95% interval by label, and
+`attack_failures` the reason of every attack that failed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from privaware.attacks import Attack, Challenge, Game, ShadowPlan, challenge, find_attack, play, train_shadows
-from privaware.bench import Result, Settings
+from privaware import features
+from privaware._validate import expect
+from privaware.attacks import (
+    Attack,
+    AttackResult,
+    Challenge,
+    Game,
+    ShadowPlan,
+    attack_needs,
+    challenge,
+    find_attack,
+    play,
+    train_shadows,
+)
+from privaware.bench import Result, Settings, reason_of
 from privaware.bench._rows import BenchRows
-from privaware.errors import WrongInput
+from privaware.errors import PrivawareError, WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.workflow._settings import configured
 
-__all__ = ["attack_results"]
+__all__ = ["AttackChoice", "attack_of", "attack_results", "expect_own_shadow", "shadow_settings"]
 
 NO_CLIPPING = 1e9
 SHARED = ("architecture", "features", "steps", "epochs", "batch", "lr", "momentum", "device", "precision")
@@ -53,38 +71,81 @@ _last: list[Attacker] = []
 """The attacker of the last cell: the next one often has the same."""
 
 
+@dataclass(frozen=True)
+class AttackChoice:
+    """An attack of a grid: its name and the settings that differ from its defaults."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The name with its settings, by which results are known."""
+        return " ".join([self.name, *(f"{key}={value}" for key, value in self.settings.items())])
+
+    def attack(self, attacker: Attacker | None = None) -> Attack:
+        """The attack; its network is that of the attacker, where it was trained on shadow models alone."""
+        settings = dict(self.settings)
+        if attacker is not None and self.name in REUSING:
+            from privaware.attacks._attack_network import Reuse
+
+            settings["reuse"] = attacker.networks.setdefault(self.label, Reuse())
+        return find_attack(self.name, **settings)
+
+
+def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
+    """Returns the attack that a grid names; an unknown name or setting is refused with a sentence."""
+    if isinstance(wanted, str):
+        choice = AttackChoice(wanted, {})
+    else:
+        settings = {key: value for key, value in wanted.items() if key != "name"}
+        choice = AttackChoice(str(wanted["name"]), settings)
+    choice.attack()
+    return choice
+
+
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """The AUC of every attack of the cell on each model; all models are of one batch and share the shadows."""
+    """Plays every attack of the cell against each model; all models are of one batch and share the shadows.
+
+    An attack that fails stops no other: its reason is in the result `attack_failures`.
+    """
     if not cell.get("attacks") or not models:
         return {at: {} for at in models}
     count = min(len(rows.train), len(rows.test))
     members, others = rows.train.take(np.arange(count)), rows.test.take(np.arange(count))
     posed = {at: challenge(model, members, others, rng, device) for at, model in models.items()}
-    attacker = None
+    attacker, why_none = None, ""
     if cell.get("shadows"):
-        attacker = _attacker(next(iter(posed.values())).game, rows, cell, learner)
-        posed = {at: _facing(one, attacker) for at, one in posed.items()}
+        try:
+            attacker = _attacker(next(iter(posed.values())).game, rows, cell, learner)
+        except Exception as problem:
+            why_none = reason_of(problem)
+        else:
+            posed = {at: _facing(one, attacker) for at, one in posed.items()}
     results: dict[int, Result] = {at: {} for at in models}
-    for wanted in cell["attacks"]:
-        label, attack = _attack(wanted, attacker)
+    for choice in map(attack_of, cell["attacks"]):
         for at, one in posed.items():
-            chances = rng if attacker is None else attacker.rng(label)
-            results[at][f"auc {label}"] = play(one, attack, chances, name=label).tailored_auc
+            if why_none and attack_needs(choice.name).shadows:
+                _add_failure(results[at], choice, f"its shadow models failed: {why_none}")
+                continue
+            try:
+                chances = rng if attacker is None else attacker.rng(choice.label)
+                _add(results[at], choice, play(one, choice.attack(attacker), chances, name=choice.label))
+            except Exception as problem:
+                _add_failure(results[at], choice, reason_of(problem))
     return results
 
 
-def _attack(wanted: str | Mapping[str, Any], attacker: Attacker | None) -> tuple[str, Attack]:
-    """The attack and its name, with what differs from its defaults."""
-    settings = {} if isinstance(wanted, str) else {key: value for key, value in wanted.items() if key != "name"}
-    name = wanted if isinstance(wanted, str) else str(wanted["name"])
-    label = " ".join([name, *(f"{key}={value}" for key, value in settings.items())])
-    if attacker is not None and name in REUSING:
-        from privaware.attacks._attack_network import Reuse
+def _add(result: Result, choice: AttackChoice, played: AttackResult) -> None:
+    result[f"auc {choice.label}"] = played.tailored_auc
+    facts = {"auc": played.auc, "auc_interval": list(played.auc_interval)}
+    result.setdefault("attacks", {})[choice.label] = facts
 
-        settings["reuse"] = attacker.networks.setdefault(label, Reuse())
-    return label, find_attack(name, **settings)
+
+def _add_failure(result: Result, choice: AttackChoice, reason: str) -> None:
+    result.setdefault("attack_failures", {})[choice.label] = reason
 
 
 def _facing(one: Challenge, attacker: Attacker) -> Challenge:
@@ -96,8 +157,8 @@ def _facing(one: Challenge, attacker: Attacker) -> Challenge:
 def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> Attacker:
     """The last one, if its network, rows and settings are the same; its chances follow from those alone."""
     if rows.shadow_train is None or rows.shadow_test is None:
-        raise WrongInput('expected protocol = "dpmlbench" for shadow models, which need rows of the attacker')
-    shadow: Any = _shadow_learner(learner, cell.get("shadow"))
+        raise WrongInput('expected protocol = "halves" for shadow models, which need rows of the attacker')
+    shadow: Any = _shadow_learner(learner, game.model, cell.get("shadow"))
     count = int(cell["shadows"])
     sizes = len(rows.shadow_train), len(rows.shadow_test)
     described = repr(replace(shadow, progress=None)) if hasattr(shadow, "progress") else repr(shadow)
@@ -122,11 +183,48 @@ def _number(key: Any) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
 
 
-def _shadow_learner(learner: Any, own: Settings | None = None) -> Learner:
-    """The cell's network, trained by plain gradient descent; `own` settings are those of the cell for that."""
-    make = find_learner("dpsgd")
-    names = {field.name for field in fields(make)} & {field.name for field in fields(learner)}  # type: ignore[arg-type]
-    if "architecture" not in names:
+def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> Learner:
+    """The network of `model`, trained by plain gradient descent; `own` settings are those of the cell for that.
+
+    Features and architecture that the learner left out are those that `model` has.
+    """
+    if not _has_network(learner):
         return learner  # type: ignore[no-any-return]
+    names = {field.name for field in fields(find_learner("dpsgd"))} & {field.name for field in fields(learner)}  # type: ignore[arg-type]
     settings = {name: getattr(learner, name) for name in SHARED if name in names and getattr(learner, name) is not None}
-    return make(**{"norm": NO_CLIPPING, **settings, **(own or {})})  # type: ignore[call-arg]
+    found = {"architecture": model.architecture, "features": [features.describe(feature) for feature in model.features]}
+    return find_learner("dpsgd")(**{"norm": NO_CLIPPING, **found, **settings, **(own or {})})  # type: ignore[call-arg]
+
+
+def _has_network(learner: Any) -> bool:
+    return "architecture" in {field.name for field in fields(learner)}
+
+
+def shadow_settings(table: Any) -> dict[str, Any]:
+    """Checks the table `shadow` of a grid: settings of `dpsgd`, with which shadow models are trained."""
+    expect(isinstance(table, dict), "shadow", "a table of settings", table)
+    configured("shadow", find_learner("dpsgd"), table)
+    return dict(table)
+
+
+def expect_own_shadow(learner: Learner, schema: Schema, attacks: Sequence[str]) -> None:
+    """Refuses a learner that is its own shadow and cannot be trained without noise, or whose model has no last layer.
+
+    The learner is run on no rows. A learner with a network has another shadow: its network, trained by `dpsgd`.
+    """
+    from privaware.attacks._gradient_canaries import no_rows
+    from privaware.attacks._posteriors import last_layer
+
+    if _has_network(learner):
+        return
+    empty = no_rows(schema if learner.uses_columns else schema.keep(()))
+    try:
+        model = learner.run(empty, 0.0, Rng(seed=0))
+    except (ArithmeticError, PrivawareError) as problem:
+        raise WrongInput(f"expected a learner whose shadow models can be trained without noise: {problem}") from None
+    for name in attacks:
+        if attack_needs(name).last_layer:
+            try:
+                last_layer(model, no_rows(model.schema), "cpu")
+            except PrivawareError as problem:
+                raise WrongInput(f"{name}: {problem}") from None

@@ -1,9 +1,13 @@
 """The rows that a cell of a benchmark trains and tests on: public ones, with public facts before any row is read.
 
-A table says which rows. Built-in data: `dataset`, with `train` and `test` as numbers of rows if not all are wanted, and
-`protocol = "dpmlbench"` for that paper's split (with `shuffled = false` in the order of the files, as its authors have
-it). The user's own: `file` and `target`, with `test` and `auxiliary` as further files, and `public = true`: a benchmark
-trains many models, which is for public rows only.
+A table says which rows. Built-in data: `dataset`, with `train` and `test` as numbers of rows if not all are wanted. The
+user's own: `file` and `target`, with `test` and `auxiliary` as further files, and `public = true`: a benchmark trains
+many models, which is for public rows only.
+
+`protocol` is the split. "official" is that of the data set. "halves" leaves half of the training rows and half of the
+test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of that paper for built-in images:
+halves too, of images of 32 x 32 pixels, and public rows out of the test rows (with `shuffled = false` in the order of
+the files, as its authors have it).
 """
 
 from __future__ import annotations
@@ -31,7 +35,11 @@ __all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
 POOL, STUDENT_TEST, ANCHORS = 9_000, 1_000, 2_000
 """DPMLBench: public rows of ensembles, their test rows, and public rows of other learners that need some."""
 BUILT_IN = {"dataset", "protocol", "shuffled", "train", "test"}
-OWN = {"file", "target", "public", "test", "auxiliary", "sha256"}
+OWN = {"file", "target", "public", "test", "auxiliary", "sha256", "protocol"}
+PROTOCOLS = ("official", "halves", "dpmlbench")
+"""The splits of built-in data."""
+OWN_PROTOCOLS = ("official", "halves")
+"""The splits of the user's own files."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -49,16 +57,42 @@ class BenchRows:
     shadow_test: Data | None = None
 
 
-def expect_rows(label: str, table: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
-    """The checked table of one data set; files are looked for in `folder`, and known again by their SHA-256."""
+def expect_rows(
+    label: str, table: Mapping[str, Any], folder: Path = Path(), *, attacker: bool = False
+) -> dict[str, Any]:
+    """Checks the table of one data set, and completes it.
+
+    Parameters
+    ----------
+    label : str
+        The name of the data set in the grid.
+    table : mapping
+        What the grid says about it.
+    folder : Path
+        Where files are looked for; they are known again by their SHA-256.
+    attacker : bool
+        Whether an attacker needs rows for shadow models: the protocol is then "halves" unless the table says another.
+
+    Returns
+    -------
+    dict
+        The table that cells hold.
+    """
     who, known = f"data.{label}", OWN if "file" in table else BUILT_IN
     if unknown := sorted(set(table) - known):
         raise WrongInput(f"{who}: expected {', '.join(sorted(known))}, got {unknown[0]!r}")
+    if attacker:
+        table = {**table, "protocol": table.get("protocol", "halves")}
+    protocol = table.get("protocol", "official")
+    expect_one_of(who, OWN_PROTOCOLS if "file" in table else PROTOCOLS, protocol=protocol)
+    if attacker and protocol == "official":
+        raise WrongInput(
+            f'{who}: expected protocol = "halves", which leaves rows to the shadow models of attacks, got "official"'
+        )
     if "file" in table:
         return _expect_own(who, table, folder)
     rows = {"dataset": label, **table}
     datasets.source(rows["dataset"])  # an unknown name is answered with the close ones
-    expect_one_of(who, ("official", "dpmlbench"), protocol=rows.get("protocol", "official"))
     expect_count(who, train=rows.get("train"), test=rows.get("test"), optional=True)
     if "shuffled" in rows and (rows.get("protocol") != "dpmlbench" or not isinstance(rows["shuffled"], bool)):
         wrong = rows["shuffled"]
@@ -97,14 +131,31 @@ def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schem
         return loaded.train.schema, loaded.public
     source = datasets.source(rows["dataset"])
     if rows.get("protocol") == "dpmlbench":
+        _expect_test_rows(source, learner)
         schema = replace(_enlarged(source.facts), rows=source.facts.rows // 2)
         count = POOL if learner.phase == "model ensemble" else ANCHORS
     else:
         schema, count = source.schema(public=learner.needs_public), source.public_rows
+        if rows.get("protocol") == "halves":
+            schema = replace(schema, rows=schema.rows // 2)
     schema = replace(schema, rows=min(schema.rows, rows.get("train", schema.rows)), unit=learner.unit)
     if not learner.needs_public:
         return schema, None
     return schema, Data(schema=schema, x=np.empty((count, 0)), y=np.zeros(count, dtype=np.int64))
+
+
+def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
+    """Refuses a data set with too few test rows for the public rows of a learner by the protocol dpmlbench."""
+    if not learner.needs_public:
+        return
+    ensemble = learner.phase == "model ensemble"
+    enough = source.test_rows >= POOL + STUDENT_TEST if ensemble else source.test_rows // 2 > ANCHORS
+    if not enough:
+        words = f"at least {POOL + STUDENT_TEST:,}" if ensemble else f"more than {2 * ANCHORS:,}"
+        raise WrongInput(
+            f"expected {words} test rows, from which protocol dpmlbench takes public rows, got {source.test_rows:,}; "
+            'take protocol = "halves"'
+        )
 
 
 def bench_rows(rows: Mapping[str, Any], learner: type[Learner]) -> BenchRows:
@@ -127,12 +178,12 @@ def bench_rows(rows: Mapping[str, Any], learner: type[Learner]) -> BenchRows:
 def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
     rows = json.loads(table)
     if "file" in rows:
-        return _own(rows, needs_public)
+        return _split(rows, _own(rows, needs_public))
     if rows.get("protocol") == "dpmlbench":
         loaded = _dpmlbench(rows["dataset"], needs_public, ensemble, rows.get("shuffled", True))
     else:
         built_in = datasets.load(rows["dataset"], public=needs_public)
-        loaded = BenchRows(train=built_in.train, test=built_in.test, public=built_in.public)
+        loaded = _split(rows, BenchRows(train=built_in.train, test=built_in.test, public=built_in.public))
     limits = {"train": "train", "test": "test", "shadow_train": "train", "shadow_test": "test"}
     parts = {
         field.name: _first(part, rows.get(limits.get(field.name, "all")))
@@ -147,6 +198,21 @@ def _first(data: Data, count: int | None) -> Data:
     if count is None or count >= len(data):
         return data
     return datasets.parts(data, count)[0]
+
+
+def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
+    """The rows by their protocol: as they are, or the first halves with the others left to the attacker."""
+    if rows.get("protocol") != "halves":
+        return loaded
+    parts: dict[str, Data] = {}
+    for name in ("train", "test"):
+        whole: Data = getattr(loaded, name)
+        half = len(whole) // 2
+        parts[name], parts[f"shadow_{name}"] = datasets.parts(whole, half, half)
+    schema = parts["train"].schema
+    if loaded.public is not None:
+        parts["public"] = loaded.public
+    return BenchRows(**{name: replace(part, schema=schema) for name, part in parts.items()})
 
 
 def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:

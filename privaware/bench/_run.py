@@ -1,7 +1,8 @@
 """Runs the cells of a benchmark: resumable, in this process, in others or on a Ray cluster.
 
-A finished cell is in the store at once and never runs again; one that failed is there with its reason, stops no other,
-and is tried again by the next run.
+A trained cell is in the store before its model is attacked, and is never trained again. A training or an attack that
+failed is there with its reason, stops no other, and is tried again by the next run; an attack is repeated without
+another training. All cells are trained first, then their models are attacked.
 """
 
 from __future__ import annotations
@@ -15,31 +16,52 @@ from typing import Any
 
 from privaware._files import locked
 from privaware.bench import Settings
-from privaware.bench._cells import CellOutcome, TrainingPlace, batches, train_cells
+from privaware.bench._cells import CellOutcome, TrainingPlace, attack_cells, batches, train_cells, unattacked
+from privaware.bench._kept import KeptModels
 from privaware.bench._provenance import commit, machine
 from privaware.bench._store import Cell, Store, cell_key
 from privaware.errors import WrongInput
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 
-__all__ = ["ITEM", "BenchState", "cell_name", "failed_cells", "run_cells"]
+__all__ = ["ITEM", "BenchState", "cell_name", "failed_attacks", "failed_cells", "run_cells"]
 
 ITEM = "bench"
 """The item that cells of a user's own grid belong to."""
 Say = Callable[[str], None]
+Wanted = tuple[str, Settings]
+"""A cell with the item it belongs to."""
 
 
 @dataclass
 class BenchState:
-    """How many cells there are, how many are finished, and why others failed; the rest was not begun."""
+    """How far a benchmark is: cells, trained ones, and why trainings and attacks failed.
+
+    `done` counts trained cells, whether their attacks ended or not; `not_attacked` counts those of them whose attacks
+    have neither ended nor failed.
+    """
 
     cells: int
     done: int = 0
+    not_attacked: int = 0
     failures: dict[str, str] = field(default_factory=dict)
+    attack_failures: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
-        rest = self.cells - self.done - len(self.failures)
-        counts = {"cells": self.cells, "done": self.done, "failed": len(self.failures), "not_begun": rest}
-        return {**counts, "failures": [{"cell": name, "reason": reason} for name, reason in self.failures.items()]}
+        """Returns the counts and the reasons as plain values."""
+        return {
+            "cells": self.cells,
+            "done": self.done,
+            "failed": len(self.failures),
+            "not_begun": self.cells - self.done - len(self.failures),
+            "attacks_failed": len(self.attack_failures),
+            "not_attacked": self.not_attacked,
+            "failures": [{"cell": name, "reason": reason} for name, reason in self.failures.items()],
+            "attack_failures": [
+                {"cell": name, "attack": attack, "reason": reason}
+                for name, reasons in self.attack_failures.items()
+                for attack, reason in reasons.items()
+            ],
+        }
 
 
 def cell_name(settings: Settings) -> str:
@@ -54,8 +76,14 @@ def failed_cells(cells: Sequence[Cell]) -> dict[str, str]:
     return {cell_name(cell.settings): cell.result["failed"] for cell in cells if "failed" in cell.result}
 
 
+def failed_attacks(cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
+    """Returns the reasons of failed attacks by the name of their cell and of the attack."""
+    known = {cell_name(cell.settings): cell.result.get("attack_failures", {}) for cell in cells}
+    return {name: dict(reasons) for name, reasons in known.items() if reasons}
+
+
 def run_cells(
-    wanted: Sequence[tuple[str, Settings]],
+    wanted: Sequence[Wanted],
     store: Store,
     place: TrainingPlace,
     *,
@@ -68,8 +96,11 @@ def run_cells(
 
     Two runs at once would train the same cells, so the second is refused.
     """
+    state = BenchState(cells=len(wanted))
     with _held(store):
-        return _run_missing(wanted, store, place, _workers(workers, ray), most, say)
+        run = _Run(store=store, place=place, workers=_workers(workers, ray), most=most, say=say, state=state)
+        _run_missing(run, wanted)
+    return state
 
 
 @contextmanager
@@ -90,11 +121,86 @@ def _held(store: Store) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _run_missing(
-    wanted: Sequence[tuple[str, Settings]], store: Store, place: TrainingPlace, workers: Workers, most: int, say: Say
-) -> BenchState:
-    known = store.read()
-    state = BenchState(cells=len(wanted))
+@dataclass
+class _Run:
+    """A run on a store: where it trains, what it says, and what is recorded with every cell."""
+
+    store: Store
+    place: TrainingPlace
+    workers: Workers
+    most: int
+    say: Say
+    state: BenchState
+
+    @property
+    def kept(self) -> KeptModels:
+        return KeptModels.of(self.store)
+
+    def train(self, todo: Sequence[Wanted]) -> None:
+        """Trains every cell, and stores its result at once; a model that is to be attacked is kept."""
+        facts = {
+            "commit": self.place.commit or commit(),
+            "machine": machine(self.place.device),
+            "date": datetime.now(UTC).date().isoformat(),
+            **({"command": self.place.command} if self.place.command else {}),
+        }
+        for item, settings, outcome in self._outcomes(train_cells, todo, [settings for _, settings in todo]):
+            run = facts | _facts(outcome, self.place, settings)
+            if outcome.model is not None:
+                self.kept.keep(settings, outcome.model)
+            self.store.add(Cell(item=item, settings=settings, result=outcome.result, run=run))
+            if outcome.failed:
+                self.state.failures[cell_name(settings)] = outcome.result["failed"]
+                self.say(f"failed: {cell_name(settings)}: {outcome.result['failed']}")
+            else:
+                self.state.done += 1
+
+    def attack(self, trained: Sequence[Cell]) -> None:
+        """Attacks the models of trained cells, and stores the results beside those of the training."""
+        self.state.not_attacked = len(trained)
+        known = {cell.key: cell for cell in trained}
+        jobs = [(cell.item, cell.settings) for cell in trained]
+        given = [(settings, self.kept.path(settings)) for _, settings in jobs]
+        for item, settings, outcome in self._outcomes(attack_cells, jobs, given):
+            before = known[cell_key(item, settings)]
+            result = {name: value for name, value in before.result.items() if name != "attack_failures"}
+            run = {**before.run, "attack_seconds": round(outcome.seconds, 2)}
+            self.store.add(Cell(item=item, settings=settings, result={**result, **outcome.result}, run=run))
+            self.state.not_attacked -= 1
+            failures = outcome.result.get("attack_failures", {})
+            if not failures:
+                self.kept.drop(settings)
+                continue
+            self.state.attack_failures[cell_name(settings)] = failures
+            for attack, reason in failures.items():
+                self.say(f"attack failed: {cell_name(settings)}: {attack}: {reason}")
+
+    def _outcomes(
+        self, work: Any, wanted: Sequence[Wanted], given: Sequence[Any]
+    ) -> Iterator[tuple[str, Settings, CellOutcome]]:
+        """Runs `work` on batches of cells; `given` has what a worker gets of each."""
+        groups = _jobs(wanted, self.most)
+        jobs = [[given[at] for at in group] for group in groups]
+        began, ended = time.monotonic(), 0
+        for number, outcomes in self.workers.run_jobs(work, self.place, jobs):
+            if outcomes is None:
+                continue
+            for at, outcome in zip(groups[number], outcomes, strict=True):
+                yield *wanted[at], outcome
+            ended += len(outcomes)
+            left = (time.monotonic() - began) / ended * (len(wanted) - ended)
+            first, seconds = wanted[groups[number][0]][1], sum(outcome.seconds for outcome in outcomes)
+            which = f"{first['learner']}, {first['network']}, {first['data']}: {len(outcomes)} cells in {seconds:.1f} s"
+            state = self.state
+            count = f"{state.done + len(state.failures)} of {state.cells} cells"
+            if work is attack_cells:
+                count = f"{ended} of {len(wanted)} models attacked"
+            self.say(f"{count}; {which}; about {left:.0f} s left")
+
+
+def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
+    known = run.store.read()
+    state = run.state
     todo = []
     for item, settings in wanted:
         cell = known.get(cell_key(item, settings))
@@ -103,42 +209,21 @@ def _run_missing(
         else:
             todo.append((item, settings))
     if state.done:
-        say(f"{state.done} of {state.cells} cells were finished before")
-    groups = _jobs(todo, most)
-    facts = {
-        "commit": place.commit or commit(),
-        "machine": machine(place.device),
-        "date": datetime.now(UTC).date().isoformat(),
-        **({"command": place.command} if place.command else {}),
-    }
-    began, trained = time.monotonic(), 0
-    jobs = [[settings for _, settings in group] for group in groups]
-    for at, outcomes in workers.run_jobs(train_cells, place, jobs):
-        if outcomes is None:
-            continue
-        for (item, settings), outcome in zip(groups[at], outcomes, strict=True):
-            store.add(
-                Cell(item=item, settings=settings, result=outcome.result, run=facts | _facts(outcome, place, settings))
-            )
-            if outcome.failed:
-                state.failures[cell_name(settings)] = outcome.result["failed"]
-                say(f"failed: {cell_name(settings)}: {outcome.result['failed']}")
-            else:
-                state.done += 1
-        trained += len(outcomes)
-        left = (time.monotonic() - began) / trained * (len(todo) - trained)
-        first, seconds = groups[at][0][1], sum(outcome.seconds for outcome in outcomes)
-        what = f"{first['learner']}, {first['network']}, {first['data']}: {len(outcomes)} cells in {seconds:.1f} s"
-        say(f"{state.done + len(state.failures)} of {state.cells} cells; {what}; about {left:.0f} s left")
-    if rest := state.json()["not_begun"]:
-        say(f"the time limit is reached with {rest} cells not begun; the same command goes on from here")
-    return state
+        run.say(f"{state.done} of {state.cells} cells were finished before")
+    run.train(todo)
+    known = run.store.read()
+    trained = [known[key] for key in (cell_key(*pair) for pair in wanted) if key in known]
+    run.attack([cell for cell in trained if "failed" not in cell.result and unattacked(cell.settings, cell.result)])
+    if state.json()["not_begun"] or state.not_attacked:
+        run.say(
+            f"the time limit is reached with {state.json()['not_begun']} cells not begun and {state.not_attacked} not "
+            "attacked; the same command goes on from here"
+        )
 
 
-def _jobs(todo: Sequence[tuple[str, Settings]], most: int) -> list[list[tuple[str, Settings]]]:
-    """Batches of cells; cells of different items do not mix."""
-    marked = [{**settings, "item": item} for item, settings in todo]
-    return [[todo[at] for at in group] for group in batches(marked, most)]
+def _jobs(todo: Sequence[Wanted], most: int) -> list[list[int]]:
+    """Places of the cells of each batch; cells of different items do not mix."""
+    return batches([{**settings, "item": item} for item, settings in todo], most)
 
 
 def _workers(count: int, ray: str | None) -> Workers:

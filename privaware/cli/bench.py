@@ -28,6 +28,9 @@ TIME_LIMIT = Annotated[float | None, o.option("The time in seconds after which n
 POPULATION = Annotated[
     int, o.option("The largest number of models (seeds and epsilons) that a process trains at a time.")
 ]
+SKIP = Annotated[
+    bool, o.option("Run the grid without the combinations that are impossible. Default: such a grid is refused.")
+]
 ONE_SEED = Annotated[int | None, o.option("Run this seed instead of those of the grid.")]
 FORMAT = Annotated[str, o.option("markdown, csv or latex.", "--format")]
 OUT = Annotated[Path | None, o.option("A file to write. Default: the table is printed.")]
@@ -44,10 +47,11 @@ def run(
     device: o.DEVICE = "cpu",
     time_limit: TIME_LIMIT = None,
     population: POPULATION = 32,
+    skip_impossible: SKIP = False,
     seed: ONE_SEED = None,
     json: o.JSON = False,
 ) -> int:
-    """Train and test every combination of the grid that has no result yet. The exit code is 1 if some failed."""
+    """Train, test and attack every cell of the grid that has no result yet. The exit code is 1 if some failed."""
     from privaware._validate import expect_count
     from privaware.bench._cells import TrainingPlace
     from privaware.bench._grid import read_grid
@@ -57,17 +61,45 @@ def run(
 
     expect_count("bench run", workers=workers, population=population)
     expect_device(device)
-    cells = read_grid(grid, None if seed is None else [seed])
+    cells, skipped = _possible(read_grid(grid, None if seed is None else [seed]), skip_impossible)
     deadline = float("inf") if time_limit is None else time.time() + time_limit
     place = TrainingPlace(device=device, deadline=deadline, progress=True)
     wanted = [(ITEM, cell) for cell in cells]
     state = run_cells(wanted, Store(store), place, workers=workers, ray=ray, most=population, say=say)
-    facts = {**state.json(), "store": str(store)}
-    lines = [
-        f"{facts['done']} of {facts['cells']} cells done, {facts['failed']} failed, {facts['not_begun']} not begun"
+    facts = {**state.json(), "skipped": skipped, "store": str(store)}
+    show(facts, _lines(facts), json)
+    return 1 if facts["failed"] or facts["attacks_failed"] else 0
+
+
+def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, str]]]:
+    """The cells that can be run, and the combinations that are skipped, with their reasons."""
+    from privaware.bench._possible import combination, combination_name, impossible, refusal
+    from privaware.errors import WrongInput
+
+    refused = impossible(cells)
+    skipped = [{"combination": combination_name(place), "reason": reason} for place, reason in refused.items()]
+    if not skipped:
+        return cells, []
+    places = {combination(cell) for cell in cells}
+    if len(refused) == len(places) or not skip:
+        if len(refused) > 1:
+            for one in skipped:
+                say(f"impossible: {one['combination']}: {one['reason']}")
+        raise WrongInput(refusal(refused, len(places)))
+    return [cell for cell in cells if combination(cell) not in refused], skipped
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """What `bench run` says in the end."""
+    counts = f"{facts['done']} of {facts['cells']} cells done, {facts['failed']} failed, {facts['not_begun']} not begun"
+    if facts["attacks_failed"] or facts["not_attacked"]:
+        counts += f"; attacks failed on {facts['attacks_failed']} cells, {facts['not_attacked']} not attacked yet"
+    return [
+        counts,
+        *(f"skipped: {one['combination']}: {one['reason']}" for one in facts["skipped"]),
+        *(f"failed: {one['cell']}: {one['reason']}" for one in facts["failures"]),
+        *(f"attack failed: {one['cell']}: {one['attack']}: {one['reason']}" for one in facts["attack_failures"]),
     ]
-    show(facts, [*lines, *(f"failed: {one['cell']}: {one['reason']}" for one in facts["failures"])], json)
-    return 1 if facts["failed"] else 0
 
 
 @app.command(epilog="Example: privaware bench table --store cells.jsonl --format latex --out table.tex")

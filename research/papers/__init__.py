@@ -14,14 +14,19 @@ import difflib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from privaware.bench import Result, Settings
+from privaware.bench._store import Store, cell_key
 from privaware.errors import WrongInput
 
-__all__ = ["Item", "combinations", "find", "grid", "items", "matching", "open_items"]
+__all__ = ["RESULTS", "Item", "combinations", "find", "grid", "items", "matching", "open_items"]
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+"""The folder of the pages of results; PAGE/cells.jsonl holds the cells of a page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +64,31 @@ class Item:
         return self.run is not None or self.run_population is not None
 
     @property
+    def measured_cells(self) -> int:
+        """How many cells of the full run are stored with the page that is called like the paper."""
+        known = _stored_keys(self.paper)
+        return sum(cell_key(self.id, settings) in known for settings in self.runs)
+
+    @property
     def status(self) -> str:
-        """`measured` where a page has the full run, `ready` where it can be run, else `open`."""
-        return "measured" if self.page else "ready" if self.runnable and self.runs else "open"
+        """`measured` where a page has the full run, `partly` some of its cells, `ready` where it can run, or `open`."""
+        if self.page or 0 < self.measured_cells == len(self.runs):
+            return "measured"
+        if self.measured_cells:
+            return "partly"
+        return "ready" if self.runnable and self.runs else "open"
 
     def json(self) -> dict[str, Any]:
         """The entry of `reproduce --list`."""
         scales = [name for name in ("quick", "full") if self.runnable and self.cells(name)]
+        page = self.page or (self.paper if self.measured_cells else None)
         return {
             "id": self.id,
             "paper": self.paper,
             "title": self.title,
             "status": self.status,
-            "page": f"docs/results/{self.page}.md" if self.page else None,
+            "page": f"docs/results/{page}.md" if page else None,
+            "cells": {"measured": self.measured_cells, "full": len(self.runs)} if self.status == "partly" else None,
             "scales": scales,
             "published": dict(self.published),
             "note": self.note,
@@ -79,6 +96,13 @@ class Item:
 
     def cells(self, scale: str) -> Sequence[Settings]:
         return self.quick if scale == "quick" else self.runs
+
+
+@lru_cache
+def _stored_keys(paper: str) -> frozenset[str]:
+    """The keys of the cells that are stored with the page of a paper and did not fail."""
+    cells = Store(RESULTS / paper / "cells.jsonl").read()
+    return frozenset(key for key, cell in cells.items() if "failed" not in cell.result)
 
 
 def grid(*, seeds: Iterable[int] = (), **axes: Any) -> tuple[Settings, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from privaware import registry
 from privaware.bench import Result, Settings
-from privaware.bench._cells import TrainingPlace, batches, dry_prices, train_cells
+from privaware.bench._cells import TrainingPlace, batches, dry_prices, measure_cells
 from privaware.errors import WrongInput
 from research.papers._runner import Bench
 from research.papers._training import network
@@ -188,8 +188,10 @@ def run_population(bench: Bench, wanted: Sequence[Settings]) -> Iterator[Result]
     results: dict[int, Result] = {}
     for at in range(len(wanted)):
         if at not in results:
-            outcomes = train_cells(place, [wanted[one] for one in groups[at]]) or []
+            outcomes = measure_cells(place, [wanted[one] for one in groups[at]]) or []
             results |= {one: outcome.result for one, outcome in zip(groups[at], outcomes, strict=True)}
         if "failed" in results[at]:
             raise WrongInput(str(results[at]["failed"]))
+        if "attack_failures" in results[at]:
+            raise WrongInput(f"an attack failed: {results[at]['attack_failures']}")
         yield results[at]

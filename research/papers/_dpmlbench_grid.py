@@ -26,7 +26,7 @@ from statistics import median
 
 from privaware import datasets
 from privaware.bench import Settings
-from privaware.bench._cells import TrainingPlace
+from privaware.bench._cells import TrainingPlace, unattacked
 from privaware.bench._run import cell_name, run_cells
 from privaware.bench._store import Cell, Store, cell_key
 from research.papers import Item
@@ -131,17 +131,18 @@ def _run_one(pair: Wanted, store: Store, place: TrainingPlace) -> bool:
     began = time.time()
     state = run_cells([pair], store, place)
     result = store.read()[cell_key(*pair)].result
-    outcome = result.get("failed") or f"error {result.get('error', float('nan')):.2f}"
+    outcome = result.get("failed") or result.get("attack_failures") or f"error {result.get('error', float('nan')):.2f}"
     say(f"{cell_name(pair[1])}: {outcome} in {time.time() - began:.1f} s")
     add_twins(store)
-    if any("CUDA error" in reason or "AcceleratorError" in reason for reason in state.failures.values()):
+    reasons = [*state.failures.values(), *(why for each in state.attack_failures.values() for why in each.values())]
+    if any("CUDA error" in reason or "AcceleratorError" in reason for reason in reasons):
         say("an error of CUDA: later cells would fail too, so this process ends")
         return False
     return True
 
 
 def _missing(cell: Cell | None) -> bool:
-    return cell is None or "failed" in cell.result
+    return cell is None or "failed" in cell.result or unattacked(cell.settings, cell.result)
 
 
 def _rows_are_here(cell: Settings) -> bool:
@@ -153,7 +154,7 @@ def _seconds_a_cell(known: Iterable[Cell], cell: Settings) -> float:
     finished = [one for one in known if "failed" not in one.result and one.settings["network"] == cell["network"]]
     same = [one for one in finished if one.settings["algorithm"] == cell["algorithm"]]
     if same:
-        return 1.1 * median(float(one.run["seconds"]) for one in same)
+        return 1.1 * median(float(one.run["seconds"]) + float(one.run.get("attack_seconds", 0)) for one in same)
     tiny = 0.05 if "train" in cell["rows"] else 1.0
     slow = SLOWEST if cell["algorithm"] == "private_set" else SLOW.get(cell["algorithm"], 1.0)
     return tiny * slow * GUESSES.get(cell["network"], SMALL)
@@ -165,7 +166,7 @@ def merge(source: Path, target: Path = STORED) -> int:
     known = store.read()
     added = 0
     for key, cell in Store(source).read().items():
-        if "failed" not in cell.result and _missing(known.get(key)):
+        if not _missing(cell) and _missing(known.get(key)):
             store.add(cell)
             added += 1
     added += add_twins(store)

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from privaware.bench import Settings
+from privaware.bench._cells import unattacked
 from privaware.bench._store import Cell, Store, training_key
 from research.papers import find
 from research.papers._dpmlbench_cells import EPSILONS, RGP_SMALL
@@ -31,7 +32,8 @@ def add_twins(store: Store) -> int:
     while queue:
         for twin in _twins(queue.popleft()):
             present = known.get(twin.key)
-            if present is None or "failed" in present.result:
+            whole = not unattacked(twin.settings, twin.result)
+            if whole and (present is None or "failed" in present.result):
                 store.add(twin)
                 known[twin.key] = twin
                 queue.append(twin)
@@ -101,7 +103,7 @@ def _twins(cell: Cell) -> Iterator[Cell]:
 
 def _not_attacked(cell: Cell, item: str) -> Cell:
     settings = {key: value for key, value in cell.settings.items() if key not in ATTACK_ENTRIES}
-    result = {key: value for key, value in cell.result.items() if not key.startswith("auc ")}
+    result = {key: value for key, value in cell.result.items() if key != "attacks" and not key.startswith("auc ")}
     return replace(cell, item=item, settings={**settings, "attacks": []}, result=result)
 
 

@@ -24,13 +24,12 @@ from typing import Any
 
 from privaware.bench._shown import markdown, spread
 from privaware.bench._store import Cell, Store
-from research.papers import find
+from research.papers import RESULTS, find
 from research.papers._results import with_published
 
 __all__ = ["Page", "names", "percent", "render", "seeds_of", "write"]
 
 TEMPLATES = Path(__file__).with_name("pages")
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @dataclass

@@ -12,9 +12,9 @@ from privaware.attacks import _attack_network
 from privaware.bench._leakage import _shadow_learner, attack_results
 from privaware.bench._rows import BenchRows
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.majority import Majority
+from privaware.learners.pate import Pate
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
@@ -57,11 +57,11 @@ def test_all_models_of_a_network_have_one_attacker(monkeypatch: pytest.MonkeyPat
     cell = {**CELL, "attacks": attacks, "rows": {"dataset": "some"}}
     model, other = (LEARNER.run(ROWS.train, 0.0, Rng(seed=seed)) for seed in range(2))
     first = attack_results({0: model, 1: other}, ROWS, cell, LEARNER, Rng(seed=1))
-    assert set(first[0]) == {"auc black_box epochs=2", "auc black_box epochs=2 batch=8"}
+    assert set(first[0]["attacks"]) == {"black_box epochs=2", "black_box epochs=2 batch=8"}
     assert trained == [64, 8]
     again = attack_results({5: model}, ROWS, cell, LEARNER, Rng(seed=2))
     assert trained == [64, 8]
-    assert again[5] == pytest.approx(first[0])
+    assert again[5]["auc black_box epochs=2"] == pytest.approx(first[0]["auc black_box epochs=2"])
     attack_results({5: model}, ROWS, {**cell, "shadow": {"lr": 0.1}}, LEARNER, Rng(seed=2))
     assert trained == [64, 8, 64, 8]  # shadow models of other settings are another attacker
 
@@ -72,14 +72,35 @@ def test_without_attacks_nothing_is_attacked() -> None:
 
 
 def test_shadow_network_is_the_cell_s_own_without_clipping() -> None:
-    shadow: Any = _shadow_learner(replace(LEARNER, norm=0.1))
+    model = replace(LEARNER, steps=1).run(ROWS.train, 0.0, Rng(seed=0))
+    shadow: Any = _shadow_learner(replace(LEARNER, norm=0.1), model)
     assert (shadow.architecture, shadow.steps, shadow.norm) == (NETWORK, 300, 1e9)
-    assert _shadow_learner(LEARNER, {"lr": 0.25, "norm": 7.0}).norm == 7.0  # type: ignore[attr-defined]
-    assert _shadow_learner(Majority()) == Majority()
+    assert _shadow_learner(LEARNER, model, {"lr": 0.25, "norm": 7.0}).norm == 7.0  # type: ignore[attr-defined]
+    assert _shadow_learner(Majority(), model) == Majority()
 
 
-def test_shadow_models_need_rows_of_the_attacker() -> None:
+def test_shadow_has_the_network_that_the_attacked_model_has() -> None:
+    learner = Pate(queries=20, teachers=2, public=part(5))  # without an architecture: ridge regressions
+    model = learner.run(ROWS.train, 0.1, Rng(seed=0))
+    shadow: Any = _shadow_learner(learner, model)
+    assert shadow.architecture == model.architecture
+    cell = {"attacks": [{"name": "white_box", "epochs": 1}], "shadows": 1, "shadow": {"steps": 2}}
+    [result] = attack_results({0: model}, ROWS, cell, learner, Rng(seed=1)).values()
+    assert "attack_failures" not in result
+
+
+def test_failed_attack_stops_no_other() -> None:
     bare = replace(ROWS, shadow_train=None, shadow_test=None)
     model = Majority().run(ROWS.train, 1.0, Rng(seed=0))
-    with pytest.raises(WrongInput, match='expected protocol = "dpmlbench" for shadow models'):
-        attack_results({0: model}, bare, CELL, Majority(), Rng(seed=1))
+    [result] = attack_results({0: model}, bare, CELL, Majority(), Rng(seed=1)).values()
+    reason = 'its shadow models failed: expected protocol = "halves" for shadow models'
+    assert result["attack_failures"]["black_box"].startswith(reason)
+    assert result["auc threshold"] >= 0.5
+
+
+def test_area_has_its_interval() -> None:
+    model = LEARNER.run(ROWS.train, 0.0, Rng(seed=0))
+    [result] = attack_results({0: model}, ROWS, {"attacks": ["threshold"]}, LEARNER, Rng(seed=1)).values()
+    area, (low, high) = result["attacks"]["threshold"]["auc"], result["attacks"]["threshold"]["auc_interval"]
+    assert low < area < high
+    assert result["auc threshold"] == area

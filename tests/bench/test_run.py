@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from privaware.bench import _cells
+from privaware import attacks, registry
+from privaware.bench import _cells, _run
 from privaware.bench._cells import TrainingPlace, batches, noise_of, train_cells
 from privaware.bench._grid import grid_cells
 from privaware.bench._run import ITEM, run_cells
@@ -76,6 +79,79 @@ def test_failing_cell_is_stored_with_its_reason_and_the_rest_goes_on(
     RUNS.clear()
     run_cells(wanted(learners={"counted": {"breaks": True}, "majority": {}}), store, HERE)
     assert len(RUNS) == 2  # only what failed is tried again
+
+
+ATTACKED: dict[str, Any] = {"learners": {"counted": {}}, "seeds": 1, "attacks": ["threshold", "broken"]}
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """An attack `broken` that fails as long as the list is empty; `counted` is the learner that counts its runs."""
+    mended: list[bool] = []
+    found = registry.find
+
+    def attack(game: Any, rng: Any) -> Any:
+        if not mended:
+            raise IndexError("no such row")
+        return np.zeros(len(game.rows))
+
+    install(monkeypatch)
+    for module in (attacks, registry):
+        monkeypatch.setattr(
+            module, "find", lambda kind, name: attack if (kind, name) == ("attacks", "broken") else found(kind, name)
+        )
+    return mended
+
+
+def test_training_is_stored_before_its_attack_begins(
+    tmp_path: Path, broken: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    attack_cells = _run.attack_cells
+    stored: list[int] = []
+
+    def noted(*given: Any) -> Any:
+        stored.append(sum("score" in cell.result for cell in store.read().values()))
+        return attack_cells(*given)
+
+    monkeypatch.setattr(_run, "attack_cells", noted)
+    run_cells(wanted(**ATTACKED), store, HERE)
+    assert stored == [2]
+
+
+def test_failed_attack_is_stored_beside_the_training(tmp_path: Path, broken: list[bool]) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    state = run_cells(wanted(**ATTACKED), store, HERE)
+    assert (state.done, len(state.failures), len(state.attack_failures)) == (2, 0, 2)
+    [first, _] = store.read().values()
+    assert first.result["score"] > 0
+    assert first.result["auc threshold"] >= 0.5
+    assert first.result["attack_failures"] == {"broken": "IndexError: no such row"}
+    facts = state.json()
+    assert (facts["attacks_failed"], facts["not_attacked"]) == (2, 0)
+    assert facts["attack_failures"][0]["attack"] == "broken"
+
+
+def test_rerun_repeats_a_failed_attack_without_a_training(tmp_path: Path, broken: list[bool]) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    run_cells(wanted(**ATTACKED), store, HERE)
+    assert len(RUNS) == 2
+    broken.append(True)
+    state = run_cells(wanted(**ATTACKED), store, HERE)
+    assert (state.done, state.attack_failures, len(RUNS)) == (2, {}, 2)
+    assert all(cell.result["auc broken"] == 0.5 for cell in store.read().values())
+    assert [path.name for path in tmp_path.iterdir()] == ["cells.jsonl"]  # no model is kept any longer
+
+
+def test_lost_model_is_trained_again_for_its_attack(tmp_path: Path, broken: list[bool]) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    run_cells(wanted(**ATTACKED), store, HERE)
+    before = {cell.result["auc threshold"] for cell in store.read().values()}
+    shutil.rmtree(tmp_path / ".cells.jsonl.models")
+    broken.append(True)
+    assert run_cells(wanted(**ATTACKED), store, HERE).attack_failures == {}
+    assert len(RUNS) == 4
+    assert {cell.result["auc threshold"] for cell in store.read().values()} == before
 
 
 def test_batch_has_all_seeds_and_epsilons_of_a_line() -> None:
@@ -164,7 +240,6 @@ def test_cells_train_in_other_processes(tmp_path: Path) -> None:
 
 
 def test_cells_train_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privaware.bench import _run
     from privaware.strategies._workers import Here
 
     asked = []

@@ -54,6 +54,27 @@ def test_failed_cells_make_exit_code_one(run: Run, grid: Path) -> None:
     assert run("bench", "table", "--json").json["failed"] == 2
 
 
+IMPOSSIBLE = GRID + "[learners.mean]\n[learners.median]\n"
+
+
+def test_impossible_grid_is_refused_with_every_reason(run: Run, grid: Path) -> None:
+    grid.write_text(IMPOSSIBLE)
+    answer = run("bench", "run", grid, "--json")
+    assert answer.code == 2
+    assert answer.json["error"].startswith(
+        "2 of 4 combinations of the grid are impossible; the first is mean on digits"
+    )
+    assert "impossible: median on digits: expected data for regression" in answer.err
+    assert not Path("bench.jsonl").exists()
+
+
+def test_impossible_combinations_are_skipped_on_request(run: Run, grid: Path) -> None:
+    grid.write_text(IMPOSSIBLE)
+    answer = run("bench", "run", grid, "--skip-impossible", "--json")
+    assert (answer.code, answer.json["cells"], answer.json["done"]) == (0, 8, 8)
+    assert [one["combination"] for one in answer.json["skipped"]] == ["mean on digits", "median on digits"]
+
+
 def test_one_seed_replaces_those_of_the_grid(run: Run, grid: Path) -> None:
     assert run("bench", "run", grid, "--seed", 7, "--json").json["cells"] == 4
 

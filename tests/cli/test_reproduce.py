@@ -41,6 +41,10 @@ def test_list_shows_measured_ready_and_open_items(run: Run) -> None:
     assert items["bao/table1/fcn/purchase100"]["status"] == "open"
     assert items["dpmlbench/table11"]["status"] == "open"
     assert {item["paper"] for item in items.values()} >= {"bao", "tramer_boneh", "dpnas", "dpmlbench"}
+    assert items["dpmlbench/table3/cifar10/gep"]["status"] == "partly"
+    assert items["dpmlbench/table3/cifar10/gep"]["page"] == "docs/results/dpmlbench.md"
+    cells = items["dpmlbench/table3/cifar10/gep"]["cells"]
+    assert 0 < cells["measured"] < cells["full"]
     assert run("reproduce", "bao/table1", "--list").out.count("Table I:") == 8
 
 

@@ -15,6 +15,7 @@ import pytest
 from privaware import accounting, datasets, models
 from privaware.bench import _run
 from privaware.bench._cells import CellOutcome, TrainingPlace, learner_of, noise_of
+from privaware.bench._leakage import attack_of
 from privaware.bench._rows import bench_rows, bench_schema
 from privaware.bench._store import Cell, Store, cell_key, training_key
 from privaware.errors import PrivawareError
@@ -204,8 +205,9 @@ def test_attacked_cells_are_those_of_the_tables_of_error_rates_too(tmp_path: Pat
     store = Store(tmp_path / "cells.jsonl")
     choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd",), items=("table4", "table5"))
     wanted = ordered_cells(choice)
-    result = {"score": 0.5, "error": 50.0, "auc black_box": 0.6}
     for item, settings in wanted:
+        areas = {f"auc {attack_of(one).label}": 0.6 for one in settings["attacks"]}
+        result = {"score": 0.5, "error": 50.0, **areas}
         store.add(Cell(item=item, settings=settings, result=result, run={"seconds": 1.0}))
     assert add_twins(store) == 15 + 15 + 3 + 3  # Tables 3, 2 and 8, and Figure 4
     assert add_twins(store) == 0

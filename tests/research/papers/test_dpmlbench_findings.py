@@ -14,6 +14,7 @@ from research.papers._dpmlbench_cells import cell
 from research.papers._dpmlbench_figures import FIGURES
 from research.papers._dpmlbench_findings import FINDINGS, NOT_YET, verdicts
 from research.papers._dpmlbench_means import Means
+from research.papers._dpmlbench_page import Compared
 from research.papers._results import rows
 from research.papers._runner import run
 
@@ -206,3 +207,20 @@ def test_every_finding_is_printed_with_a_verdict() -> None:
     rows = verdicts([BASE], "leakage") + verdicts([BASE], "utility")
     assert len(rows) == len(FINDINGS)
     assert {row[1] for row in rows} == {"-"}
+
+
+def test_wins_where_both_hardly_learnt_are_no_wins() -> None:
+    def compared(ours: float, published: float) -> Compared:
+        place = {"algorithm": "dpsgd", "data": "cifar10", "network": "simple_cnn", "epsilon": 0.2}
+        return Compared(**place, ours=ours, spread=0.0, seeds=1, published=published)
+
+    assert compared(50.0, 60.0).at_least_as_accurate
+    assert compared(50.0, 90.0).at_least_as_accurate
+    apart = compared(88.0, 90.0)
+    assert apart.hardly_learnt
+    assert not apart.at_least_as_accurate
+
+
+def test_share_of_a_model_that_hardly_leaks_is_left_out() -> None:
+    cells = [stored("sgd", None, auc=0.527), stored("tanh", 4.0, auc=0.52)]
+    assert Means.of(cells).leakage(("tanh", "simple_cnn", "cifar10", 4.0)) is None

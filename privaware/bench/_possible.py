@@ -1,0 +1,97 @@
+"""Which combinations of a grid can be run: learner, network, data and attacks are checked before anything is trained.
+
+A combination is a line of learners with one network and one data set. It is possible if the learner fits the data and
+has the public rows that it needs, if its price can be computed, and if every attack of the grid can be played against
+its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from privaware.attacks import attack_needs
+from privaware.bench import Settings
+from privaware.bench._cells import NO_NETWORK, learner_of
+from privaware.bench._leakage import attack_of, expect_own_shadow
+from privaware.bench._rows import bench_schema
+from privaware.errors import PrivawareError, WrongInput
+from privaware.learners import Learner, find_learner
+from privaware.schema import Schema
+
+__all__ = ["Combination", "combination", "combination_name", "expect_possible", "impossible", "refusal"]
+
+Combination = tuple[str, str, str]
+"""The name of a line of learners, of a network and of a data set."""
+
+
+def combination(cell: Settings) -> Combination:
+    """Returns the combination that a cell belongs to."""
+    return cell["learner"], cell["network"], cell["data"]
+
+
+def combination_name(place: Combination) -> str:
+    """Returns a combination as a person names it."""
+    learner, network, data = place
+    return f"{learner} on {data}" if network == NO_NETWORK else f"{learner} with {network} on {data}"
+
+
+def expect_possible(cells: Sequence[Settings]) -> None:
+    """Refuses cells of which some are impossible, with the number of their combinations and the first reason."""
+    refused = impossible(cells)
+    if refused:
+        raise WrongInput(refusal(refused, len({combination(cell) for cell in cells})))
+
+
+def refusal(refused: Mapping[Combination, str], of: int) -> str:
+    """Returns the sentence that refuses a grid of `of` combinations: how many are impossible, and the first reason."""
+    place, reason = next(iter(refused.items()))
+    first = f"{combination_name(place)}: {reason}"
+    if of == 1:
+        return first
+    advice = "change the grid, or run its other combinations with --skip-impossible"
+    if len(refused) == 1:
+        return f"{first}; {advice}"
+    return f"{len(refused)} of {of} combinations of the grid are impossible; the first is {first}; {advice}"
+
+
+def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
+    """Returns the reason of every combination that cannot be run; a wrong setting of a learner is an error."""
+    refused: dict[Combination, str] = {}
+    checked: set[Combination] = set()
+    for cell in cells:
+        place = combination(cell)
+        if place in checked:
+            continue
+        checked.add(place)
+        try:
+            learner_of(cell)  # without public rows only its settings can be wrong
+        except PrivawareError as problem:
+            raise WrongInput(f"{combination_name(place)}: {problem}") from None
+        try:
+            _expect_runnable(cell)
+        except PrivawareError as problem:
+            refused[place] = str(problem)
+    return refused
+
+
+def _expect_runnable(cell: Settings) -> None:
+    """Builds and prices the learner of a cell for its data, and checks its attacks."""
+    make = find_learner(cell["algorithm"])
+    schema, public = bench_schema(cell["rows"], make)
+    if schema.task not in make.tasks:
+        raise WrongInput(f"expected data for {' or '.join(make.tasks)}, got {schema.task}")
+    if cell["delta"] * schema.rows >= 1:
+        raise WrongInput(f"expected delta below 1 / {schema.rows} rows, got {cell['delta']:g}")
+    learner = learner_of(cell, public=public)
+    learner.cost(schema if make.uses_columns else schema.keep(()), 1.0)
+    _expect_attackable(cell, schema, learner)
+
+
+def _expect_attackable(cell: Mapping[str, Any], schema: Schema, learner: Learner) -> None:
+    names = [attack_of(wanted).name for wanted in cell["attacks"]]
+    for name in names:
+        if attack_needs(name).classes and not schema.classes:
+            raise WrongInput(f"expected classes for the attack {name}, got {schema.task}")
+    if cell.get("shadows"):
+        expect_own_shadow(learner, schema, names)
