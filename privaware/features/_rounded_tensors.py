@@ -55,7 +55,7 @@ def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:
     """
     diagonal = matrix.diagonal()
     scale = _scale((matrix - torch.diag(diagonal)).abs().amax(1))
-    at = torch.triu_indices(*matrix.shape, offset=1)
+    at = torch.triu_indices(len(matrix), len(matrix), offset=1)
     whole = (matrix[at[0], at[1]] / _common_scales(scale, at)).round().clamp(-LEVELS, LEVELS).to(torch.int8)
     return {name: whole, name + SCALE: scale, name + DIAGONAL: diagonal.half()}
 
