@@ -12,6 +12,7 @@ from privaware.features._prior.dictionary import CodeWhitening, Dictionary
 from privaware.features._prior.maps import feature_maps
 from privaware.features._prior.views import ViewStatistics, view_parts
 from privaware.features._prior.whitening import Statistics
+from privaware.features._rounded_tensors import restored, rounded
 from research.pretraining.images import generator_for
 
 __all__ = ["CodeMoments", "learn_dictionary", "measure_views"]
@@ -81,7 +82,8 @@ def learn_dictionary(positions: Tensor, count: int, seed: int) -> Dictionary:
         sums = torch.zeros_like(entries).index_add_(0, nearest, unit)
         empty = sums.norm(dim=1, keepdim=True) == 0
         entries = torch.where(empty, entries, functional.normalize(sums, dim=1))
-    return Dictionary(mean=mean, white=white, entries=entries.half().float())
+    stored = restored(rounded({"entries": entries}))["entries"]
+    return Dictionary(mean=mean, white=white, entries=stored.float().to(entries.device))
 
 
 class CodeMoments:

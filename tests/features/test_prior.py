@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from privaware import features, fit
 from privaware.descent._precision import matmul_precision
@@ -129,7 +130,7 @@ def test_shipped_weights_match_their_checksum_and_are_packaged(network: str) -> 
     note = json.loads(file.with_suffix(".json").read_text())
     assert hashlib.sha256(file.read_bytes()).hexdigest() == note["sha256"]
     assert all(note[fact] for fact in ("command", "seed", "commit"))
-    assert file.stat().st_size < {"large": 10_000_000, "small": 14_000_000, "glyphs": 4_000_000}[network]
+    assert file.stat().st_size < {"large": 4_500_000, "small": 7_000_000, "glyphs": 2_500_000}[network]
     if NETWORKS[network].predicts:
         assert load_student(file).shape.columns == Prior(network=network).width()
     else:
@@ -149,6 +150,32 @@ def test_description_names_the_weights_and_others_are_refused() -> None:
         features.build({**description, "checksum": "feed"})
     with pytest.raises(WrongInput, match="does not ship any more"):
         features.build({name: value for name, value in description.items() if name not in ("network", "checksum")})
+
+
+def test_model_of_half_precision_weights_loads_with_a_warning() -> None:
+    older = {"name": "prior", "network": "small", "mirror": False, "glyphs": 0.5, "scatter": 0.0}
+    older |= {"depths": [], "pools": [], "whiten": 0.3, "normed": False, "norm": 1.0, "weights": None}
+    older |= {"checksum": "9de84c0f8d9aa613+b7792a3cfa0392db"}
+    with pytest.warns(UserWarning, match="install the version it was fitted with"):
+        feature = features.build(older)
+    with pytest.warns(UserWarning, match="rounded to eight bits"):
+        assert features.build(features.describe(feature)) == feature
+    images = np.random.default_rng(6).random((2, 3, 32, 32), dtype=np.float32)
+    assert np.array_equal(feature(images), Prior(network="small", glyphs=0.5)(images))
+
+
+def test_weights_file_in_half_precision_is_still_read(weights: str, tmp_path: Path) -> None:
+    rounded = load_weights(weights)
+    tensors = {f"network.{name}": value.half() for name, value in rounded.network.state_dict().items()}
+    tensors |= {name: value for name, value in rounded.statistics.tensors().items() if "root" not in name}
+    for mode, block in enumerate(rounded.statistics.covariances):
+        at = torch.triu_indices(*block.shape)
+        tensors[f"covariance.{mode}"] = block[at[0], at[1]].half()
+    file = tmp_path / "half.safetensors"
+    save_file({name: value.contiguous() for name, value in tensors.items()}, str(file), dict(rounded.metadata))
+    images = np.random.default_rng(7).random((2, 3, 32, 32), dtype=np.float32)
+    new, old = (Prior(weights=str(each), depths=(0, 2), pools=(4, 2))(images) for each in (weights, file))
+    assert (np.linalg.norm(new - old, axis=1) < 0.05).all()
 
 
 @pytest.mark.parametrize("network", ["large", "glyphs"])

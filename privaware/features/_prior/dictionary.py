@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from privaware.features._rounded_tensors import rounded
+
 __all__ = ["POOL", "CodeWhitening", "Dictionary"]
 
 THRESHOLD = 0.2
@@ -37,8 +39,9 @@ class Dictionary:
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors to store."""
-        named = {"mean": self.mean, "white": self.white, "entries": self.entries.half()}
-        return {f"dictionary.{name}": value.cpu().contiguous() for name, value in named.items()}
+        named = {"dictionary.mean": self.mean, "dictionary.white": self.white}
+        exact = {name: value.cpu().contiguous() for name, value in named.items()}
+        return exact | rounded({"dictionary.entries": self.entries})
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> Dictionary:
@@ -70,9 +73,9 @@ class CodeWhitening:
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors to store."""
-        named = {"mean": self.mean, "scale": self.scale, "factors": self.factors, "directions": self.directions.half()}
-        named["rest"] = torch.tensor([self.rest])
-        return {f"codes.{name}": value.cpu().contiguous() for name, value in named.items()}
+        named = {"mean": self.mean, "scale": self.scale, "factors": self.factors, "rest": torch.tensor([self.rest])}
+        exact = {f"codes.{name}": value.cpu().contiguous() for name, value in named.items()}
+        return exact | rounded({"codes.directions": self.directions})
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> CodeWhitening:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -42,18 +43,35 @@ SHIPPED_VIEWS = Path(__file__).parents[1].joinpath("prior_views.safetensors")
 
 
 @lru_cache
-def _shipped_checksum(file: Path) -> str:
-    """That of the note beside a shipped file."""
+def _note(file: Path) -> dict[str, str]:
+    """The note beside a shipped file: how it was computed, its checksum, and the checksum before it was rounded."""
     try:
         note: dict[str, str] = json.loads(file.with_suffix(".json").read_text())
     except OSError:
         raise WrongInput(f"prior: {file.name} is not here; install a release of privaware that ships it") from None
-    return note["sha256"][:16]
+    return note
+
+
+def _checksum(file: Path, fact: str) -> str:
+    return _note(file).get(fact, "")[:16]
 
 
 def expected_checksum(checksum: str | None, *files: Path) -> str:
-    """The checksums of shipped weights; others are refused, because a model's head belongs to its features."""
-    shipped = "+".join(_shipped_checksum(file) for file in files)
+    """Returns the checksum that a feature with the shipped `files` names: one for each file, joined by "+".
+
+    `checksum` is what a model names. None means a new model, and the checksum of the shipped files is returned. The
+    checksum of the half-precision files that the shipped ones were rounded from is accepted with a warning, and
+    returned as it is. Any other checksum is refused, because a model's head belongs to its features.
+    """
+    shipped, half = ("+".join(_checksum(file, fact) for file in files) for fact in ("sha256", "rounded_from"))
+    if checksum and checksum == half:
+        warnings.warn(
+            f"prior: this model was fitted with the weights {half!r} in half precision, and this version ships them "
+            "rounded to eight bits, so some predictions change (docs/results/prior.md says how many); install the "
+            "version it was fitted with for the same predictions, or fit it again",
+            stacklevel=2,
+        )
+        return half
     if checksum not in (None, shipped):
         raise WrongInput(
             f"prior: expected the weights {checksum!r}, which this model was fitted with, but this version ships "

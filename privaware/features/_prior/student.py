@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
+from privaware.features._rounded_tensors import restored, rounded
 
 __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 
@@ -163,11 +164,10 @@ def fastest_precision(device: str) -> torch.dtype:
 
 
 def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> None:
-    """Writes a folded student in half precision, without pickle."""
+    """Writes a folded student, rounded to eight bits, without pickle."""
     from safetensors.torch import save_file
 
-    tensors = {name: value.detach().cpu().half().contiguous() for name, value in student.state_dict().items()}
-    save_file(tensors, str(file), {**metadata, "shape": json.dumps(asdict(student.shape))})
+    save_file(rounded(student.state_dict()), str(file), {**metadata, "shape": json.dumps(asdict(student.shape))})
 
 
 def load_student(file: str | Path, device: str = "cpu") -> Student:
@@ -177,7 +177,7 @@ def load_student(file: str | Path, device: str = "cpu") -> Student:
     try:
         with safe_open(str(file), framework="pt") as opened:
             metadata = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name).float() for name in opened.keys()}  # noqa: SIM118
+            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
         student = Student(StudentShape(**json.loads(metadata["shape"])), learning=False)
         student.load_state_dict(tensors)
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as problem:

@@ -21,6 +21,7 @@ from privaware.errors import WrongInput
 from privaware.features._prior.dictionary import CodeWhitening, Dictionary
 from privaware.features._prior.maps import SIDE, feature_maps
 from privaware.features._prior.whitening import Statistics, Whitening
+from privaware.features._rounded_tensors import restored
 
 __all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
 
@@ -117,7 +118,7 @@ def stored_statistics(file: str, device: str) -> ViewStatistics:
     try:
         with safe_open(file, framework="pt") as opened:
             metadata: dict[str, Any] = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
         maps = Statistics.read(tensors, metadata)
         dictionary, codes = Dictionary.read(tensors), CodeWhitening.read(tensors)
         depth = int(json.loads(metadata["dictionary_depth"]))

@@ -1,4 +1,4 @@
-"""The weights file of the prior: a pretrained network and the statistics of its feature maps, in half precision.
+"""The weights file of the prior: a pretrained network, rounded to eight bits, and the statistics of its feature maps.
 
 Its metadata record how it was computed: command, seed, commit, recipe.
 """
@@ -17,6 +17,7 @@ from privaware.errors import WrongInput
 from privaware.features._prior.maps import backbone
 from privaware.features._prior.scattering import ScatteringStatistics
 from privaware.features._prior.whitening import Statistics
+from privaware.features._rounded_tensors import restored, rounded
 
 __all__ = ["PriorWeights", "load", "save"]
 
@@ -46,12 +47,10 @@ def save(
     normed: bool,
     metadata: Mapping[str, str],
 ) -> None:
-    """Writes the file, in half precision and without pickle."""
+    """Writes the file without pickle: the network rounded to eight bits, the statistics in half precision."""
     from safetensors.torch import save_file
 
-    tensors = {
-        f"network.{name}": value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()
-    }
+    tensors = rounded({f"network.{name}": value for name, value in network.state_dict().items()})
     tensors |= statistics.tensors() | ({} if scattering is None else scattering.tensors())
     save_file(tensors, str(file), {**metadata, **statistics.metadata(), "normed": str(int(normed))})
 
@@ -68,7 +67,7 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
     try:
         with safe_open(str(file), framework="pt") as opened:
             metadata = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
         shape = int(metadata["depth"]), int(metadata["width"]), int(metadata.get("stride", "1"))
         network = backbone(*shape[:2], device="meta", stride=shape[2])
         state = {

@@ -2,8 +2,9 @@
 
 A map pooled to 4 x 4 is written in the sixteen Walsh functions of the square (mean, left against right, ...), one of
 2 x 2 in the first four of them. Different functions are nearly uncorrelated; within one, the channels of all depths are
-whitened together. So a covariance of 5,120 columns becomes sixteen blocks of 704 or 192, a twentieth of the numbers,
-and each block is stored as its upper triangle in half precision.
+whitened together. So a covariance of 5,120 columns becomes sixteen blocks of 704 or 192, a twentieth of the numbers.
+The square root of each block is stored, rounded to eight bits: an error of the root hardly moves the small eigenvalues
+of a block, an equal error of the block itself would.
 
 Whitening multiplies by (covariance + ridge) to the power -`power`, the ridge being a share of the mean eigenvalue over
 all blocks. A power of 0.5 would give all directions equal variance; a smaller one keeps part of their order.
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from privaware.errors import WrongInput
+from privaware.features._rounded_tensors import restored_symmetric, rounded_symmetric
 
 __all__ = ["Statistics", "Whitening", "powers", "walsh"]
 
@@ -84,13 +86,12 @@ class Statistics:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors to store: half precision, upper triangles."""
+        """The tensors to store: means and scales in half precision, square roots of covariances in eight bits."""
         tensors = {}
         for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
             tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()
         for mode, block in enumerate(self.covariances):
-            at = torch.triu_indices(*block.shape)
-            tensors[f"covariance.{mode}"] = block[at[0], at[1]].half()
+            tensors |= rounded_symmetric(f"root.{mode}", powers([block], -0.5, share=0.0)[0])
         return tensors
 
     def metadata(self) -> dict[str, str]:
@@ -105,9 +106,7 @@ class Statistics:
         blocks = []
         for mode in range(max(pools) ** 2):
             size = sum(len(m) for m, p in zip(means, pools, strict=True) if p * p > mode)
-            block, at = torch.zeros(size, size), torch.triu_indices(size, size)
-            block[at[0], at[1]] = tensors[f"covariance.{mode}"].float()
-            blocks.append(block + block.triu(1).T)
+            blocks.append(_stored_block(tensors, mode, size))
         scales = tuple(tensors[f"scale.{depth}"].float() for depth in depths)
         return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
@@ -166,6 +165,16 @@ class Whitening:
             for m, mean, scale in zip(maps, self.means, self.scales, strict=True)
         ]
         return torch.cat([m @ w for m, w in zip(by_mode(coefficients), self.matrices, strict=True)], 1)
+
+
+def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
+    """The covariance of a mode: the square of its stored root, or, in older files, from its upper triangle."""
+    if f"covariance.{mode}" not in tensors:
+        root = restored_symmetric(f"root.{mode}", tensors).double()
+        return (root @ root).float()
+    block, at = torch.zeros(size, size), torch.triu_indices(size, size)
+    block[at[0], at[1]] = tensors[f"covariance.{mode}"].float()
+    return block + block.triu(1).T
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:

@@ -121,9 +121,10 @@ def test_codes_are_whitened_by_their_covariance() -> None:
 def test_shipped_statistics_match_their_checksum_and_the_network() -> None:
     note = json.loads(SHIPPED_VIEWS.with_suffix(".json").read_text())
     assert hashlib.sha256(SHIPPED_VIEWS.read_bytes()).hexdigest() == note["sha256"]
-    assert hashlib.sha256(SHIPPED.read_bytes()).hexdigest() == note["network"]
+    network = json.loads(SHIPPED.with_suffix(".json").read_text())
+    assert note["network"] in (network["sha256"], network["rounded_from"])
     assert all(note[fact] for fact in ("command", "seed", "commit"))
-    assert SHIPPED_VIEWS.stat().st_size + SHIPPED.stat().st_size < 20_000_000
+    assert SHIPPED_VIEWS.stat().st_size < 3_500_000
 
 
 def test_shipped_rows_of_crops_are_nearest_to_their_image() -> None:

@@ -1,0 +1,90 @@
+"""Tensors of weights files rounded to eight bits: whole numbers from -127 to 127, times one scale for each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+__all__ = ["restored", "restored_symmetric", "rounded", "rounded_symmetric"]
+
+LEVELS = 127
+"""The largest whole number."""
+FEWEST_ENTRIES = 50_000
+"""Tensors with fewer entries are stored in half precision: they take little room, and early layers need it."""
+SCALE = ".scale_of_int8"
+"""End of the name under which the scales of a rounded tensor are stored."""
+DIAGONAL = ".diagonal"
+"""End of the name under which the diagonal of a rounded symmetric matrix is stored."""
+
+
+def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the tensors to store in place of `tensors`, by name.
+
+    A large tensor is replaced by whole numbers (int8) and their scales. The scales belong to the channels of its first
+    or its second axis, whichever makes the squared error smaller. Other tensors are stored in half precision.
+    """
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        value = tensor.detach().cpu()
+        if value.ndim < 2 or value.numel() < FEWEST_ENTRIES:
+            stored[name] = value.half().contiguous()
+        else:
+            whole, scale = min((_rounded_along(value.float(), axis) for axis in (0, 1)), key=lambda p: _error(value, p))
+            stored |= {name: whole.contiguous(), name + SCALE: scale}
+    return stored
+
+
+def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the tensors behind those that `rounded` returned; tensors that it did not round stay as they are."""
+    whole = {name for name, value in stored.items() if value.dtype == torch.int8 and value.ndim > 1}
+    scales = {name + SCALE for name in whole}
+    return {
+        name: value.float() * stored[name + SCALE] if name in whole else value
+        for name, value in stored.items()
+        if name not in scales
+    }
+
+
+def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:
+    """Returns the tensors to store in place of the symmetric `matrix` called `name`.
+
+    Entries above the diagonal become whole numbers. Row i has the scale s[i], its largest entry outside the diagonal
+    over `LEVELS`, and entry (i, j) is a multiple of min(s[i], s[j]). The diagonal is stored in half precision.
+    """
+    diagonal = matrix.diagonal()
+    scale = _scale((matrix - torch.diag(diagonal)).abs().amax(1))
+    at = torch.triu_indices(len(matrix), len(matrix), offset=1)
+    whole = (matrix[at[0], at[1]] / _common_scales(scale, at)).round().clamp(-LEVELS, LEVELS).to(torch.int8)
+    return {name: whole, name + SCALE: scale, name + DIAGONAL: diagonal.half()}
+
+
+def restored_symmetric(name: str, stored: Mapping[str, Tensor]) -> Tensor:
+    """Returns the matrix behind the tensors that `rounded_symmetric` returned."""
+    scale = stored[name + SCALE]
+    at = torch.triu_indices(len(scale), len(scale), offset=1)
+    upper = torch.zeros(len(scale), len(scale))
+    upper[at[0], at[1]] = stored[name].float() * _common_scales(scale, at)
+    return upper + upper.T + torch.diag(stored[name + DIAGONAL].float())
+
+
+def _common_scales(scale: Tensor, at: Tensor) -> Tensor:
+    """The scales of the entries at rows `at[0]` and columns `at[1]` of a symmetric matrix."""
+    return torch.minimum(scale[at[0]], scale[at[1]])
+
+
+def _scale(largest: Tensor) -> Tensor:
+    """Largest entries over `LEVELS`; 1 where all entries are zero."""
+    scale = largest / LEVELS
+    return torch.where(scale > 0, scale, 1.0)
+
+
+def _rounded_along(tensor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Whole numbers and scales, one for each channel of `axis`."""
+    scale = _scale(tensor.abs().amax([other for other in range(tensor.ndim) if other != axis], keepdim=True))
+    return (tensor / scale).round().to(torch.int8), scale
+
+
+def _error(tensor: Tensor, stored: tuple[Tensor, Tensor]) -> float:
+    return float((stored[0] * stored[1] - tensor).square().sum())
