@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from privaware.features._prior_shipped import SHIPPED
+from privaware.features._prior.shipped import SHIPPED
 
 from privaware import accounting, datasets
 from privaware.events import Gaussian
