@@ -16,7 +16,7 @@ from privaware.errors import WrongInput
 __all__ = ["current_names"]
 
 RENAMED = {"reach": "residual_clip", "rest": "bias_clip", "bend": "skew_correction"}
-"""Settings of `additive` and `boosted` by their former names."""
+"""Settings of `additive` and `boosted`, which `auto` may take, by their former names."""
 
 SHARE = 0.5
 """The default of `share` when `boosted` had a setting `waves`."""
@@ -42,9 +42,11 @@ def current_names(learner: str, settings: Mapping[str, Any]) -> tuple[str, dict[
     tuple
         The name of the learner, and its settings.
     """
-    if learner not in ("additive", "boosted"):
+    if learner not in ("additive", "auto", "boosted"):
         return learner, dict(settings)
     current = {RENAMED.get(name, name): value for name, value in settings.items()}
+    if learner == "auto":
+        return learner, current
     if current.pop("pairs", 0):
         raise WrongInput(f"{learner}: expected no setting pairs, whose test of columns is gone; leave it out")
     waves = current.pop("waves", 0)

@@ -61,6 +61,12 @@ def test_former_settings_of_a_person_work_with_a_warning() -> None:
     assert (recipe.learner, recipe.settings) == ("fourier", {"count": 64, "share": 0.5, "skew_correction": 0.1})
 
 
+def test_former_settings_work_for_the_learner_that_auto_takes() -> None:
+    with pytest.warns(DeprecationWarning, match="take learner auto with skew_correction=0.1"):
+        recipe = Recipe.of(settings={"bend": 0.1})
+    assert recipe.settings == {"skew_correction": 0.1}
+
+
 @pytest.mark.parametrize("settings", [{"waves": 64}, {"trees": 5, "waves": 64}, {"pairs": 0.2}])
 def test_settings_of_modes_that_are_gone_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(WrongInput, match="boosted: expected no setting"):
