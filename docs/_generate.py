@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -150,6 +151,48 @@ def _methods(thing: Any) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in own if callable(value) or isinstance(value, property) if value.__doc__]
 
 
+def policy() -> str:
+    """The rules of `auto`, from the file that it follows."""
+    from privaware.workflow.auto import FACTS, QUANTITIES, default_policy
+
+    chosen = default_policy()
+    rows = [
+        f"| {number} | {rule.name} | {_entries(rule.when)} | {_entries(rule.use)} | "
+        f"{rule.why.replace('{learner}', rule.use['learner'])} | {_link(rule.evidence)} |"
+        for number, rule in enumerate(chosen.rules, start=1)
+    ]
+    floor = ", ".join(f"`{name}` {value}" for name, value in vars(chosen.floor).items())
+    limits = ", ".join(f"`{name}` {value:g}" for name, value in vars(chosen.limits).items())
+    facts = [f"| `{name}` | {meaning} |" for name, meaning in FACTS.items()]
+    quantities = [f"| `${name}` | {(of.__doc__ or '').splitlines()[0]} |" for name, of in QUANTITIES.items()]
+    return "\n".join(
+        [
+            "# Policy of `auto`\n",
+            "Generated from `privaware/workflow/auto/policy.toml`. The first rule that matches the public facts, whose "
+            "network is installed and whose time and memory are within the limits, chooses. "
+            "[Change the plan](../how_to/change_the_plan.md) says how to use rules of your own.\n",
+            "| | rule | when | use | why | evidence |\n|---|---|---|---|---|---|",
+            *rows,
+            f"\nLimits: {limits} (seconds and bytes). Floor of rows x strength, below which a constant is trained: "
+            f"{floor}.",
+            "\n## Facts\n\n| fact | meaning |\n|---|---|",
+            *facts,
+            "\n## Quantities\n\n| quantity | meaning |\n|---|---|",
+            *quantities,
+            "",
+        ]
+    )
+
+
+def _entries(table: Any) -> str:
+    return ", ".join(f"`{name} = {json.dumps(value)}`" for name, value in table.items()) or "always"
+
+
+def _link(evidence: str) -> str:
+    page, _, anchor = evidence.removeprefix("docs/results/").partition("#")
+    return f"[{page.removesuffix('.md')}](../results/{page}{'#' * bool(anchor)}{anchor})"
+
+
 def gallery() -> str:
     """Every example with what it really prints."""
     import runpy
@@ -167,6 +210,7 @@ def write(folder: Path, *, examples: bool = True) -> list[Path]:
     """All generated pages; without `examples` the gallery is left out."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {kind: cards(kind) for kind in KINDS} | {"cli": command_line(), "python": python_interface()}
+    pages["policy"] = policy()
     if examples:
         pages["gallery"] = gallery()
     for name, text in pages.items():

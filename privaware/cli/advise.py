@@ -41,7 +41,9 @@ def advise(
     options: dict[str, Any] = {"target": target, "delta": delta, "schema": schema, "unit": unit, "task": task}
     options |= {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     result = run(data, epsilon=epsilon, accuracy=accuracy, public=public, **options)
-    show(result.json(), [*_rules(result.advice), *_risk(result), *_estimates(result), result.charged], json)
+    chosen = f"By default `fit` uses the rule {result.choice['rule']!r}. {result.choice['why']}"
+    first = [chosen, f"   Measured: {result.choice['evidence']}"]
+    show(result.json(), [*first, *_rules(result.advice), *_risk(result), *_estimates(result), result.charged], json)
 
 
 def _rules(advice: list[dict[str, Any]]) -> list[str]:

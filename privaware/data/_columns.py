@@ -5,76 +5,19 @@ How texts spell short decimals, by looks at their bytes: no number is spelt agai
 A decimal of at most 15 digits is the only one with so many decimals that has its float64, and the shortest: with as
 many decimals Python spells it by these digits, and without saying how many it does so from 1e-4 on, less the zeros at
 the end. What is left to look at is the form: no leading zero, no plus sign.
-
-Numbers with their spellings as a column of a pandas frame.
 """
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pandas.api.extensions import ExtensionArray, ExtensionDtype
-from pandas.api.indexers import check_array_indexer
 
 from privaware.data._numbers import number_of
 from privaware.data._words import PLAIN, POINTED, Spelt, spelling_of_number
 
-__all__ = ["Looks", "SpeltArray", "looks_of"]
-
-
-class SpeltType(ExtensionDtype):
-    """The type of such a column: to pandas it is text."""
-
-    name = "spelt"
-    type = str
-    kind = "O"
-    na_value = ""
-
-    @classmethod
-    def construct_array_type(cls) -> builtins.type[SpeltArray]:
-        return SpeltArray
-
-
-class SpeltArray(ExtensionArray):
-    """What a frame of a text file needs: rows can be chosen and joined, and one of them shown."""
-
-    dtype = SpeltType()
-
-    def __init__(self, spelt: Spelt) -> None:
-        self.spelt = spelt
-
-    def __len__(self) -> int:
-        return len(self.spelt)
-
-    def __getitem__(self, item: Any) -> Any:
-        rows = check_array_indexer(self, item)
-        return (
-            self.spelt[[rows]].words().word(0) if isinstance(rows, (int, np.integer)) else type(self)(self.spelt[rows])
-        )
-
-    @property
-    def nbytes(self) -> int:
-        return self.spelt.numbers.nbytes
-
-    def isna(self) -> np.ndarray:
-        return self.spelt.missing()
-
-    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> SpeltArray:
-        rows = np.asarray(indices, dtype=np.intp)
-        if allow_fill and (rows < 0).any():
-            raise NotImplementedError("rows of a text file are chosen, never added")
-        return type(self)(self.spelt[rows])
-
-    def copy(self) -> SpeltArray:
-        return type(self)(self.spelt)
-
-    @classmethod
-    def _concat_same_type(cls, to_concat: Sequence[SpeltArray]) -> SpeltArray:
-        return cls(Spelt.joined([each.spelt for each in to_concat]))
-
+__all__ = ["Looks", "looks_of"]
 
 DIGITS = 15
 """Most digits of a number whose style `looks_of` decides."""
@@ -185,7 +128,7 @@ def series_of(blocks: Sequence[Any]) -> pd.Series:
     import pandas as pd
     import pyarrow as pa
 
-    from privaware.data._columns import SpeltArray
+    from privaware.data._spelt_array import SpeltArray
 
     if all(isinstance(block, Spelt) for block in blocks):
         column = Spelt.joined(blocks)

@@ -23,6 +23,7 @@ from privaware.events import Gaussian
 from privaware.schema import Schema
 from privaware.workflow._advice_rules import AdviceFacts, advice, stored_evidence
 from privaware.workflow._estimates import estimates
+from privaware.workflow.auto import choose
 from privaware.workflow.run.options import RunArguments, RunOptions
 from privaware.workflow.run.plan import expect_budget
 from privaware.workflow.run.source import resolve
@@ -41,7 +42,8 @@ GIVEN = (
 class Advised:
     """The result of `advise`.
 
-    `advice` has the rules that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of
+    `choice` has the rule by which `fit` chooses, its learner, its reason `why` and its page of `evidence`. `advice` has
+    the rules that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of
     any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any
     mechanism with this epsilon and delta. `estimates` is empty unless an accuracy was given.
     """
@@ -50,6 +52,7 @@ class Advised:
     epsilon: float
     delta: float
     facts: dict[str, Any]
+    choice: dict[str, str]
     advice: list[dict[str, Any]] = field(repr=False)
     risk: list[dict[str, float]]
     accuracy: float | None
@@ -101,6 +104,7 @@ def advise(
         epsilon=epsilon,
         delta=delta,
         facts=_shown(schema),
+        choice=_choice(schema, epsilon),
         advice=list(advice(AdviceFacts(schema=schema, epsilon=epsilon, public=public is not None))),
         risk=_risk(epsilon, delta),
         accuracy=accuracy,
@@ -108,6 +112,12 @@ def advise(
         note=_note(schema, accuracy),
         charged=SCHEMA_ONLY if source.builtin or options.schema is not None else GIVEN,
     )
+
+
+def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
+    """What the policy of `fit` chooses, and why."""
+    choice = choose(schema, epsilon)
+    return {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
 
 
 def _shown(schema: Schema) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from privaware.features._prior.shipped import SHIPPED
 
 from privaware import accounting, datasets
 from privaware.events import Gaussian
+from privaware.features._prior.shipped import SHIPPED
 from privaware.features.prior import Prior
 from privaware.features.prior_views import PriorViews
 from privaware.learners.linear import Linear

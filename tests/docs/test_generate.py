@@ -11,6 +11,7 @@ import pytest
 
 import privaware
 from privaware import registry
+from privaware.workflow.auto import default_policy
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +51,13 @@ def test_python_interface_has_every_public_name_with_its_docstring() -> None:
         if not name.startswith("_"):
             assert f"### privaware.{name}\n" in page
     assert (privaware.fit.__doc__ or "").splitlines()[0] in page
+
+
+def test_page_of_the_policy_has_every_rule() -> None:
+    page = _generate.policy()
+    for rule in default_policy().rules:
+        assert f"| {rule.name} |" in page
+        assert rule.why.replace("{learner}", rule.use["learner"]) in page
 
 
 def test_doctests_of_a_docstring_become_blocks() -> None:

@@ -20,7 +20,7 @@ WRITTEN = sorted(path for path in DOCS.rglob("*.md") if not {"generated", "_buil
 
 def dead_links(page: str, folder: Path) -> list[str]:
     """Relative links of a page that lead nowhere; generated pages are known by name."""
-    generated = {f"{name}.md" for name in (*_generate.KINDS, "cli", "python", "gallery")}
+    generated = {f"{name}.md" for name in (*_generate.KINDS, "cli", "policy", "python", "gallery")}
     return [
         target
         for target in LINK.findall(re.sub(r"```.*?```", "", page, flags=re.DOTALL))
@@ -46,7 +46,7 @@ def test_every_page_is_in_the_index() -> None:
     for path in WRITTEN:
         name = str(path.relative_to(DOCS).with_suffix(""))
         assert name == "index" or name in listed or f"{path.parent.name}/*" in listed, name
-    generated = {f"generated/{name}" for name in (*_generate.KINDS, "cli", "python", "gallery")}
+    generated = {f"generated/{name}" for name in (*_generate.KINDS, "cli", "policy", "python", "gallery")}
     assert generated <= listed
 
 

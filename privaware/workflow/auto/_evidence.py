@@ -37,11 +37,11 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
     ]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
     if not alike:
-        return f"No benchmark was run on {sets} of similar size and budget (rows x epsilon {signal:.3g})."
+        return f"No benchmark was run on {sets} of similar size and budget (rows x epsilon {signal:,.0f})."
     best = sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike)
     return (
-        f"In {len(alike)} benchmark runs on {sets} of similar size and budget (rows x epsilon within a factor of 10 of "
-        f"{signal:.3g}) it was the best candidate or within one point of the best {best} times."
+        f"In {len(alike)} benchmark runs on {sets} of similar size and budget (rows x epsilon {signal / 10:,.0f} to "
+        f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times."
     )
 
 

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -123,7 +122,7 @@ def expect_condition(rule: str, fact: str, condition: Any) -> None:
 def resolved(value: Any, facts: Facts) -> Any:
     """Settings with the values of their named quantities; an entry without a value is left out."""
     if isinstance(value, str) and value.startswith("$"):
-        return QUANTITIES[value[1:]](facts) if value[1:] in QUANTITIES else facts[value[1:]]
+        return QUANTITIES[value[1:]](facts)
     if isinstance(value, list):
         return [resolved(each, facts) for each in value]
     if isinstance(value, Mapping):
@@ -132,40 +131,48 @@ def resolved(value: Any, facts: Facts) -> Any:
     return value
 
 
-MANY_BYTES = 1.4e9
-"""Memory limit for the feature matrix with more than 4,096 hash buckets, in bytes."""
-LARGEST_BYTES = 4e9
-"""Memory limit for the feature matrix with at most 4,096 hash buckets, in bytes."""
+MOST_SLOTS = 32_768
+"""The largest number of hash buckets of a text."""
+FEW_SLOTS = 4_096
+"""The largest number of hash buckets of a text from which numbers are predicted."""
+FEWEST_SLOTS = 256
+"""The smallest number of hash buckets of a text, however little memory there is."""
+TEXT_BYTES = 1.4e9
+"""Memory limit for the hashed words of all texts, in bytes; weighting them takes two copies more."""
+LARGEST_SIDE = 40
+"""The largest side of an image that is scattered as it is, in pixels: the features grow with the area."""
+RESIZED_SIDE = 32
+"""The side to which larger images are resized before scattering, in pixels."""
 
 
-def slots(facts: Facts, most: int = 32_768) -> int:
-    """The number of hash buckets of a text that memory allows, from 256 to `most`."""
-    while most > 256 and 4 * most * facts["rows"] > (MANY_BYTES if most > 4096 else LARGEST_BYTES):
-        most //= 2
-    return most
+def slots(facts: Facts) -> int:
+    """The number of hash buckets of a text: the largest power of 2 for which all texts fit in memory."""
+    number = MOST_SLOTS
+    while number > FEWEST_SLOTS and 4 * number * facts["rows"] > TEXT_BYTES:
+        number //= 2
+    return number
 
 
-def text_norm(facts: Facts) -> float | None:
-    return 0.1 if facts["rows_epsilon"] >= 10_000 else 0.25 if facts["rows_epsilon"] >= 2_000 else None
+def few_slots(facts: Facts) -> int:
+    """The number of hash buckets of a text from which numbers are predicted."""
+    return min(slots(facts), FEW_SLOTS)
 
 
 def scattering(facts: Facts) -> list[dict[str, Any]]:
-    """Wavelet scattering with normalised groups of maps, of images resized to 32 pixels if a side has more than 40."""
-    resize = [{"name": "resize", "side": 32}] if facts["larger_side"] > 40 else []
+    """Wavelet scattering with normalised groups of maps, of images that are resized if a side is too large."""
+    resize = [{"name": "resize", "side": RESIZED_SIDE}] if facts["larger_side"] > LARGEST_SIDE else []
     return [*resize, {"name": "scatter"}, {"name": "group_norm", "groups": 27}]
 
 
-def _sides(facts: Facts) -> tuple[int, int]:
-    return (32, 32) if facts["larger_side"] > 40 else (facts["side"], facts["larger_side"])
+def size(facts: Facts) -> int | None:
+    """The side to which images are enlarged: the largest of the sizes of the rule that the time limit allows."""
+    return facts.get("size")
 
 
 QUANTITIES: dict[str, Callable[[Facts], Any]] = {
     "slots": slots,
-    "few_slots": lambda facts: slots(facts, 4096),
-    "text_norm": text_norm,
+    "few_slots": few_slots,
     "scattering": scattering,
-    "scattering_seconds": lambda facts: 0.0006 * facts["channels"] * (math.prod(_sides(facts)) / 784 + 0.2),
-    "scattering_width": lambda facts: facts["channels"] * 81 * math.prod(side // 4 for side in _sides(facts)),
-    "grey_centre": lambda facts: 0.05 if facts["channels"] == 1 and facts["rows_epsilon"] >= 4_000 else None,
-    "weigh": lambda facts: 0.05 if facts["classes"] else None,
+    "size": size,
 }
+"""Every quantity that a setting may name after a `$`."""

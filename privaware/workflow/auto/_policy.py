@@ -1,8 +1,8 @@
 """The policy of `auto`: an ordered list of rules in a TOML file. The first rule that matches the public facts chooses.
 
 >>> from privaware.datasets import schema
->>> choose(schema("wisconsin"), epsilon=1.0).learner
-'linear'
+>>> choose(schema("wisconsin"), epsilon=1.0).rule
+'table'
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ SPENDS = {
 """Settings of `linear` that are fractions of the budget, with the end of their sentence in the plan."""
 MULTIPLICATION = 2e-10
 """Seconds for one multiplication of the gradient of a linear head on two cores."""
+GPU_SECONDS = 2e-4
+"""Seconds for the features of one row on a GPU, where a rule does not say."""
+STEPS = 100
+"""Steps of a linear head, where a rule does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The time in seconds, by form, and the memory for features in bytes that a rule may take."""
+    """The time in seconds and the memory for features in bytes that a rule may take; --time-limit comes before."""
 
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = math.inf
     memory: float = math.inf
     gpu_memory: float = math.inf
 
@@ -68,13 +72,13 @@ class Rule:
     candidate: str = ""
     evidence: str = ""
 
-    def variants(self) -> Iterator[tuple[Rule, dict[str, int | None]]]:
+    def variants(self) -> Iterator[tuple[Rule, dict[str, int]]]:
         """The rule for each size of images, the largest first; the rule itself where it names no sizes."""
         sizes = self.cost.get("sizes", {})
         for size in sorted(sizes, key=int, reverse=True):
             seconds = self.cost["seconds"] + sizes[size]
             yield replace(self, cost={**self.cost, "seconds": seconds}), {"size": int(size)}
-        yield self, {"size": None}
+        yield self, {}
 
     def matches(self, facts: Mapping[str, Any]) -> bool:
         """Whether the facts meet `when`, apart from networks that may be missing."""
@@ -82,17 +86,16 @@ class Rule:
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
         """About how long features and training take."""
-        cost = resolved(self.cost, facts)
         if facts["device"] != "cpu":
-            return float(facts["rows"] * cost.get("gpu_seconds", 0.0))
-        steps = self.use.get("settings", {}).get("steps", 100)
-        head = cost.get("width", 0) * max(facts["classes"], 1) * steps * MULTIPLICATION
-        return float(facts["rows"] * (cost.get("seconds", 0.0) + head))
+            return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
+        steps = self.use.get("settings", {}).get("steps", STEPS)
+        head = self.cost.get("width", 0) * max(facts["classes"], 1) * steps * MULTIPLICATION
+        return float(facts["rows"] * (self.cost.get("seconds", 0.0) + head))
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
         """Whether the features of all rows fit."""
-        width = resolved(self.cost, facts).get("width", 0)
-        return bool(4 * facts["rows"] * width <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
+        size = 4 * facts["rows"] * self.cost.get("width", 0)
+        return bool(size <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,12 +174,12 @@ def _expect_use(title: str, use: Mapping[str, Any]) -> None:
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):
         raise WrongInput(f"{title}: no learner is called {learner!r:.60}; {suggestion(learner, names('learners'))}")
-    known = [] if learner == CONSTANT else [item.name for item in fields(find_learner(str(learner)))]
+    known = [] if learner == CONSTANT else [item.name for item in fields(find_learner(str(learner)))]  # type: ignore[arg-type]
     _expect_keys(f"{title}: settings of {learner}", settings, known)
     if unknown := [each for each in use.get("before", ()) if each not in RELEASES]:
         raise WrongInput(f"{title}: no release is called {unknown[0]!r:.60}; {suggestion(unknown[0], RELEASES)}")
     try:
-        resolved(settings, dict.fromkeys([*FACTS, "size"], 1))
+        resolved(settings, dict.fromkeys(FACTS, 1))
     except KeyError as missing:
         name = missing.args[0]
         raise WrongInput(f"{title}: no quantity is called '${name:.60}'; {suggestion(name, QUANTITIES)}") from None
@@ -204,7 +207,7 @@ def choose(
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
-    limit = policy.limits.seconds.get(schema.form, math.inf) if time_limit is None else time_limit
+    limit = policy.limits.seconds if time_limit is None else time_limit
     absent = slower = None
     for rule, size in (variant for each in policy.rules for variant in each.variants()):
         if not rule.matches(facts) or not rule.fits_memory(facts, policy.limits):

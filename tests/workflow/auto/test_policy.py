@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,7 @@ def test_every_rule_links_to_a_page_of_evidence() -> None:
 
 def slug(heading: str) -> str:
     """The anchor of a heading as the site writes it."""
-    kept = "".join(letter for letter in heading.lower() if letter.isalnum() or letter in " -_")
-    return kept.strip().replace(" ", "-")
+    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
 def test_default_policy_ends_with_a_rule_for_every_form() -> None:
