@@ -1,4 +1,4 @@
-"""Tables as level codes: each column becomes the number of its bin or category, for models that look levels up.
+"""Tables as ordinal codes: each column becomes the number of its bin or category, for models that look levels up.
 
 Numbers have their declared bins or, without them, public cells: half of equal width and half that become narrower
 towards zero (or the bound nearest to it), which has a cell of its own: amounts are often skewed, and often zero.

@@ -23,10 +23,10 @@ from privaware.schema import Column, Schema
 __all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
-"""About the number of cells of a number whose slope is learnt."""
+"""About the number of codes of a number whose slope is learnt."""
 
 LEAST = 64
-"""Equal cells beside the levels, where these are many."""
+"""Least number of equal cells that are added to the levels of such a number."""
 
 TOGETHER = 2**14
 """Most codes that the columns of a group have together, so that sums by code stay in a processor's cache."""
@@ -97,11 +97,11 @@ class CodedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class CodedLayout:
-    """The public side of it: what codes mean, and how long gradients are.
+    """The public facts of coded rows: what their codes stand for, and how long their gradients are.
 
-    Gradients of classes are clipped to the share `clip` of their largest length. `length` bounds a gradient,
-    `curvature` is the largest second derivative: those that are summed are divided by it. `stable` is the largest step
-    over the inverse of the largest curvature that all rows together can have.
+    Gradients of classes are clipped to a fraction `clip` of their largest length. `length` bounds a gradient.
+    `curvature` is the largest second derivative; second derivatives are divided by it before they are summed. `stable`
+    is the largest step times the largest curvature that all rows together can have.
     """
 
     schema: Schema
@@ -156,7 +156,7 @@ class CodedLayout:
         return CurveBasis(levels=self.levels, numbers=numbers)
 
     def most_noise(self, noise: float, skewed: bool = False) -> float:
-        """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
+        """The deviation that noise may give an output, in units, by the noise multiplier of all releases as one."""
         if self.classes:
             return MOST_NOISE
         most = SKEWED if skewed else MOST_NOISE_OF_NUMBERS
