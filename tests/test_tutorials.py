@@ -54,6 +54,9 @@ def test_own_algorithm_is_added_checked_and_compared(folder: Path, capsys: pytes
     assert "nearest_mean" in said["privaware list learners"]
     assert "the checks passed" in said["python check.py"]
     assert "18 of 18 cells done, 0 failed" in said["privaware bench run grid.toml --store cells.jsonl"]
-    table = said["privaware bench table --store cells.jsonl"]
-    assert re.search(r"\| nearest_mean \| \d\d\.\d\d ± \d", table)
+    table = said["privaware bench table --store cells.jsonl --columns score"]
+    assert re.search(r"\| nearest_mean \| \d\d\.\d\d \[-?\d", table)
+    paper = (folder / "table.tex").read_text()
+    assert "tailored AUC" in paper
+    assert r"nearest\_mean" in paper
     assert (folder / "bench.html").read_text().count("<svg") == 4 + 3  # no baseline without the network

@@ -278,7 +278,7 @@ def _scores(model: Model, rows: BenchRows, device: str) -> Result:
     predictions = model.decide(model.network_outputs(_test_inputs(model, rows, device), device))
     if model.schema.classes:
         score = float(np.mean(predictions == rows.test.y))
-        return {"score": score, "accuracy": 100 * score, "error": 100 * (1 - score)}
+        return {"score": score, "accuracy": 100 * score, "error": 100 * (1 - score), "test_rows": len(rows.test)}
     from privaware.metrics import r2
 
     if not np.isfinite(predictions).all():

@@ -2,9 +2,9 @@
 
 Members are training rows, non-members test rows, as many of each. Attacks that need shadow models get `shadows` of the
 cell's network, trained without noise or clipping on rows of the attacker (protocols "halves" and "dpmlbench", which set
-half of all rows aside for that), with the settings `shadow` of the cell, or the learner's own; learners without a
-network of their own are their own shadows. Cells of one network and data set have the same attacker: shadow models and
-attack networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
+half of all rows aside for that), with the settings `shadow` of the cell, or the learner's own. A learner whose model is
+no network (a constant, trees) is its own shadow. Cells of one network and data set have the same attacker: shadow
+models and attack networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
 
 The result `auc LABEL` is the tailored AUC of an attack; `attacks` has the plain AUC and its 95% interval by label, and
 `attack_failures` the reason of every attack that failed.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -43,13 +43,15 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow.run.settings import configured
 
-__all__ = ["AttackChoice", "attack_of", "attack_results", "expect_own_shadow", "shadow_settings"]
+__all__ = ["AttackChoice", "attack_of", "attack_results", "expect_shadow", "shadow_settings"]
 
 NO_CLIPPING = 1e9
 SHARED = ("architecture", "features", "steps", "epochs", "batch", "lr", "momentum", "device", "precision")
 """Settings that a shadow network takes from the learner of the cell."""
 
 
+NO_NETWORKS = ("constant", "trees")
+"""Architectures that gradient descent cannot train."""
 REUSING = ("black_box", "white_box")
 """Attacks whose networks are trained on shadow models alone."""
 
@@ -186,18 +188,17 @@ def _number(key: Any) -> int:
 def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> Learner:
     """The network of `model`, trained by plain gradient descent; `own` settings are those of the cell for that.
 
-    Features and architecture that the learner left out are those that `model` has.
+    A learner that has an architecture to choose shares its settings. Features and architecture that it leaves out are
+    those that `model` has. A model that gradient descent cannot train has its own learner as its shadow.
     """
-    if not _has_network(learner):
+    if model.architecture["name"] in NO_NETWORKS:
         return learner  # type: ignore[no-any-return]
-    names = {field.name for field in fields(find_learner("dpsgd"))} & {field.name for field in fields(learner)}  # type: ignore[arg-type]
-    settings = {name: getattr(learner, name) for name in SHARED if name in names and getattr(learner, name) is not None}
+    make, of_learner = find_learner("dpsgd"), {field.name for field in fields(learner)}
+    shared = SHARED if "architecture" in of_learner else ("device",)
+    names = [name for name in shared if name in of_learner & {field.name for field in fields(make)}]  # type: ignore[arg-type]
+    settings = {name: getattr(learner, name) for name in names if getattr(learner, name) is not None}
     found = {"architecture": model.architecture, "features": [features.describe(feature) for feature in model.features]}
-    return find_learner("dpsgd")(**{"norm": NO_CLIPPING, **found, **settings, **(own or {})})  # type: ignore[call-arg]
-
-
-def _has_network(learner: Any) -> bool:
-    return "architecture" in {field.name for field in fields(learner)}
+    return make(**{"norm": NO_CLIPPING, **found, **settings, **(own or {})})  # type: ignore[call-arg]
 
 
 def shadow_settings(table: Any) -> dict[str, Any]:
@@ -207,22 +208,27 @@ def shadow_settings(table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-def expect_own_shadow(learner: Learner, schema: Schema, attacks: Sequence[str]) -> None:
-    """Refuses a learner that is its own shadow and cannot be trained without noise, or whose model has no last layer.
+def expect_shadow(learner: Learner, schema: Schema, cell: Settings) -> None:
+    """Refuses a learner whose shadow models cannot be trained, or whose model an attack of the cell cannot read.
 
-    The learner is run on no rows. A learner with a network has another shadow: its network, trained by `dpsgd`.
+    A learner with an architecture to choose has a network, and its shadow is a network. Any other learner is run on no
+    rows: its model tells what its shadow is. A shadow that is the learner itself must train without noise.
     """
     from privaware.attacks._gradient_canaries import no_rows
     from privaware.attacks._posteriors import last_layer
 
-    if _has_network(learner):
+    if "architecture" in {field.name for field in fields(learner)}:  # type: ignore[arg-type]
         return
     empty = no_rows(schema if learner.uses_columns else schema.keep(()))
     try:
-        model = learner.run(empty, 0.0, Rng(seed=0))
-    except (ArithmeticError, PrivawareError) as problem:
-        raise WrongInput(f"expected a learner whose shadow models can be trained without noise: {problem}") from None
-    for name in attacks:
+        model = learner.run(empty, 1.0, Rng(seed=0))
+        shadow = _shadow_learner(learner, model, cell.get("shadow"))
+        shadow.cost(schema, 1.0)
+        if shadow is learner:
+            learner.run(empty, 0.0, Rng(seed=0))
+    except Exception as problem:
+        raise WrongInput(f"expected a learner whose shadow model trains without noise: {reason_of(problem)}") from None
+    for name in (attack_of(wanted).name for wanted in cell["attacks"]):
         if attack_needs(name).last_layer:
             try:
                 last_layer(model, no_rows(model.schema), "cpu")

@@ -13,7 +13,7 @@ from typing import Any
 from privaware.attacks import attack_needs
 from privaware.bench import Settings
 from privaware.bench._cells import NO_NETWORK, learner_of
-from privaware.bench._leakage import attack_of, expect_own_shadow
+from privaware.bench._leakage import attack_of, expect_shadow
 from privaware.bench._rows import bench_schema
 from privaware.errors import PrivawareError, WrongInput
 from privaware.learners import Learner, find_learner
@@ -89,9 +89,8 @@ def _expect_runnable(cell: Settings) -> None:
 
 
 def _expect_attackable(cell: Mapping[str, Any], schema: Schema, learner: Learner) -> None:
-    names = [attack_of(wanted).name for wanted in cell["attacks"]]
-    for name in names:
+    for name in (attack_of(wanted).name for wanted in cell["attacks"]):
         if attack_needs(name).classes and not schema.classes:
             raise WrongInput(f"expected classes for the attack {name}, got {schema.task}")
     if cell.get("shadows"):
-        expect_own_shadow(learner, schema, names)
+        expect_shadow(learner, schema, cell)

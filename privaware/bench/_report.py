@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privaware.bench._run import failed_cells
+from privaware.bench._run import failed_attacks, failed_cells
 from privaware.bench._store import Cell
-from privaware.bench._table import SummaryRow, summary
+from privaware.bench._summary import SummaryRow, summary
+from privaware.bench._table import chosen_columns, column_title, entry
 from privaware.report import _charts
 from privaware.workflow._curves import lines, point
 
@@ -20,31 +21,28 @@ TEMPLATE = Path(__file__).with_name("bench.html.j2")
 
 @dataclass(frozen=True)
 class Plot:
-    """One chart of a section: a title, the words of its axis, and the values that a row has for it."""
+    """One chart of a section: a title, the words of its axis, a measure and the factor that it is multiplied by."""
 
     title: str
     axis: str
-    values: Callable[[SummaryRow], Sequence[float]]
+    measure: str
+    scale: float = 1.0
 
-
-def _losses(row: SummaryRow) -> list[float]:
-    """Utility loss of each seed, by the baseline that the mean has."""
-    if row.utility_loss is None or not row.score:
-        return []
-    base = row.score / (1 - row.utility_loss)
-    return [100 * (1 - score / base) for score in row.scores]
+    def values(self, row: SummaryRow) -> list[float]:
+        """Returns what each seed of a row measured."""
+        return [self.scale * value for value in row.values.get(self.measure, ())]
 
 
 PLOTS = (
-    Plot("Utility", "test score, per cent", lambda row: [100 * score for score in row.scores]),
-    Plot("Utility loss", "loss against the baseline, per cent", _losses),
-    Plot("Leakage", "tailored AUC of the best attack", lambda row: row.leakages),
-    Plot("Time", "seconds a model", lambda row: [row.seconds]),
+    Plot("Utility", "test score, per cent", "score", 100.0),
+    Plot("Utility loss", "loss against the baseline, per cent", "utility_loss", 100.0),
+    Plot("Membership inference", "tailored AUC of the strongest attack", "tailored_auc"),
+    Plot("Time", "seconds of training a model", "seconds"),
 )
 
 
-def bench_page(cells: Sequence[Cell]) -> str:
-    """The page of stored cells; static SVG, no script."""
+def bench_page(cells: Sequence[Cell], columns: str | None = None) -> str:
+    """The page of stored cells, with the `columns` of `bench table`; static SVG, no script."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     rows = summary(cells)
@@ -56,7 +54,15 @@ def bench_page(cells: Sequence[Cell]) -> str:
     sections = [
         _section(data, network, [r for r in rows if (r.data, r.network) == (data, network)]) for data, network in places
     ]
-    return page.render(sections=sections, failed=failed_cells(cells), rows=rows, machines=_machines(cells))
+    shown = chosen_columns(columns, rows)
+    return page.render(
+        sections=sections,
+        failed=failed_cells(cells),
+        failed_attacks=failed_attacks(cells),
+        titles=[column_title(column) for column in shown],
+        rows=[(row, [entry(row, column) for column in shown]) for row in rows],
+        machines=_machines(cells),
+    )
 
 
 def _machines(cells: Sequence[Cell]) -> list[str]:

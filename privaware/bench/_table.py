@@ -1,135 +1,173 @@
-"""Tables of a benchmark: mean and spread over seeds, as Markdown, CSV and LaTeX."""
+"""Tables of a benchmark with columns of one's choice, as text, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from privaware._validate import expect_one_of
-from privaware.bench._cells import NO_NETWORK
-from privaware.bench._grid import BASELINE
-from privaware.bench._shown import markdown, spread
-from privaware.bench._store import Cell
+from privaware.bench._shown import markdown
+from privaware.bench._summary import ATTACK_MEASURES, SummaryRow
+from privaware.errors import WrongInput
 
-__all__ = ["FORMATS", "SummaryRow", "bench_table", "summary"]
+__all__ = ["FORMATS", "MEASURES", "bench_table", "chosen_columns", "column_title", "entry"]
 
-FORMATS = ("markdown", "csv", "latex")
+FORMATS = ("text", "markdown", "latex", "csv")
 SPECIAL = str.maketrans({char: rf"\{char}" for char in "&%$#_{}"})
+"""What LaTeX needs a backslash before."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SummaryRow:
-    """The seeds of one learner, network, data set and epsilon (None: without noise): means and standard deviations.
+@dataclass(frozen=True)
+class Measure:
+    """How a measure is shown: its title, the factor that it is multiplied by, and its decimal places."""
 
-    `score` is accuracy, or R2; `utility_loss` is 1 - score / score of the baseline of the same network and data, and
-    None without one; `leakage` the largest tailored AUC of the attacks, and None without attacks.
+    title: str
+    scale: float = 1.0
+    digits: int = 3
+
+
+MEASURES = {
+    "seeds": Measure("seeds", digits=0),
+    "score": Measure("score (%)", 100.0, 2),
+    "spread": Measure("deviation (%)", 100.0, 2),
+    "utility_loss": Measure("utility loss (%)", 100.0, 2),
+    "auc": Measure("AUC"),
+    "tailored_auc": Measure("tailored AUC"),
+    "leakage": Measure("leakage (%)", 100.0, 1),
+    "seconds": Measure("seconds", digits=1),
+}
+"""The columns of a table by name; `auc`, `tailored_auc` and `leakage` may be of one attack: NAME:ATTACK."""
+DEFAULT = ("seeds", "score", "utility_loss", *ATTACK_MEASURES, "seconds")
+"""The columns where none are chosen, as far as they have values."""
+PLACES = ("data", "network", "learner", "epsilon")
+
+
+def chosen_columns(words: str | None, rows: Sequence[SummaryRow]) -> list[str]:
+    """Returns the columns that a person names, with commas between them; None is every one that has a value.
+
+    Parameters
+    ----------
+    words : str or None
+        Such as "score,auc,leakage:black_box".
+    rows : sequence of SummaryRow
+        What is to be shown.
+
+    Returns
+    -------
+    list of str
+        Names of measures; an unknown one is refused with a sentence.
     """
-
-    learner: str
-    network: str
-    data: str
-    epsilon: float | None
-    seeds: int
-    score: float
-    spread: float
-    utility_loss: float | None
-    leakage: float | None
-    seconds: float
-    scores: tuple[float, ...] = ()
-    leakages: tuple[float, ...] = ()
+    if words is None:
+        return [name for name in DEFAULT if any(row.mean(name) is not None for row in rows)]
+    columns = [word.strip() for word in words.split(",") if word.strip()]
+    labels = sorted({name.partition(":")[2] for row in rows for name in row.values if ":" in name})
+    known = [*MEASURES, *(f"{name}:{label}" for name in ATTACK_MEASURES for label in labels)]
+    unknown = [column for column in columns if column not in known]
+    if unknown or not columns:
+        got = repr(unknown[0]) if unknown else "none"
+        raise WrongInput(f"bench table: expected columns among {', '.join(known)}, got {got:.80}")
+    return columns
 
 
-def summary(cells: Sequence[Cell]) -> list[SummaryRow]:
-    """One row for each learner, network, data set and epsilon, in the order of the cells; failed cells are left out."""
-    finished = [cell for cell in cells if "failed" not in cell.result]
-    groups: dict[tuple[Any, ...], list[Cell]] = {}
-    for cell in finished:
-        places = ("learner", "network", "data", "epsilon")
-        groups.setdefault(tuple(cell.settings[name] for name in places), []).append(cell)
-    baselines = {key[1:3]: _mean(group) for key, group in groups.items() if key[0] == BASELINE}
-    rows = []
-    for (learner, network, data, epsilon), group in groups.items():
-        scores = tuple(float(cell.result["score"]) for cell in group)
-        base = baselines.get((network, data)) or baselines.get((NO_NETWORK, data))
-        leakages = tuple(value for cell in group if (value := _largest(cell)) is not None)
-        middle, deviation = spread(scores)
-        rows.append(
-            SummaryRow(
-                learner=learner,
-                network=network,
-                data=data,
-                epsilon=epsilon,
-                seeds=len(group),
-                score=middle,
-                spread=deviation,
-                utility_loss=1 - middle / base if base else None,
-                leakage=spread(leakages)[0] if leakages else None,
-                seconds=spread([float(cell.run.get("seconds", 0.0)) for cell in group])[0],
-                scores=scores,
-                leakages=leakages,
-            )
-        )
-    return rows
+def column_title(column: str) -> str:
+    """Returns the title of a column.
+
+    >>> column_title("leakage:black_box")
+    'leakage (%) black_box'
+    """
+    name, _, label = column.partition(":")
+    return " ".join(filter(None, [MEASURES[name].title, label]))
 
 
-def _mean(group: Sequence[Cell]) -> float:
-    return spread([float(cell.result["score"]) for cell in group])[0]
+def entry(row: SummaryRow | None, column: str) -> str:
+    """Returns the mean of a column with its 95% interval in brackets; empty where nothing was measured."""
+    value = None if row is None else row.mean(column)
+    if row is None or value is None:
+        return ""
+    measure = MEASURES[column.partition(":")[0]]
+    ends = row.intervals.get(column)
+    numbers = [f"{measure.scale * number:.{measure.digits}f}" for number in (value, *(ends or ()))]
+    return numbers[0] if ends is None else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
 
 
-def _largest(cell: Cell) -> float | None:
-    """The largest tailored AUC among the attacks on a cell's model."""
-    return max((float(value) for name, value in cell.result.items() if name.startswith("auc ")), default=None)
+def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] | None = None) -> str:
+    """Returns a table with a line for each row of the summary; with one column, epsilons stand across.
 
+    Numbers are means over seeds, with 95% intervals in brackets. In CSV a line stands for each row in any case, numbers
+    are fractions of 1, and the ends of an interval are columns of their own.
 
-def bench_table(rows: Sequence[SummaryRow], format: str) -> str:
-    """Learners, networks and data down, epsilons across; as CSV one line for each row of the summary.
-
-    >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=2, score=0.9, spread=0.01,
-    ...     utility_loss=None, leakage=None, seconds=0.1)
-    >>> print(bench_table([row], "markdown"))
+    >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=1, score=0.9, spread=0.0,
+    ...     values={"score": [0.9]})
+    >>> print(bench_table([row], "markdown", ["score"]))
     | data | network | learner | epsilon 1 |
     | --- | --- | --- | --- |
-    | digits | - | linear | 90.00 ± 1.00 |
+    | digits | - | linear | 90.00 |
     """
     expect_one_of("bench table", FORMATS, format=format)
+    columns = chosen_columns(None, rows) if columns is None else list(columns)
     if format == "csv":
-        return _csv(rows)
-    epsilons = sorted({row.epsilon for row in rows if row.epsilon is not None})
-    columns: list[float | None] = [*epsilons, None] if any(row.epsilon is None for row in rows) else [*epsilons]
-    head = ["data", "network", "learner", *("no noise" if e is None else f"epsilon {e:g}" for e in columns)]
-    places = dict.fromkeys((row.data, row.network, row.learner) for row in rows)
-    known = {(row.data, row.network, row.learner, row.epsilon): row for row in rows}
-    pm = "±" if format == "markdown" else r"$\pm$"
-    lines = [[*place, *(_entry(known.get((*place, e)), pm) for e in columns)] for place in sorted(places)]
-    return markdown(head, lines) if format == "markdown" else _latex(head, lines)
+        return _csv(rows, columns)
+    head, lines = _across(rows, columns[0]) if len(columns) == 1 else _long(rows, columns)
+    return {"text": _text, "markdown": markdown, "latex": _latex}[format](head, lines)
 
 
-def _entry(row: SummaryRow | None, pm: str) -> str:
-    if row is None:
-        return ""
-    middle = f"{100 * row.score:.2f}"
-    return middle if row.seeds == 1 else f"{middle} {pm} {100 * row.spread:.2f}"
+def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """A line for each row, in order of data, network, learner and epsilon."""
+    ordered = sorted(rows, key=lambda row: (*_place(row), row.epsilon is None, row.epsilon or 0.0))
+    lines = [[*_place(row), _epsilon(row.epsilon), *(entry(row, column) for column in columns)] for row in ordered]
+    return [*PLACES, *map(column_title, columns)], lines
 
 
-def _csv(rows: Sequence[SummaryRow]) -> str:
-    names = [name for name in SummaryRow.__dataclass_fields__ if name not in ("scores", "leakages")]
+def _across(rows: Sequence[SummaryRow], column: str) -> tuple[list[str], list[list[str]]]:
+    """A line for each data set, network and learner, and a column for each epsilon."""
+    epsilons: list[float | None] = [*sorted({row.epsilon for row in rows if row.epsilon is not None})]
+    if any(row.epsilon is None for row in rows):
+        epsilons.append(None)
+    head = [*PLACES[:-1], *("no noise" if each is None else f"epsilon {each:g}" for each in epsilons)]
+    known = {(*_place(row), row.epsilon): row for row in rows}
+    places = sorted({_place(row) for row in rows})
+    return head, [[*place, *(entry(known.get((*place, each)), column) for each in epsilons)] for place in places]
+
+
+def _place(row: SummaryRow) -> tuple[str, str, str]:
+    return row.data, row.network, row.learner
+
+
+def _epsilon(epsilon: float | None) -> str:
+    return "no noise" if epsilon is None else f"{epsilon:g}"
+
+
+def _csv(rows: Sequence[SummaryRow], columns: Sequence[str]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+    with_ends = {column for column in columns if any(column in row.intervals for row in rows)}
+    ends = {column: [f"{column}_low", f"{column}_high"] if column in with_ends else [] for column in columns}
+    writer.writerow([*PLACES, *(name for column in columns for name in (column, *ends[column]))])
     for row in rows:
-        values = asdict(row)
-        writer.writerow(["" if values[name] is None else values[name] for name in names])
+        numbers: list[float | None] = []
+        for column in columns:
+            numbers += [row.mean(column), *(row.intervals.get(column, (None, None)) if ends[column] else ())]
+        values = [*_place(row), row.epsilon, *numbers]
+        writer.writerow(["" if value is None else value for value in values])
     return out.getvalue().rstrip("\n")
+
+
+def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Columns of one width each, for a terminal."""
+    widths = [max(map(len, column)) for column in zip(head, *lines)]
+    padded = (
+        "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)) for line in (head, *lines)
+    )
+    return "\n".join(line.rstrip() for line in padded)
 
 
 def _latex(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A tabular with the rules of the package booktabs."""
 
     def joined(values: Sequence[str]) -> str:
-        return " & ".join(value if r"$\pm$" in value else value.translate(SPECIAL) for value in values) + r" \\"
+        return " & ".join(value.translate(SPECIAL) for value in values) + r" \\"
 
     body = [r"\toprule", joined(head), r"\midrule", *map(joined, lines), r"\bottomrule"]
     return "\n".join([rf"\begin{{tabular}}{{lll{'r' * (len(head) - 3)}}}", *body, r"\end{tabular}"])

@@ -32,7 +32,14 @@ SKIP = Annotated[
     bool, o.option("Run the grid without the combinations that are impossible. Default: such a grid is refused.")
 ]
 ONE_SEED = Annotated[int | None, o.option("Run this seed instead of those of the grid.")]
-FORMAT = Annotated[str, o.option("markdown, csv or latex.", "--format")]
+FORMAT = Annotated[str, o.option("text, markdown, latex or csv.", "--format")]
+COLUMNS = Annotated[
+    str | None,
+    o.option(
+        "Columns with commas between them: seeds, score, spread, utility_loss, auc, tailored_auc, leakage, seconds, or"
+        " auc:ATTACK and so on for one attack. Default: all that have values. With one column, epsilons stand across."
+    ),
+]
 OUT = Annotated[Path | None, o.option("A file to write. Default: the table is printed.")]
 PAGE = Annotated[Path, o.option("The HTML file to write.")]
 DEFAULT_STORE = Path("bench.jsonl")
@@ -102,36 +109,37 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     ]
 
 
-@app.command(epilog="Example: privaware bench table --store cells.jsonl --format latex --out table.tex")
+@app.command(epilog="Example: privaware bench table --store cells.jsonl --columns score,leakage --format latex")
 def table(
     store: STORE = DEFAULT_STORE,
+    columns: COLUMNS = None,
     format_: FORMAT = "markdown",
     out: OUT = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Print the mean and standard deviation over seeds, as Markdown, CSV or LaTeX."""
-    from dataclasses import asdict
-
-    from privaware.bench._table import bench_table, summary
+    """Print score, utility loss, AUC and leakage: means over seeds with 95% intervals."""
+    from privaware.bench._summary import summary
+    from privaware.bench._table import bench_table, chosen_columns
 
     cells, facts = _stored(store)
     rows = summary(cells)
-    text = bench_table(rows, format_)
+    text = bench_table(rows, format_, chosen_columns(columns, rows))
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")
-    listed = [
-        {name: value for name, value in asdict(row).items() if name not in ("scores", "leakages")} for row in rows
-    ]
-    facts |= {"rows": listed, "out": None if out is None else str(out)}
+    facts |= {"rows": [row.json() for row in rows], "out": None if out is None else str(out)}
     show(facts, [text if out is None else f"table: {out}"], json)
 
 
 @app.command(epilog="Example: privaware bench report --store cells.jsonl --out bench.html")
 def report(
-    store: STORE = DEFAULT_STORE, out: PAGE = Path("bench.html"), seed: o.SEED = None, json: o.JSON = False
+    store: STORE = DEFAULT_STORE,
+    columns: COLUMNS = None,
+    out: PAGE = Path("bench.html"),
+    seed: o.SEED = None,
+    json: o.JSON = False,
 ) -> None:
-    """Plot utility, leakage and time against epsilon on one HTML page."""
+    """Show utility, leakage and time on one HTML page: plots against epsilon, and a table."""
     from privaware._files import atomic_write
     from privaware.bench._report import bench_page
     from privaware.errors import WrongInput
@@ -139,13 +147,13 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise WrongInput(f"expected a name for the report ending in .html, got {out.name!r}")
     cells, facts = _stored(store)
-    atomic_write(out, bench_page(cells).encode())
+    atomic_write(out, bench_page(cells, columns).encode())
     show({**facts, "out": str(out)}, [f"report: {out}"], json)
 
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
-    """The cells of a store, and how many there are, are finished and failed."""
-    from privaware.bench._run import failed_cells
+    """The cells of a store; how many there are, how many are trained, how many trainings and attacks failed."""
+    from privaware.bench._run import failed_attacks, failed_cells
     from privaware.bench._store import Store
     from privaware.errors import WrongInput
 
@@ -155,4 +163,5 @@ def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
             f"expected finished cells in {str(path)!r:.120}, got none; run `privaware bench run GRID.toml`"
         )
     failed = len(failed_cells(cells))
-    return cells, {"cells": len(cells), "done": len(cells) - failed, "failed": failed}
+    counts = {"cells": len(cells), "done": len(cells) - failed, "failed": failed}
+    return cells, {**counts, "attacks_failed": len(failed_attacks(cells))}

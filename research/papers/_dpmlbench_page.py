@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from privaware.bench._shown import markdown
-from privaware.bench._table import SummaryRow, summary
+from privaware.bench._summary import SummaryRow, summary
 from research.papers import Item, find
 from research.papers._dpmlbench_cells import DATA, NETWORKS
 from research.papers._dpmlbench_figures import FIGURES, area_key

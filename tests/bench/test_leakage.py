@@ -13,6 +13,7 @@ from privaware.bench._leakage import _shadow_learner, attack_results
 from privaware.bench._rows import BenchRows
 from privaware.data import Data
 from privaware.learners.dpsgd import DpSgd
+from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.pate import Pate
 from privaware.noise import Rng
@@ -76,7 +77,18 @@ def test_shadow_network_is_the_cell_s_own_without_clipping() -> None:
     shadow: Any = _shadow_learner(replace(LEARNER, norm=0.1), model)
     assert (shadow.architecture, shadow.steps, shadow.norm) == (NETWORK, 300, 1e9)
     assert _shadow_learner(LEARNER, model, {"lr": 0.25, "norm": 7.0}).norm == 7.0  # type: ignore[attr-defined]
-    assert _shadow_learner(Majority(), model) == Majority()
+
+
+def test_model_that_is_no_network_has_its_own_learner_as_its_shadow() -> None:
+    assert _shadow_learner(Majority(), Majority().run(ROWS.train, 1.0, Rng(seed=0))) == Majority()
+
+
+def test_shadow_of_a_linear_learner_is_its_model_trained_without_noise() -> None:
+    learner = Linear(steps=2)  # it cannot be run without noise
+    model = learner.run(ROWS.train, 1.0, Rng(seed=0))
+    cell = {"attacks": [{"name": "white_box", "epochs": 1}], "shadows": 1, "shadow": {"steps": 2}}
+    [result] = attack_results({0: model}, ROWS, cell, learner, Rng(seed=1)).values()
+    assert "attack_failures" not in result
 
 
 def test_shadow_has_the_network_that_the_attacked_model_has() -> None:

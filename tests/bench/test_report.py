@@ -16,7 +16,13 @@ def test_page_has_the_four_plots_and_fetches_nothing() -> None:
     page = bench_page(cells)
     assert page.count("<svg") == 4 + 3  # of the network; without one there is no baseline
     text = page_text(page)
-    for words in ("Utility loss", "Leakage", "Time", "linear, cnn, digits, epsilon 8, seed 0: no", "commit abc"):
+    for words in (
+        "Utility loss",
+        "Membership inference",
+        "Time",
+        "linear, cnn, digits, epsilon 8, seed 0: no",
+        "commit abc",
+    ):
         assert words in text
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")

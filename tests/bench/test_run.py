@@ -216,7 +216,7 @@ def test_noise_meets_the_epsilon_of_the_cell() -> None:
     [cell, *_] = grid_cells({**SMALL, "learners": {"majority": {}}})
     [outcome] = train_cells(HERE, [cell]) or []
     assert outcome.result["noise"] == pytest.approx(1.0, rel=1e-3)
-    assert set(outcome.result) == {"score", "accuracy", "error", "noise"}
+    assert set(outcome.result) == {"score", "accuracy", "error", "test_rows", "noise"}
     from privaware.events import Laplace
 
     assert accounting.epsilon(Laplace(noise=outcome.result["noise"]), 1e-5) <= 1.0

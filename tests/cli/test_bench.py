@@ -36,13 +36,22 @@ def test_own_learner_is_compared_by_one_command(run: Run, grid: Path) -> None:
     assert "8 of 8 cells were finished before" in again.err
     table = run("bench", "table", "--store", "cells.jsonl", "--json").json
     assert {row["learner"] for row in table["rows"]} == {"majority", "counted"}
-    assert all(row["leakage"] >= 0.5 for row in table["rows"])
+    assert all(row["tailored_auc"] >= 0.5 for row in table["rows"])
     assert (table["cells"], table["done"], table["failed"]) == (8, 8, 0)
     assert run("bench", "table", "--store", "cells.jsonl", "--format", "latex", "--out", "t.tex").code == 0
     assert Path("t.tex").read_text().startswith(r"\begin{tabular}")
     page = run("bench", "report", "--store", "cells.jsonl", "--out", "b.html", "--json")
     assert (page.code, page.json["out"]) == (0, "b.html")
     assert "<svg" in Path("b.html").read_text()
+
+
+def test_columns_of_table_and_page_are_chosen(run: Run, grid: Path) -> None:
+    run("bench", "run", grid)
+    assert run("bench", "table", "--columns", "auc").out.startswith("| data | network | learner | epsilon 1 | epsilon ")
+    assert run("bench", "report", "--columns", "seeds,auc:threshold").code == 0
+    assert "<th>AUC threshold</th>" in Path("bench.html").read_text()
+    answer = run("bench", "table", "--columns", "speed", "--json")
+    assert (answer.code, "expected columns among seeds, score" in answer.json["error"]) == (2, True)
 
 
 def test_failed_cells_make_exit_code_one(run: Run, grid: Path) -> None:

@@ -1,0 +1,164 @@
+"""The summary of a benchmark: means over seeds with 95% intervals, for each learner, network, data set and epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from privaware.bench._cells import NO_NETWORK
+from privaware.bench._grid import BASELINE
+from privaware.bench._shown import spread
+from privaware.bench._store import Cell
+from privaware.metrics import clopper_pearson, privacy_leakage, tailored_auc, utility_loss
+from privaware.workflow._curves import interval
+
+__all__ = ["ATTACK_MEASURES", "SummaryRow", "summary"]
+
+ATTACK_MEASURES = ("auc", "tailored_auc", "leakage")
+"""What is measured by an attack."""
+AREA = "auc "
+"""The beginning of a result's name that holds a tailored AUC; the label of the attack follows."""
+TAIL = 0.025
+"""The chance on each side of a 95% interval."""
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow:
+    """The seeds of one learner, network, data set and epsilon (None: trained without noise).
+
+    `values` has what each seed measured, by the name of the measure: `score` (accuracy, or R2), `utility_loss` (1 -
+    score / mean score of the baseline with the same network and data), `seconds` of training, and `auc`,
+    `tailored_auc` and `leakage` of the strongest attack, whose label is `attack`. `leakage` is the share of the
+    baseline's leakage, DPMLBench's equation 7. The measures of every attack stand under NAME:LABEL. `intervals` has
+    95% intervals: over the seeds where there are several, else over the test rows and the attacked rows of the one
+    seed. The baseline's mean counts as known in both.
+    """
+
+    learner: str
+    network: str
+    data: str
+    epsilon: float | None
+    seeds: int
+    score: float
+    spread: float
+    attack: str | None = None
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict, compare=False)
+    intervals: Mapping[str, Interval] = field(default_factory=dict, compare=False)
+
+    def mean(self, measure: str) -> float | None:
+        """Returns the mean of a measure over the seeds; None where nothing was measured."""
+        if measure == "spread":
+            return self.spread
+        if measure == "seeds":
+            return float(self.seeds)
+        values = self.values.get(measure)
+        return mean(values) if values else None
+
+    def json(self) -> dict[str, Any]:
+        """Returns the row as plain values: fractions of 1, and seconds."""
+        names = ("score", "spread", "utility_loss", *ATTACK_MEASURES, "seconds")
+        labels = [name.partition(":")[2] for name in self.values if name.startswith("tailored_auc:")]
+        return {
+            **{name: getattr(self, name) for name in ("learner", "network", "data", "epsilon", "seeds", "attack")},
+            **{name: self.mean(name) for name in names},
+            "intervals": {name: list(self.intervals[name]) for name in names if name in self.intervals},
+            "attacks": {label: self._of_attack(label) for label in labels},
+        }
+
+    def _of_attack(self, label: str) -> dict[str, Any]:
+        places = {name: f"{name}:{label}" for name in ATTACK_MEASURES}
+        known = {name: list(self.intervals[place]) for name, place in places.items() if place in self.intervals}
+        return {**{name: self.mean(place) for name, place in places.items()}, "intervals": known}
+
+
+def summary(cells: Sequence[Cell]) -> list[SummaryRow]:
+    """Returns one row for each learner, network, data set and epsilon, in the order of the cells that did not fail."""
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        if "failed" not in cell.result:
+            places = ("learner", "network", "data", "epsilon")
+            groups.setdefault(tuple(cell.settings[name] for name in places), []).append(cell)
+    baselines = {key[1:3]: group for key, group in groups.items() if key[0] == BASELINE}
+    rows = []
+    for (learner, network, data, epsilon), group in groups.items():
+        base = baselines.get((network, data)) or baselines.get((NO_NETWORK, data)) or []
+        place = {"learner": learner, "network": network, "data": data, "epsilon": epsilon}
+        rows.append(_row(place, group, base))
+    return rows
+
+
+def _row(place: Mapping[str, Any], group: Sequence[Cell], baseline: Sequence[Cell]) -> SummaryRow:
+    values: dict[str, Sequence[float]] = {"score": [float(cell.result["score"]) for cell in group]}
+    ends: dict[str, Interval] = _score_interval(group[0]) if len(group) == 1 else {}
+    middle, deviation = spread(values["score"])
+    if baseline and (base := mean(float(cell.result["score"]) for cell in baseline)):
+        values["utility_loss"] = [utility_loss(score, base) for score in values["score"]]
+        if "score" in ends:
+            low, high = ends["score"]
+            ends["utility_loss"] = utility_loss(high, base), utility_loss(low, base)
+    labels = _labels(group)
+    for label in labels:
+        values |= {f"{name}:{label}": each for name, each in _attack_values(label, group, baseline) if each}
+        if len(group) == 1:
+            ends |= {f"{name}:{label}": each for name, each in _attack_intervals(label, group[0], baseline)}
+    ends |= {name: interval(each) for name, each in values.items() if len(each) > 1}
+    attack = max(labels, key=lambda label: mean(values[f"tailored_auc:{label}"]), default=None)
+    strongest = {f"{measure}:{attack}": measure for measure in ATTACK_MEASURES}
+    values |= {strongest[name]: each for name, each in values.items() if name in strongest}
+    ends |= {strongest[name]: each for name, each in ends.items() if name in strongest}
+    values["seconds"] = [float(cell.run.get("seconds", 0.0)) for cell in group]
+    facts: dict[str, Any] = {"seeds": len(group), "score": middle, "spread": deviation, "attack": attack}
+    return SummaryRow(**place, **facts, values=values, intervals=ends)
+
+
+def _score_interval(cell: Cell) -> dict[str, Interval]:
+    """The interval of one model's accuracy over its test rows; a cell that was stored without their number has none."""
+    rows = cell.result.get("test_rows")
+    if rows is None or "accuracy" not in cell.result:
+        return {}
+    low, high = clopper_pearson(np.array([round(float(cell.result["score"]) * rows)]), int(rows), TAIL)
+    return {"score": (float(low[0]), float(high[0]))}
+
+
+def _labels(group: Sequence[Cell]) -> list[str]:
+    """The attacks on any of these cells, in their order."""
+    names = (name for cell in group for name in cell.result if name.startswith(AREA))
+    return list(dict.fromkeys(name.removeprefix(AREA) for name in names))
+
+
+def _attack_values(
+    label: str, group: Sequence[Cell], baseline: Sequence[Cell]
+) -> Iterator[tuple[str, Sequence[float]]]:
+    """The measures of one attack; a cell that was stored without its plain AUC has the tailored one only."""
+    areas = _areas(label, group)
+    yield "tailored_auc", areas
+    facts = [cell.result.get("attacks", {}).get(label, {}) for cell in group]
+    yield "auc", [float(one["auc"]) for one in facts if "auc" in one]
+    yield "leakage", _shares(areas, _areas(label, baseline))
+
+
+def _attack_intervals(label: str, cell: Cell, baseline: Sequence[Cell]) -> Iterator[tuple[str, Interval]]:
+    """The intervals of one attack on one model, over the attacked rows."""
+    ends = cell.result.get("attacks", {}).get(label, {}).get("auc_interval")
+    if ends is None:
+        return
+    low, high = float(ends[0]), float(ends[1])
+    yield "auc", (low, high)
+    yield "tailored_auc", (tailored_auc(low), tailored_auc(high))
+    if shares := _shares([low, high], _areas(label, baseline)):
+        yield "leakage", (shares[0], shares[1])
+
+
+def _areas(label: str, group: Sequence[Cell]) -> list[float]:
+    return [float(cell.result[AREA + label]) for cell in group if AREA + label in cell.result]
+
+
+def _shares(areas: Sequence[float], baseline: Sequence[float]) -> list[float]:
+    """The shares of the baseline's leakage; none where it hardly leaks or was not attacked."""
+    shares = [privacy_leakage(area, mean(baseline)) for area in areas] if baseline else []
+    return [share for share in shares if share is not None]
