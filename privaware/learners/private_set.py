@@ -11,8 +11,9 @@ PrivSet of DPMLBench (ten examples a class, network: learning rate 0.01, batch 1
 Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient moves the sum of a query by at most
 `norm`; the price is that of networks x rounds x queries steps of DP-SGD, and a query more is refused. Everything else
 reads noisy gradients and public randomness only.
-Use when: the data themselves shall be shared, in a small form, rather than one model. `dpsgd` is more accurate, and the
-published settings ask for 100,000 gradients: lower `networks` for a first look.
+Use when: the data themselves shall be shared, in a small form, rather than one model. `dpsgd` is more accurate. The
+published settings, which are the defaults from 50,000 rows on, ask for 100,000 gradients: lower `networks` for a first
+look.
 
 >>> from privaware.schema import Schema
 >>> schema = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
@@ -42,6 +43,21 @@ from privaware.schema import Schema
 
 __all__ = ["PrivateSet"]
 
+MOST_NETWORKS = 1000
+"""Networks of the published settings."""
+
+ROWS_PER_NETWORK = 50
+"""Rows for each network by default: fewer rows allow fewer noisy gradients."""
+
+FEWEST_NETWORKS = 10
+"""Networks by default, however few rows there are."""
+
+EXAMPLE_LR = 0.1
+"""Published step size of the synthetic examples, for `MOST_NETWORKS` networks."""
+
+SMALLEST_SIDE = 16
+"""Pixels of the shorter side from which images are matched by convolutions; the published ones have 28 and 32."""
+
 INNER_STEPS = 500
 """Epochs that a network learns from the synthetic examples between its first query and its last."""
 
@@ -50,23 +66,25 @@ INNER_STEPS = 500
 class PrivateSet(PlainNetwork):
     """`per_class` synthetic examples from `networks` random networks of the description `matching`.
 
-    Each network is matched in `rounds` (left out: as many as examples a class) of `queries` noisy gradients of an
-    expected `private_batch` rows, clipped to `norm`; between two rounds it learns for `inner` epochs (left out: 500
-    over the rounds) at `network_lr`. `example_lr` and `example_momentum` move the synthetic examples. The other
-    settings are those of the network that learns from them.
+    Left out, `networks` is one for every 50 declared rows, from 10 to 1000, and `matching` the published network of
+    convolutions, or one hidden layer for tables and for images with less than 16 pixels on a side. Each network is
+    matched in `rounds` (left out: as many as examples a class) of `queries` noisy gradients of an expected
+    `private_batch` rows, clipped to `norm`; between two rounds it learns for `inner` epochs (left out: 500 over the
+    rounds) at `network_lr`. `example_lr` (left out: 0.1 * sqrt(1000 / networks)) and `example_momentum` move the
+    synthetic examples. The other settings are those of the network that learns from them.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "data preparation"
 
     per_class: int = 10
-    networks: int = 1000
+    networks: int | None = None
     rounds: int | None = None
     queries: int = 10
     inner: int | None = None
     private_batch: int = 256
     norm: float = 0.1
-    example_lr: float = 0.1
+    example_lr: float | None = None
     example_momentum: float = 0.5
     network_lr: float = 0.01
     matching: dict[str, Any] | None = None
@@ -76,11 +94,12 @@ class PrivateSet(PlainNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_count("private_set", per_class=self.per_class, networks=self.networks, queries=self.queries)
-        expect_count("private_set", private_batch=self.private_batch)
-        expect_count("private_set", optional=True, rounds=self.rounds, inner=self.inner)
+        expect_count("private_set", per_class=self.per_class, queries=self.queries, private_batch=self.private_batch)
+        expect_count("private_set", optional=True, networks=self.networks, rounds=self.rounds, inner=self.inner)
         expect_between("private_set", 1e-9, 1e9, norm=self.norm)
-        expect_between("private_set", 1e-9, 1e6, example_lr=self.example_lr, network_lr=self.network_lr)
+        expect_between("private_set", 1e-9, 1e6, network_lr=self.network_lr)
+        if self.example_lr is not None:
+            expect_between("private_set", 1e-9, 1e6, example_lr=self.example_lr)
         expect_in("private_set", "[0, 1)", example_momentum=self.example_momentum)
         table = self.matching is None or isinstance(self.matching, dict)
         expect(table, "private_set", "matching as a table", self.matching)
@@ -105,7 +124,7 @@ class PrivateSet(PlainNetwork):
         from privaware.descent import gradient_queries
 
         schema = data.schema
-        described, condensation = self._matching(schema), self._condensation()
+        described, condensation = self._matching(schema), self._condensation(schema)
         labels = np.repeat(np.arange(len(schema.classes)), self.per_class)
 
         def build() -> Any:
@@ -132,16 +151,23 @@ class PrivateSet(PlainNetwork):
             )
         return examples.cpu().numpy(), labels
 
-    def _condensation(self) -> Any:
+    def _condensation(self, schema: Schema) -> Any:
+        """The plan from public facts.
+
+        With a fraction f of the networks a budget allows noise that is sqrt(f) times as large. Where noise dominates a
+        gradient, a matching step then holds 1 / sqrt(f) times as much signal, so steps that are 1 / sqrt(f) times as
+        long move the examples as far along the signal, and as far along the noise.
+        """
         from privaware.learners._networks.condensation import Condensation
 
         rounds = self.rounds or self.per_class
+        networks = self.networks or min(MOST_NETWORKS, max(FEWEST_NETWORKS, schema.rows // ROWS_PER_NETWORK))
         return Condensation(
-            networks=self.networks,
+            networks=networks,
             rounds=rounds,
             queries=self.queries,
             inner=self.inner or max(1, INNER_STEPS // rounds),
-            lr=self.example_lr,
+            lr=self.example_lr or EXAMPLE_LR * math.sqrt(MOST_NETWORKS / networks),
             momentum=self.example_momentum,
             network_lr=self.network_lr,
         )
@@ -151,7 +177,7 @@ class PrivateSet(PlainNetwork):
 
         rate = min(1.0, self.private_batch / schema.rows)
         return descent.Descent(
-            steps=self._condensation().steps,
+            steps=self._condensation(schema).steps,
             sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
             clip=descent.flat(self.norm),
             update=descent.sgd(1.0),  # not used: gradients are matched
@@ -164,9 +190,10 @@ class PrivateSet(PlainNetwork):
 
 
 def _matching_network(shape: tuple[int, ...]) -> dict[str, Any]:
-    """The published network: up to three convolutions with instance norm and average pools; a layer for vectors."""
-    blocks = min(3, int(math.log2(min(shape[1:])))) if len(shape) == 3 else 0
-    if not blocks:
+    """The published network, three convolutions with instance norm and average pools; a layer for smaller images.
+
+    Few pixels need few weights: a gradient has less noise, and a query takes a small part of the time.
+    """
+    if len(shape) != 3 or min(shape[1:]) < SMALLEST_SIDE:
         return {"name": "fcn", "hidden": [128], "activation": "relu", "dropout": 0.0}
-    filters = [128] * blocks
-    return {"name": "simple_cnn", "filters": filters, "hidden": [], "groups": 128, "pooling": "average"}
+    return {"name": "simple_cnn", "filters": [128] * 3, "hidden": [], "groups": 128, "pooling": "average"}

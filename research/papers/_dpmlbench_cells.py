@@ -82,6 +82,7 @@ OWN: dict[str, dict[str, Any]] = {
     "private_knn": {"neighbours": 800, "rate": 0.15, "batch": 512, "lr": 0.01, "steps": 8_790},
     "label_mst": {"batch": 256, "lr": 0.01, "epochs": 200.0},
     "alibi": {"batch": 256, "lr": 0.01},
+    "private_set": {"networks": 1000, "example_lr": 0.1},
     "dpgen": {"variant": "corrected"},
 }
 """Table 6, as far as a learner's own defaults differ; RGP and GEP clip at the norms of their authors. The 500 epochs of
