@@ -154,7 +154,7 @@ def test_p39_every_layer_rule_keeps_the_sensitivity(kind, monkeypatch):
 def test_p39_no_group_sum_rounds_more_than_its_bound(kind, limit, monkeypatch):
     """Each rule's float32 sum against the float64 sum of the same examples one by one."""
     if limit is not None:
-        for name in ("_example_sums", "_per_example", "_convolution", "_weight_standardisation"):
+        for name in ("_example_sums", "_per_example", "_layers.convolution", "_layers.weight_standardisation"):
             monkeypatch.setattr(f"privaware.descent.{name}.materialised_limit", lambda device: limit)
     module, x = layers(kind)
     stack, y = stacked([module]), torch.zeros(len(x), dtype=torch.int64)
