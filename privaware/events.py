@@ -1,15 +1,17 @@
-"""The algebra of privacy cost: immutable values that describe what a release did, never what it saw.
+"""Events: immutable values that describe the privacy cost of releases, built from public numbers only.
+
+Events are added and multiplied:
 
 >>> 1000 * Gaussian(noise=1.1).sampled(rate=0.01) + Laplace(noise=5.0)
 Composed(events=(Repeated(event=Sampled(event=Gaussian(noise=1.1), rate=0.01), count=1000), Laplace(noise=5.0)))
 
-Events are checked at birth:
+The constructor of an event checks its numbers:
 
 >>> Gaussian(noise=1.0).sampled(rate=1.5)
 Traceback (most recent call last):
 privaware.errors.WrongInput: Sampled: expected rate in (0, 1], got 1.5
 
-`noise` is always the scale of the noise divided by the sensitivity of what it hides.
+`noise` is always a noise multiplier: the scale of the noise divided by the sensitivity of the value it is added to.
 """
 
 from __future__ import annotations
@@ -47,18 +49,29 @@ __all__ = [
 ]
 
 RELATIONS = ("add_remove", "replace_one")
+"""Allowed neighbouring relations."""
+
 TRIAL_COUNTS = ("negative_binomial", "logarithmic", "poisson")
+"""Allowed trial-count distributions of `Selected`."""
+
 LARGEST_FLOAT = sys.float_info.max
 """Largest absolute value of a number in an event."""
 
-SHOWN = 4  # releases of a composition that `describe` spells out
-_SPELT = {"noise": "noise multiplier", "rows": "proven for rows"}
-DEEPEST = 100
-"""Events nest a few levels; a file that nests more was made to exhaust its reader."""
+MAX_DESCRIBED = 4
+"""Largest number of releases of a composition that `describe` writes out."""
+
+_FIELD_WORDS = {"noise": "noise multiplier", "rows": "proven for rows"}
+"""Words for field names in descriptions, where they differ."""
+
+MAX_DEPTH = 100
+"""Deepest nesting that `from_json` accepts; real events nest a few levels, deeper input would exhaust the reader."""
 
 
 class Event:
-    """The privacy cost of one release. An event is built from public numbers only."""
+    """The privacy cost of a release, as a value built from public numbers only.
+
+    `first + second` is the composition of two events, and `count * event` is `count` repetitions of one.
+    """
 
     def __add__(self, other: Event) -> Event:
         both = (*_parts(self), *_parts(other))
@@ -72,11 +85,22 @@ class Event:
         return self if count == 1 else Repeated(event=self, count=count)
 
     def sampled(self, rate: float) -> Event:
-        """This event on a Poisson sample: each row is in with probability `rate`, on its own."""
+        """Return this event on a Poisson sample of the rows.
+
+        Parameters
+        ----------
+        rate : float
+            The probability with which each row is in the sample, independently of other rows.
+
+        Returns
+        -------
+        Event
+            The event, amplified by sampling.
+        """
         return self if rate == 1 else Sampled(event=self, rate=rate)
 
     def _shown(self) -> str:
-        """The event as text, without the fields that have their defaults."""
+        """Return the event as text, without fields that have their default values."""
         values = [(item, getattr(self, item.name)) for item in fields(self)]  # type: ignore[arg-type]
         shown = [f"{item.name}={value!r}" for item, value in values if value != item.default]
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -101,7 +125,13 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Event):
-    """A value with Gaussian noise of standard deviation s. `noise = s / sensitivity`, with the L2 sensitivity."""
+    """The release of a value with Gaussian noise.
+
+    Parameters
+    ----------
+    noise : float
+        The noise multiplier: the standard deviation of the noise divided by the L2 sensitivity.
+    """
 
     noise: float
 
@@ -111,7 +141,13 @@ class Gaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Event):
-    """A value with Laplace noise of scale b. `noise = b / sensitivity`, with the L1 sensitivity."""
+    """The release of a value with Laplace noise.
+
+    Parameters
+    ----------
+    noise : float
+        The noise multiplier: the scale of the noise divided by the L1 sensitivity.
+    """
 
     noise: float
 
@@ -121,7 +157,13 @@ class Laplace(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Pure(Event):
-    """A mechanism that is known only to be epsilon-DP, such as the noisy maximum."""
+    """A mechanism of which only epsilon-DP is known, such as report-noisy-max.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of the guarantee.
+    """
 
     epsilon: float
 
@@ -131,10 +173,18 @@ class Pure(Event):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Approximate(Event):
-    """Any mechanism known only to be (epsilon, delta)-DP for neighbours up to `rows` rows apart (None: one row).
+    """A mechanism of which only (epsilon, delta)-DP is known.
 
-    With epsilon 0 it is the chance that a release beside it fails. A chance that is proven for one row says nothing
-    about a unit of several rows, so `Group` prices it apart from that release only where `rows` covers the unit.
+    With `epsilon=0` it describes the failure probability `delta` of another release in the same composition. A failure
+    probability that is proven for one row says nothing about a unit of several rows. So `Group` accounts for it
+    separately from the other release only if `rows` is at least the size of the unit.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    rows : int, optional
+        Largest number of rows in which neighbouring data may differ for the guarantee to hold; None means one row.
     """
 
     epsilon: float
@@ -153,7 +203,13 @@ class Approximate(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ZCDP(Event):
-    """A mechanism that is known only to be rho-zero-concentrated DP."""
+    """A mechanism of which only rho-zero-concentrated DP is known.
+
+    Parameters
+    ----------
+    rho : float
+        The rho of the guarantee.
+    """
 
     rho: float
 
@@ -163,7 +219,18 @@ class ZCDP(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse(Event):
-    """One of `classes` values, kept with probability e^epsilon / (e^epsilon + classes - 1), else another uniformly."""
+    """Randomised response: the release of one of several values, which is true with a known probability.
+
+    The true value is kept with probability `e**epsilon / (e**epsilon + classes - 1)`. Otherwise one of the other values
+    is released, each with the same probability.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of the guarantee.
+    classes : int
+        Number of values, at least 2.
+    """
 
     epsilon: float
     classes: int
@@ -175,10 +242,21 @@ class RandomisedResponse(Event):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Sampled(Event):
-    """`event` on a Poisson sample of the rows.
+    """An event on a Poisson sample of the rows.
 
-    With `cap` the batch is cut to `cap` of at most `rows` rows (a truncated sample, priced as such).
-    Under `replace_one` the inner noise is still relative to what adding one row can change.
+    Parameters
+    ----------
+    event : Event
+        The event on the sample. Its noise multiplier is relative to the sensitivity to adding one row, under the
+        relation `replace_one` too.
+    rate : float
+        The sampling rate, in (0, 1].
+    relation : str
+        The neighbouring relation: "add_remove" or "replace_one".
+    rows : int, optional
+        Largest number of rows of the data; given with `cap`.
+    cap : int, optional
+        Largest size of a sample. A larger sample is cut to `cap` rows, and the cost accounts for this truncation.
     """
 
     event: Event
@@ -203,7 +281,15 @@ class Sampled(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated(Event):
-    """`event`, repeated `count` times. Each repetition may depend on the earlier outputs (adaptive composition)."""
+    """Repetitions of one event. Each repetition may depend on earlier outputs (adaptive composition).
+
+    Parameters
+    ----------
+    event : Event
+        The repeated event.
+    count : int
+        Number of repetitions, at least 1.
+    """
 
     event: Event
     count: int
@@ -219,7 +305,13 @@ class Repeated(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Event):
-    """All of `events` on the same rows (adaptive composition). An empty tuple costs nothing."""
+    """Several events on the same rows (adaptive composition).
+
+    Parameters
+    ----------
+    events : tuple of Event
+        The events. The empty composition has no privacy cost.
+    """
 
     events: tuple[Event, ...]
 
@@ -231,7 +323,7 @@ class Composed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class _OneOf(Event):
-    """Several events of which one happens to a row."""
+    """Several events, only one of which affects a given row."""
 
     events: tuple[Event, ...]
 
@@ -243,23 +335,43 @@ class _OneOf(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Disjoint(_OneOf):
-    """One event for each of several disjoint parts of the rows (parallel composition). The cost is the largest one."""
+    """One event for each of several disjoint parts of the rows (parallel composition). The largest cost counts.
+
+    Parameters
+    ----------
+    events : tuple of Event
+        The event of each part.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyOf(_OneOf):
-    """One of `events`, whichever is chosen by chance or in the light of earlier releases: at every epsilon the dearest.
+    """One of several events, chosen at random or by earlier releases. At each epsilon the largest delta counts.
 
-    Unlike with `Disjoint`, repeated it may be another one each time.
+    Unlike the parts of `Disjoint`, the chosen event may differ between repetitions.
+
+    Parameters
+    ----------
+    events : tuple of Event
+        The events to choose from.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selected(Event):
-    """`event` run a secret random number of times, only the best output released.
+    """Private selection: an event runs a secret random number of times, and only the best output is released.
 
-    `distribution` is the trial-count distribution and `mean` its expectation; `shape` is the eta of the truncated
-    negative binomial (1 is geometric; the logarithmic distribution is eta 0).
+    Parameters
+    ----------
+    event : Event
+        The event of one trial.
+    distribution : str
+        The trial-count distribution: "negative_binomial" (truncated), "logarithmic" or "poisson".
+    mean : float
+        The expected number of trials.
+    shape : float, optional
+        The parameter eta of the truncated negative binomial distribution; 1 is the geometric distribution. (The
+        logarithmic distribution is the limit eta = 0.)
     """
 
     event: Event
@@ -282,7 +394,15 @@ class Selected(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Event):
-    """`event` for a unit of up to `size` rows (group privacy)."""
+    """An event for units of several rows (group privacy).
+
+    Parameters
+    ----------
+    event : Event
+        The event for a unit of one row.
+    size : int
+        Largest number of rows of a unit.
+    """
 
     event: Event
     size: int
@@ -298,17 +418,40 @@ class Group(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Unproven(Event):
-    """A release without a proven guarantee. Every accountant and ledger refuses it, with `reason`."""
+    """A release without a proven guarantee. Every accountant and ledger refuses it.
+
+    Parameters
+    ----------
+    reason : str
+        Why there is no proof; the refusal quotes it.
+    """
 
     reason: str
 
 
 NOTHING: Event = Composed(events=())
+"""The event without privacy cost."""
 
 
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yields (event, times) without `Repeated` and `Composed`: the one place where repetition is multiplied out.
+    """Yield the simple events inside an event, with their numbers of repetitions.
 
+    Every accountant uses this function, so repetitions are multiplied in one place only.
+
+    Parameters
+    ----------
+    event : Event
+        The event; `Repeated` and `Composed` are resolved.
+    count : int
+        Number of repetitions of `event` itself.
+
+    Returns
+    -------
+    iterator of (Event, int)
+        Simple events and how often each occurs.
+
+    Examples
+    --------
     >>> list(leaves(2 * (3 * Pure(epsilon=0.1) + Gaussian(noise=2.0))))
     [(Pure(epsilon=0.1), 6), (Gaussian(noise=2.0), 2)]
     """
@@ -322,7 +465,7 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 
 def nested(event: Event) -> Iterator[Event]:
-    """The event and every event inside it.
+    """Yield the event and every event inside it.
 
     >>> [type(each).__name__ for each in nested(3 * Pure(epsilon=0.1).sampled(rate=0.5))]
     ['Repeated', 'Sampled', 'Pure']
@@ -334,8 +477,20 @@ def nested(event: Event) -> Iterator[Event]:
 
 
 def describe(event: Event) -> str:
-    """What an event releases, in words for plans, reports and ledgers.
+    """Describe an event in words, for plans, reports and ledgers.
 
+    Parameters
+    ----------
+    event : Event
+        The event.
+
+    Returns
+    -------
+    str
+        The description.
+
+    Examples
+    --------
     >>> describe(400 * Gaussian(noise=1.1).sampled(rate=0.02) + Pure(epsilon=0.1))
     '400 x Gaussian, noise multiplier 1.1, on Poisson samples at rate 0.02 and 1 x Pure, epsilon 0.1'
     >>> describe(Selected(event=Laplace(noise=5.0), distribution="logarithmic", mean=10.0))
@@ -344,8 +499,9 @@ def describe(event: Event) -> str:
     'no privacy cost (data-independent)'
     """
     parts = [_describe_leaf(leaf, count) for leaf, count in leaves(event)]
-    if len(parts) > SHOWN:
-        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN:,} more release{'s' if len(parts) - SHOWN > 1 else ''}"]
+    more = len(parts) - MAX_DESCRIBED
+    if more > 0:
+        parts = [*parts[:MAX_DESCRIBED], f"{more:,} more release{'s' if more > 1 else ''}"]
     return " and ".join(parts) or "no privacy cost (data-independent)"
 
 
@@ -372,13 +528,27 @@ def _describe_leaf(leaf: Event, count: int) -> str:
             return f"no proven guarantee: {reason}"
         case _:
             settings = [(item.name, getattr(leaf, item.name)) for item in fields(leaf)]  # type: ignore[arg-type]
-            shown = ", ".join(f"{_SPELT.get(name, name)} {value:.4g}" for name, value in settings if value is not None)
+            shown = ", ".join(
+                f"{_FIELD_WORDS.get(name, name)} {value:.4g}" for name, value in settings if value is not None
+            )
             return f"{count:,} x {type(leaf).__name__}, {shown}"
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """A plain dictionary that `from_json` turns back into an equal event.
+    """Turn an event into a dictionary of plain values, which `from_json` turns back into an equal event.
 
+    Parameters
+    ----------
+    event : Event
+        The event.
+
+    Returns
+    -------
+    dict
+        The name of the event's class as `kind`, and its fields.
+
+    Examples
+    --------
     >>> to_json(Gaussian(noise=2.0).sampled(rate=0.5))
     {'kind': 'Sampled', 'event': {'kind': 'Gaussian', 'noise': 2.0}, 'rate': 0.5, 'relation': 'add_remove'}
     """
@@ -395,9 +565,27 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(value: Any, depth: int = 0) -> Event:
-    """The event that `to_json` described; anything else is refused with a sentence."""
-    if depth > DEEPEST:
-        raise WrongInput(f"expected events nested at most {DEEPEST} levels deep, got more")
+    """Build the event that `to_json` described.
+
+    Parameters
+    ----------
+    value : dict
+        The dictionary, as read from JSON.
+    depth : int
+        How many events contain this one.
+
+    Returns
+    -------
+    Event
+        The event.
+
+    Raises
+    ------
+    WrongInput
+        If `value` does not describe an event.
+    """
+    if depth > MAX_DEPTH:
+        raise WrongInput(f"expected events nested at most {MAX_DEPTH} levels deep, got more")
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise WrongInput(f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}")

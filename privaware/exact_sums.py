@@ -1,11 +1,13 @@
-"""Sums over rows that are exact, and so the same in any order, by any BLAS, on any number of threads.
+"""Compute exact sums over rows, which are the same in any order, with any BLAS and any number of threads.
 
-Rows are rounded towards zero to a public lattice of a power-of-two step, which makes no norm larger. Products of two
-lattice values and sums of up to 2^53 of their steps have no rounding error in float64, fused or not: a chunk of that
-many rows is one matrix product. Chunk sums are added without error too (a high and a low part by Knuth's two-sum),
-and the total is rounded to float64 once, at the end. So one more row moves the exact total by its own term, and the
-float64 total by at most `MARGIN` times the largest term more, in any norm, for up to `MOST_ROWS` rows: terms that are
-clipped to (1 - MARGIN) of a sensitivity keep it.
+1. Values are rounded to a public lattice, whose step is a power of two. Rounding towards zero makes no norm larger.
+2. Products of two lattice values, and sums of such products below 2^53 steps, have no rounding error in float64, with
+   or without fused multiply-add. So a chunk of rows whose sum stays below 2^53 steps is one matrix product.
+3. Chunk sums are added without error too, as a high and a low part (Knuth's two-sum). The total is rounded to float64
+   once, at the end.
+4. So one more row changes the exact total by the row's own term. It changes the rounded total by at most `MARGIN` times
+   the largest term more, in any norm, for up to `MOST_ROWS` rows. Therefore terms that are clipped to
+   `(1 - MARGIN) * sensitivity` keep the sensitivity.
 
 >>> lattice = Lattice(bound=1.0, bits=20)
 >>> rows = lattice.round(np.random.default_rng(0).uniform(-1, 1, (1000, 3)))
@@ -38,22 +40,25 @@ __all__ = [
 ]
 
 MANTISSA = 53
-"""Bits of a float64: whole numbers up to 2^53 are added without error."""
+"""Number of mantissa bits of a float64; integers up to 2^53 are added without error."""
 
 MOST_ROWS = 2**32
-"""The true number of rows for which `MARGIN` is proven; more do not fit a machine's memory."""
+"""Largest true number of rows for which `MARGIN` is proven."""
 
 MARGIN = 2.0**-18
-"""What rounding totals to float64 can add, over the largest term: 2^-53 x rows on either side, and four times that
-for products of the total with public numbers."""
+"""Bound on what rounding a total to float64 adds to a row's effect, divided by the largest term.
+
+Rounding the totals of both neighbouring data sets adds at most `2 * 2**-53 * MOST_ROWS = 2**-20`. `MARGIN` is four
+times as much, which leaves room for products of the total with public numbers.
+"""
 
 MOST_BITS = 45
-"""Of a product: with 2^32 rows in chunks of 2^(53 - 45), the low part of a `Total` has no rounding error."""
+"""Largest number of bits of a product; then the low part of a `Total` over 2^32 rows has no rounding error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lattice:
-    """Multiples of `step` from -bound to bound: `bits` for the largest, beside the sign."""
+    """The multiples of `step` in [-bound, bound]. The largest multiple has `bits` bits, not counting the sign."""
 
     bound: float
     bits: int
@@ -64,12 +69,12 @@ class Lattice:
 
     @property
     def step(self) -> float:
-        """2^-bits times the power of two at or above the bound."""
+        """The lattice step: `2**-bits` times the smallest power of two that is at least `bound`."""
         mantissa, exponent = math.frexp(self.bound)
         return math.ldexp(1.0, exponent - (mantissa == 0.5) - self.bits)
 
     def round(self, values: Any) -> Any:
-        """Finite numbers (array or tensor) moved towards zero to the lattice, and those beyond the bound onto it.
+        """Clip finite `values` (array or tensor) to the bound, and round them towards zero to the lattice.
 
         >>> Lattice(bound=1.0, bits=2).round(np.array([0.3, -0.3, 7.0]))
         array([ 0.25, -0.25,  1.  ])
@@ -80,7 +85,10 @@ class Lattice:
         return whole
 
     def nearest(self, values: Any) -> Any:
-        """Finite numbers moved to the nearest lattice value: by half a step at most, but a norm may grow by that."""
+        """Clip finite `values` to the bound, and round them to the nearest lattice value.
+
+        A value moves by at most half a step, which may make a norm larger.
+        """
         scaled = values.clip(-self.bound, self.bound) * (1 / self.step)
         whole = np.rint(scaled, out=scaled) if isinstance(scaled, np.ndarray) else scaled.round_()
         whole *= self.step
@@ -88,15 +96,19 @@ class Lattice:
 
 
 def row_lattice(norm: float, width: int) -> Lattice:
-    """A lattice for rows of `width` numbers of L2 norm `norm`, on which squared norms are exact: at most 20 bits."""
+    """Return a lattice (of at most 20 bits) on which squared norms of rows of `width` numbers are exact.
+
+    `norm` bounds the absolute value of an entry; it is the L2 norm to which rows are clipped.
+    """
     return Lattice(bound=norm, bits=min(20, (MANTISSA - math.ceil(math.log2(max(width, 1)))) // 2))
 
 
 def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64) -> Any:
-    """Rows on a `row_lattice`, clipped to an L2 norm of norm x (1 - MARGIN); what is not finite becomes 0.
+    """Round rows to a `row_lattice` and clip them to an L2 norm of `norm * (1 - MARGIN)`.
 
-    Each is a function of itself alone, bit for bit: squared norms are exact and all else is done entry by entry. A
-    float32 tensor gives one on its device, of the same bits.
+    Entries that are not finite become 0. Each result depends, bit for bit, on its own row only: squared norms are
+    exact, and all other operations act on single entries. A float32 tensor gives a float32 tensor of the same values on
+    its device.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
@@ -131,21 +143,21 @@ def _clip_tensor(rows: Any, most: float, lattice: Lattice) -> Any:
 
 
 NUMBERS_AT_ONCE = 2**18
-"""Numbers of an array that are clipped at once; they stay in a processor's cache."""
+"""Number of array entries that are clipped at once, so that they stay in a CPU's cache."""
 
 TENSOR_NUMBERS_AT_ONCE = 2**26
-"""Numbers of a tensor that are clipped at once."""
+"""Number of tensor entries that are clipped at once."""
 
 
 class Total:
-    """The exact sum of arrays (or tensors) whose entries are whole multiples of one step."""
+    """The exact sum of arrays or tensors whose entries are multiples of one step."""
 
     def __init__(self) -> None:
         self._high: Any = None
         self._low: Any = None
 
     def add(self, term: Any) -> None:
-        """Adds what is itself exact; `term` is kept."""
+        """Add `term`, which must itself be exact. The total may keep a reference to it."""
         if self._high is None:
             self._high, self._low = term, term * 0.0
             return
@@ -155,7 +167,7 @@ class Total:
         self._high = total
 
     def merge(self, other: Total) -> Total:
-        """This total with all that the other one holds, which stays as it is: exact, so the same in any order."""
+        """Add the `other` total to this one, exactly, and return this one; `other` does not change."""
         if other._high is not None:
             self.add(other._high)
             self._low = self._low + other._low
@@ -163,47 +175,47 @@ class Total:
 
     @property
     def value(self) -> Any:
-        """The total, rounded to float64 once."""
+        """The total, rounded to float64."""
         return self._high + self._low
 
 
 def chunk_rows(*lattices: Lattice) -> int:
-    """How many products of one value of each lattice a float64 adds up without error."""
+    """Return how many products of one value of each lattice a float64 can sum without error."""
     bits = sum(lattice.bits for lattice in lattices)
     expect(bits <= MOST_BITS, "", f"lattices of at most {MOST_BITS} bits together", bits)
     return int(2 ** min(MANTISSA - bits, 16))
 
 
 def outer_sum(left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> Any:
-    """The sum over rows of left x right': (rows, a) and (rows, b), arrays or tensors on their lattices, to (a, b)."""
+    """Return the exact `left.T @ right` of arrays or tensors (rows, a) and (rows, b) on their lattices."""
     total = Total()
     add_outer_sum(total, left, right, left_lattice, right_lattice)
     return total.value
 
 
 def add_outer_sum(total: Total, left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> None:
-    """Adds the exact `outer_sum` of some of the rows to the total of all."""
+    """Add the exact `outer_sum` of these rows to `total`."""
     size = chunk_rows(left_lattice, right_lattice)
     for at in range(0, max(len(left), 1), size):
         total.add(_double(left[at : at + size]).T @ _double(right[at : at + size]))
 
 
 def column_sums(values: Any, lattice: Lattice) -> Any:
-    """The sums over the first axis of values on a lattice."""
+    """Return the exact sums over the first axis of `values` on a lattice."""
     total = Total()
     add_column_sums(total, values, lattice)
     return total.value
 
 
 def add_column_sums(total: Total, values: Any, lattice: Lattice) -> None:
-    """Adds the exact `column_sums` of some of the rows to the total of all."""
+    """Add the exact `column_sums` of these rows to `total`."""
     size = chunk_rows(lattice)
     for at in range(0, max(len(values), 1), size):
         total.add(_double(values[at : at + size]).sum(0))
 
 
 def count(codes: np.ndarray, size: int) -> np.ndarray:
-    """How often each of the codes 0 to size - 1 occurs: whole numbers, as float64."""
+    """Return how often each of the codes 0 to `size - 1` occurs, as float64."""
     return np.bincount(codes, minlength=size).astype(np.float64)
 
 

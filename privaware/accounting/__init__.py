@@ -1,4 +1,4 @@
-"""From events to epsilon, and from epsilon back to noise.
+"""Compute the epsilon or delta of an event, and the noise multiplier that a budget needs.
 
 >>> from privaware.events import Gaussian, Laplace
 >>> training = 1000 * Gaussian(noise=1.0).sampled(rate=0.01)
@@ -9,13 +9,19 @@
 >>> round(calibrate(lambda noise: 1000 * Gaussian(noise=noise).sampled(rate=0.01), epsilon=1.0, delta=1e-5), 2)
 1.41
 
-Three accountants look at an event. The privacy loss distribution is an upper bound, and what is reported: `_terms.py`
-reads the event, `_grid.py` and `_pld.py` compose, `_profiles.py` and `_selection.py` price what has no distribution by
-name. A characteristic-function accountant of our own reads the event again (`_cf_tree.py` and the other `_cf` files),
-shares neither simplification nor table with the first, and has to agree within half a per cent, or nothing is
-reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to compose, and for private
-selections whose two readings differ by at most 3% and lie below it, or exceed an epsilon of 100. `_price.py` decides
-what is reported.
+Three accountants analyse an event:
+
+1. The PLD accountant composes privacy loss distributions. It gives an upper bound, which is reported. `_terms.py` reads
+   the event, `_grid.py` and `_pld.py` compose, and `_profiles.py` and `_selection.py` handle events whose distribution
+   has no formula.
+2. The CF accountant uses characteristic functions (`_cf_tree.py` and the other `_cf` files). It reads the event
+   separately, and shares neither simplifications nor tables with the PLD accountant. Both must agree within 0.5%;
+   otherwise nothing is reported.
+3. The RDP accountant uses Rényi divergences (`_rdp.py`). Its bound is reported if there is no distribution to compose.
+   It is also reported for a private selection if the first two accountants differ by 0.5% to 3% and its bound is above
+   both, or if epsilon exceeds 100.
+
+`_price.py` decides what is reported.
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ __all__ = [
 ]
 
 DEFAULT_DELTA = 1e-5
-"""Delta of every guarantee for which the user gives none; `fit` and its like use 1 / (10 rows) from 100,000 rows on."""
+"""Delta if the user gives none. From 100,000 rows on, `fit` and similar functions use `1 / (10 * rows)` instead."""
 
 
 def epsilon(event: Event, delta: float) -> float:
@@ -148,12 +154,21 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgdRun:
-    """The public facts of a run of DP-SGD: the sampling rate of its Poisson batches and its number of steps."""
+    """The public facts of a run of DP-SGD.
+
+    Parameters
+    ----------
+    rate
+        The sampling rate of its Poisson batches.
+    steps
+        The number of steps.
+    """
 
     rate: float
     steps: int
 
     def event(self, noise: float) -> Event:
+        """Return the event of the run with this noise multiplier."""
         return self.steps * Gaussian(noise=noise).sampled(rate=self.rate)
 
 

@@ -1,4 +1,4 @@
-"""Remembers calibrated noises on disk. An entry is only a hint: its noise is priced again before it is used."""
+"""Cache calibrated noise multipliers on disk. An entry is only a hint: its cost is computed again before it is used."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any
 from privaware._files import atomic_write, cache_folder
 from privaware.events import Event, to_json
 
-VERSION = 4  # raise it whenever an accountant changes
+VERSION = 4
+"""Version of the accountants; a change of any accountant raises it, which invalidates old entries."""
 
 
 def fingerprint(*parts: Any) -> str:
-    """A name for public values: events, numbers, words."""
+    """Return the name of the entry for public values (events, numbers, words)."""
     plain = [to_json(part) if isinstance(part, Event) else part for part in parts]
     text = json.dumps([VERSION, metadata.version("dp-accounting"), *plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """The entry, or None if there is none that can be understood."""
+    """Return the entry, or None if it does not exist or cannot be read."""
     try:
         entry = json.loads((cache_folder() / "noise" / f"{name}.json").read_text())
     except (OSError, ValueError):
@@ -30,7 +31,7 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def write(name: str, entry: dict[str, Any]) -> None:
-    """A disk that refuses only costs time, and so does another process that writes the same entry."""
+    """Write an entry. A disk error is ignored, because a missing entry only costs time."""
     place = cache_folder() / "noise"
     try:
         place.mkdir(parents=True, exist_ok=True)

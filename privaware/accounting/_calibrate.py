@@ -1,4 +1,7 @@
-"""The least noise that fits a budget: searched with the quick accountant, settled by the one that reports."""
+"""Find the smallest noise multiplier that fits a budget.
+
+A fast accountant searches, and the accountant that reports epsilon confirms the result.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,23 @@ from privaware.errors import Refused, WrongInput
 from privaware.events import Event
 
 TOLERANCE = 1e-3
+"""Largest relative excess of the result over the smallest noise multiplier."""
+
 _PROBES = (0.3, 1.0, 7.0)
-_SMALLEST = 1e-9  # noise multiplier below which none is searched for
-_LARGEST = 1e12  # noise multiplier above which none is searched for
-_WORTHWHILE = 0.02  # a thousandth of noise changes epsilon by a few thousandths at most, where noise matters
+"""Noise multipliers at which a cost function is evaluated to name its cache entry."""
+
+_SMALLEST = 1e-9
+"""Smallest noise multiplier to search for."""
+
+_LARGEST = 1e12
+"""Largest noise multiplier to search for."""
+
+_WORTHWHILE = 0.02
+"""A cached noise multiplier is used only if its epsilon is at most this fraction below the budget."""
 
 
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
-    """See `privaware.accounting.calibrate`."""
+    """Return the noise multiplier; `privaware.accounting.calibrate` documents it."""
     name = _cache.fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
     noise = _remembered(_cache.read(name))
     if noise is not None and _still_fits(cost, noise, epsilon, delta):
@@ -30,7 +42,7 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
     try:
         return cost(noise)
-    except WrongInput as problem:  # a mechanism may not exist at this noise
+    except WrongInput as problem:  # a mechanism may refuse this noise multiplier
         return str(problem)
 
 
@@ -40,7 +52,7 @@ def _remembered(entry: dict[str, object] | None) -> float | None:
 
 
 def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
-    """A file is only a hint: what is about to run is priced, and much less than `epsilon` was not the least noise."""
+    """Return whether a cached `noise` still fits: its epsilon is within the budget, and close to it."""
     try:
         return (1 - _WORTHWHILE) * epsilon <= _price.epsilon(cost(noise), delta) <= epsilon
     except (Refused, WrongInput):
@@ -48,7 +60,10 @@ def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, de
 
 
 def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
-    """Bracket, then Brent's method on ln epsilon against ln noise, which is close to a straight line."""
+    """Return an approximate noise multiplier, by Brent's method on ln(epsilon) as a function of ln(noise).
+
+    This function is close to a straight line.
+    """
     from scipy import optimize
 
     aim = math.log(epsilon * (1 - TOLERANCE / 4))
@@ -75,7 +90,7 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
 
 
 def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> float:
-    """The safe side of `noise` by the accountant that reports, and no more than a thousandth too much."""
+    """Return a noise multiplier near `noise` that fits by the reporting accountant, at most `TOLERANCE` too large."""
 
     def fits(candidate: float) -> bool:
         return _price.epsilon(cost(candidate), delta) <= epsilon

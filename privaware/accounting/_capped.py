@@ -1,19 +1,23 @@
-"""Capped batches: which true numbers of rows can be the dearest, if only the largest is declared.
+"""Capped batches: find the true numbers of rows at which a step can cost most, if only the largest number is declared.
 
-Of n rows, the other n - 1 fill a batch of at most `cap` with probability w(n) = P[Bin(n-1, q) >= cap]. Then a row that
-is sampled pushes another out: the pair is a replacement with rate r(n) = p(n) / w(n), where
-p(n) = P[Bin(n, q) > cap] cap / n, exactly, because the batch is a uniform subset whatever its surplus. Otherwise the
-pair is the ordinary sample. With h and u the two hockey-stick divergences at some epsilon, the price of one step is
-F = w h(p / w) + (1 - w) u.
+Let q be the sampling rate and n the true number of rows.
 
-* h is convex in the rate and 0 at rate 0, so F falls with w at fixed p, and rises with p. p(n) / q is the mean of
-  cap / (J + 1) 1[J >= cap] over J ~ Bin(n-1, q), which changes sign against any constant at most twice (-, +, -); the
-  binomial kernel is totally positive, so p rises to one peak and then falls. w rises. Past the peak F only falls: no
-  larger n is dearer, at any epsilon.
-* r falls with n. For a < n <= b therefore F(n) <= w(n) h(r(a)) + (1 - w(n)) u, linear in w, so at most the larger of
-  its values at w(a) and w(b). Integers below the peak are covered by such intervals, one by one near its end.
+1. The other n - 1 rows fill a batch of at most `cap` rows with probability w(n) = P[Bin(n-1, q) >= cap]. Then a sampled
+   row pushes another row out. So the dominating pair is a replacement with rate r(n) = p(n) / w(n), where
+   p(n) = P[Bin(n, q) > cap] cap / n. This is exact, because the batch is a uniform subset for any surplus. If the batch
+   is not full, the dominating pair is that of ordinary Poisson sampling.
+2. At some epsilon, let h(rate) be the hockey-stick divergence of the replacement pair and u that of the ordinary pair.
+   The divergence of one step is F = w h(p / w) + (1 - w) u.
+3. h is convex in the rate and 0 at rate 0, so F falls with w at fixed p, and rises with p.
+4. p(n) / q is the mean of cap / (J + 1) 1[J >= cap] over J ~ Bin(n-1, q). The function of J minus any constant changes
+   sign at most twice (-, +, -), and the binomial kernel is totally positive. So p(n) rises to one peak and then falls.
+   w(n) rises. So beyond the peak of p, F only falls: no larger n costs more, at any epsilon.
+5. r(n) falls with n. So for a < n <= b, F(n) <= w(n) h(r(a)) + (1 - w(n)) u. The right side is linear in w(n), so it is
+   at most the larger of its values at w(a) and w(b). Such intervals cover all integers below the peak; near the peak
+   an interval is a single integer.
 
-What is dominated at every epsilon of a fine grid is dropped; each of the others is priced and the dearest counts.
+A pair that another pair dominates at every epsilon of a fine grid is dropped. The cost of each remaining pair is
+computed, and the largest cost counts.
 """
 
 from __future__ import annotations
@@ -27,15 +31,23 @@ import numpy as np
 from privaware.accounting._pairs import Array, CappedGaussian, SampledGaussian
 
 _EPSILONS = 1500
+"""Number of epsilons at which two pairs are compared."""
+
 _COVERINGS = ((40, 1.3), (100, 1.1), (300, 1.03))
-"""Points spread over all counts, and the ratio of distances from the last one; finer ones cost less, but more time."""
+"""Coverings of the counts below the peak by intervals, from coarse to fine; a finer one gives a smaller cost, slowly.
+
+Each is (number of points spread over all counts, ratio of successive distances of points from the peak).
+"""
 
 
 @lru_cache(maxsize=256)
 def candidates(
     noise: float, rate: float, rows: int, cap: int, replace: bool, most: int = 50
 ) -> tuple[CappedGaussian, ...]:
-    """Pairs of which, for every true number of rows up to `rows`, one dominates a step; `most` if that is enough."""
+    """Return pairs such that, for every true number of rows up to `rows`, one of them dominates a step.
+
+    A finer covering is used only while it gives at most `most` pairs.
+    """
     kept: list[CappedGaussian] = []
     for shared, ratio in _COVERINGS:
         pairs = [
@@ -46,13 +58,13 @@ def candidates(
         if kept and len(finer) > most:
             break
         kept = finer
-        if len(kept) == 1:  # one count is the dearest: there is nothing to tell apart
+        if len(kept) == 1:  # a single pair dominates all counts
             break
     return tuple(kept)
 
 
 def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> list[tuple[float, float]]:
-    """(overflow, pushed) for intervals of true counts, and (0, 0) for batches that never overflow."""
+    """Return (overflow, pushed) for intervals of true counts, and (0, 0) for batches that never overflow."""
     last = _peak(rate, rows, cap)
     steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
     points = {cap, last, *(last - np.unique(steps.astype(int))).tolist()}
@@ -73,7 +85,7 @@ def _overflow(rows: int, rate: float, cap: int) -> float:
 
 
 def _pushed(rows: int, rate: float, cap: int) -> float:
-    """r(n); at most rate cap / (cap + 1), which is r(cap + 1)."""
+    """Return r(n) of the module docstring; it is at most `rate * cap / (cap + 1)`, which is r(cap + 1)."""
     from scipy import stats
 
     most = rate * cap / (cap + 1)
@@ -83,7 +95,7 @@ def _pushed(rows: int, rate: float, cap: int) -> float:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """A count of at most `rows` past which p does not rise."""
+    """Return a count of at most `rows` beyond which p(n) of the module docstring does not rise."""
     from scipy import stats
 
     def p(n: int) -> float:
@@ -107,7 +119,7 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 
 
 def _profile(pair: CappedGaussian) -> Array:
-    """The divergences of one step at epsilons from 0 on, both directions."""
+    """Return the hockey-stick divergences of one step at epsilons >= 0, for both directions."""
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()
     plain = [_divergences(usual, direction, epsilons) for direction in ("remove", "add")]
@@ -123,7 +135,7 @@ def _grid(noise: float) -> Array:
 
 
 def _divergences(pair: SampledGaussian, direction: str, epsilons: Array) -> Array:
-    """P(loss > e) - e^e Q(loss > e), from where the loss equals e."""
+    """Return the hockey-stick divergences `P(loss > e) - exp(e) * Q(loss > e)` at each e of `epsilons`."""
     from scipy import special
 
     s, q = pair.noise, pair.rate

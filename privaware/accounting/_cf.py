@@ -1,20 +1,22 @@
-"""The second accountant: delta as an inverse Laplace transform, along a line through the saddle point.
+"""The CF accountant: compute delta as an inverse Laplace transform, along a line through the saddle point.
 
-With `K(z) = sum_i n_i ln E[exp(z l_i)]` over all releases, and any t > 0,
+1. Let L be the total privacy loss, and K(z) = sum_i n_i ln E[exp(z l_i)] over all releases. For any t > 0 and
+   z = t + i v,
 
-    delta(eps) = E[(1 - exp(eps - L))_+] = 1/(2 pi) * integral over v of exp(K(z) - z eps) / (z (1 + z)),
+       delta(eps) = E[(1 - exp(eps - L))_+] = 1/(2 pi) * integral over v of exp(K(z) - z eps) / (z (1 + z)).
 
-z = t + i v. Every t gives the same value, but not the same work. Where K'(t) = eps (the saddle) the integrand is
-largest at v = 0 and falls off like a Gaussian, with no cancellation: thirty nodes can give ten digits, and a delta of
-1e-30 is as easy as one of 0.1, because exp(K(t) - t eps) carries the smallness. There is no grid of losses and no
-truncation of tails. Events are read by `_cf_tree.py` and their losses written down in `_cf_losses.py`; nothing of the
-first accountant is used, so that agreement of the two is evidence.
+2. Every t gives the same value, but not with the same effort. At the saddle point, where K'(t) = eps, the integrand is
+   largest at v = 0 and decays like a Gaussian without cancellation. Thirty nodes can give ten digits. A delta of 1e-30
+   is as easy as a delta of 0.1, because the factor exp(K(t) - t eps) contains the small size. There is no grid of
+   losses, and no tail is cut off.
+3. For losses with atoms (Laplace, randomised response) the integrand decays like 1/v^2 only. There a Gaussian release
+   of negligible size b is added, which makes the integrand decay faster. It can only increase epsilon, by about
+   b^2 (1 + t) / 2, which is kept below 2e-4 of epsilon.
+4. The line does not suit a few rarely sampled steps, because bulk and tail of their loss differ by orders of magnitude.
+   There the characteristic function is inverted on a lattice, by a Fourier transform of a finely rounded loss.
 
-Losses with atoms (Laplace, randomised response) fall off like 1/v^2 only; there an extra Gaussian release of
-negligible size b is added, which makes the integrand die out and can only increase the result: by about
-b^2 (1 + t) / 2, kept below 2e-4 of epsilon. A handful of rarely sampled steps is the one case the line does not suit
-(bulk and tail of the loss differ by orders of magnitude); there the characteristic function is inverted on a lattice
-instead, by a plain Fourier transform of a finely rounded loss.
+`_cf_tree.py` reads events, and `_cf_losses.py` has the formulas of their losses. Nothing of the PLD accountant is used,
+so an agreement of the two is evidence.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from privaware.accounting._quadrature import Array
 
 
 def epsilon(total: LossSum, delta: float) -> float:
-    """The epsilon of the composition."""
+    """Return the epsilon of the composition at `delta`."""
     if total.failure >= delta:
         return math.inf
     if not total.losses:
@@ -40,10 +42,10 @@ def epsilon(total: LossSum, delta: float) -> float:
 
 
 def deltas(total: LossSum, epsilons: Array) -> Array:
-    """The delta of the composition, but for failures, at ascending epsilons >= 0.
+    """Return the delta of the composition, without failures, at ascending epsilons >= 0.
 
-    One line serves the epsilons near its own; then the next one takes over. A loss with a largest value has atoms, for
-    which a line serves next to none.
+    One line gives delta at epsilons near its own; further epsilons need another line. For a loss with a largest value
+    the lattice is used instead, because it has atoms, and a line would give delta at very few epsilons.
     """
     if not total.losses:
         return np.zeros(len(epsilons))
@@ -79,10 +81,13 @@ def _one(total: LossSum, delta: float) -> float:
 
 
 def _on_line(total: LossSum, delta: float) -> float:
-    """Walks down from the Chernoff bound in steps of 1/t, on which delta changes by about a factor e."""
+    """Return epsilon by stepping down from the Chernoff bound until delta is too large, then solving in the last step.
+
+    The first step is 1/t, over which delta changes by about a factor e; steps double.
+    """
     aim = math.log(delta)
     t = saddle(total.curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(total.variance, delta))
-    if math.isfinite(total.largest):  # a loss with a largest value draws t to infinity; beyond this nothing is gained
+    if math.isfinite(total.largest):  # for a bounded loss the saddle may be at infinity; a larger t gains nothing
         t = min(t, 2e4 / max(bound_on_epsilon(t, total.curve(t), delta), 1e-300))
     high = bound_on_epsilon(t, total.curve(t), delta)
     line = Line(total, t, high)
@@ -96,7 +101,7 @@ def _on_line(total: LossSum, delta: float) -> float:
             epsilon = line.epsilon(aim, low, high)
             if epsilon > line.near / 2:
                 return epsilon
-            # The extra release was sized for a larger epsilon: once more.
+            # The size of the extra Gaussian release was chosen for a larger epsilon, so solve again.
             return Line(total, t, epsilon).epsilon(aim, low, high)
         high, step = low, 2 * step
     return 0.0

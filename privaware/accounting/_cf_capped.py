@@ -1,10 +1,11 @@
-"""The second accountant's batches with a cap: the true numbers of rows at which a step is dearest.
+"""Capped batches in the CF accountant: find the true numbers of rows at which a step costs most.
 
-Of n rows, the other n - 1 fill the batch with probability P[Bin(n-1, q) >= cap]; then a sampled row takes another's
-place with probability P[Bin(n, q) > cap] cap / n over that, at twice the sensitivity. The former rises with n and the
-latter falls, so a step with a full batch as often as at b and the replacement of a is no cheaper than at any n between
-a and b (`_capped.py` has the proof, and that counts beyond the peak of their product are cheaper). Such steps, for
-neighbouring a and b, are compared by their moments of several orders; each order's dearest is kept.
+Let q be the sampling rate and n the true number of rows. The other n - 1 rows fill the batch with probability
+w(n) = P[Bin(n-1, q) >= cap]. Then a sampled row replaces another row, at twice the sensitivity, with probability
+r(n) = P[Bin(n, q) > cap] (cap / n) / w(n). w(n) rises with n and r(n) falls. So a step with w(b) and r(a) costs at
+least as much as a step at any n between a and b. Counts beyond the peak of w(n) r(n) cost less. (`_capped.py` proves
+both.) Such steps, for neighbouring a and b, are compared by their moments of several orders, and the most costly step
+of each order is kept.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from privaware.accounting._quadrature import Array
 from privaware.events import Sampled
 
 _TRIES = 16
+"""Number of counts that one round of the search compares."""
+
 _ORDERS = (0.25, 1.0, 4.0, 16.0, 64.0)
+"""Orders of the moments by which steps are compared."""
+
 _COUNTS = 320
+"""Number of true row counts to choose from."""
 
 
 @lru_cache(maxsize=256)
 def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
-    """The losses of one step at the counts that are dearest by some moment."""
+    """Return the losses of one step at the row counts with the largest moment of some order."""
     rows, cap, rate = int(event.rows or 0), int(event.cap or 0), event.rate
     usual = MixtureLoss(noise=noise, rate=rate, side="replace" if event.relation == "replace_one" else side)
     counts = np.unique(np.geomspace(cap, _peak(rate, rows, cap), _COUNTS).round().astype(np.int64))
@@ -38,7 +44,7 @@ def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
     best = []
     for order in _ORDERS:
         low, high = 0, len(counts) - 1
-        while True:  # the moments rise to one peak: look closer around the largest
+        while True:  # the moments rise to one peak, so search around the largest
             tries = np.unique(np.linspace(low, high, _TRIES).astype(int)).tolist()
             at = int(np.argmax([moment(index, order) for index in tries]))
             if high - low < _TRIES:
@@ -49,7 +55,7 @@ def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """The count up to `rows` at which a row pushes another out most often."""
+    """Return the count up to `rows` at which a row most often replaces another."""
     low, high = cap, rows
     while high - low > 2:
         counts = np.unique(np.linspace(low, high, 64).astype(np.int64))
@@ -68,7 +74,7 @@ def _overflowing(counts: Array, rate: float, cap: int) -> Array:
 
 
 def _between(usual: MixtureLoss, low: int, high: int, cap: int) -> Loss:
-    """A step no cheaper than at any count above `low` and up to `high`."""
+    """Return the loss of a step that costs at least as much as at any count above `low` and up to `high`."""
     from scipy import stats
 
     rate, last = usual.rate, low + 1 if high - low <= 1 else low

@@ -1,4 +1,4 @@
-"""Two ways to invert the characteristic function of a sum of losses: along a line, and on a lattice."""
+"""Invert the characteristic function of a sum of losses, along a line in the complex plane or on a lattice."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ from privaware.accounting._cf_sum import LossSum, TooSlow
 from privaware.accounting._chernoff import guess
 from privaware.accounting._quadrature import Array
 
-_FAR = 26.0  # the integrand is followed until it is exp(-26) of its peak
+_FAR = 26.0
+"""The integrand is followed until it is below `exp(-_FAR)` times its peak."""
+
 _MOST = 1 << 13
-_WORK = 3e6  # exponentials: a few tenths of a second
+"""Largest number of nodes on a line."""
+
+_WORK = 3e6
+"""Largest number of exponentials for a line, which take a few tenths of a second."""
+
 _NODES = 24
+"""Number of Gauss-Legendre nodes of a panel."""
 
 
 class LossLattice:
-    """The composed loss on a fine lattice: every loss is split between its two neighbours, the mean kept."""
+    """The composed loss on a fine lattice. Each loss is split between the two nearest points, which keeps its mean."""
 
     def __init__(self, total: LossSum, delta: float) -> None:
         from scipy import fft
@@ -27,7 +34,7 @@ class LossLattice:
         parts = [(*_bulk(loss, n, delta), n) for loss, n in total.losses]
         curve, aside = total.curve, math.log(delta * 1e-5)
         orders = guess(total.variance, delta) * 4.0 ** np.arange(-3, 3)
-        # Chernoff: beyond these ends there is a hundred-thousandth of delta, which may wrap around.
+        # By Chernoff's bound at most 1e-5 of delta lies beyond these ends; this mass may wrap around.
         high, order = min(((curve(float(t)) - aside) / float(t), float(t)) for t in orders)
         high = min(high, sum(n * float(losses[-1]) for losses, _, n in parts))
         low = max(aside, sum(n * float(losses[0]) for losses, _, n in parts))
@@ -35,9 +42,9 @@ class LossLattice:
         self.width = (high - low) / (size - 2 * sum(n for _, _, n in parts) - 2)
         if self.width <= 0:
             raise TooSlow
-        # Tilted, so that rounding errors stay small beside the tail, but not so far that the ends matter again.
+        # Tilt the losses so that rounding errors stay small relative to the tail, but not so far that the ends matter.
         self.theta = min(order / 2, 500 / (high - low))
-        while curve(self.theta) > 3:  # nor so far that undoing it blows up the errors near 0
+        while curve(self.theta) > 3:  # a larger tilt would amplify errors near 0 when it is undone
             self.theta /= 2
         self.log_scale = 0.0
         spectrum: Array = np.ones(size // 2 + 1, dtype=complex)
@@ -62,7 +69,7 @@ class LossLattice:
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        """Positive losses, and the probability under P and under Q of each and all above it."""
+        """Positive losses, and for each the probability of this or a larger loss, under P and under Q."""
         positive = self.losses > 0
         losses = self.losses[positive]
         probs = np.exp(np.minimum(self.log_scale - self.theta * losses, 700.0)) * self.probs[positive]
@@ -70,7 +77,7 @@ class LossLattice:
         return losses, mass, under_q
 
     def deltas(self, epsilons: Array) -> Array:
-        """delta at epsilons >= 0."""
+        """Return delta at epsilons >= 0."""
         losses, mass, under_q = self._sums
         at = np.searchsorted(losses, epsilons, side="right")
         grown = np.exp(np.minimum(epsilons, 700.0)) * under_q[at]
@@ -89,10 +96,10 @@ class LossLattice:
 
 
 def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
-    """The losses and probabilities of one release, without the upper tail.
+    """Return the losses and probabilities of one release, without the upper tail.
 
-    The tail that is cut off has probability at most `delta` * 1e-6 / `count`. So the tails of all `count` repetitions
-    together add at most a millionth of `delta`.
+    The omitted tail has a probability of at most `delta * 1e-6 / count`. So the tails of all `count` repetitions
+    together have a probability of at most `delta * 1e-6`.
     """
     losses, probs = loss.points()
     order = np.argsort(losses)
@@ -103,11 +110,11 @@ def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
 
 
 class Line:
-    """The integrand on the line Re z = t, sampled once; then delta at any epsilon near the given one is one sum.
+    """The integrand on the line Re z = t, evaluated once; then delta at any epsilon near the given one is one sum.
 
-    Panels double in length away from the real axis, because a loss has features of all sizes (the bulk of a rarely
-    sampled release is thousands of times narrower than its tail) and the wide ones die out first. A panel whose
-    Legendre coefficients have not died out is cut in two.
+    The line is cut into panels, which double in length away from the real axis. A loss has features of all sizes: the
+    bulk of a rarely sampled release is thousands of times narrower than its tail. Away from the axis the wide features
+    decay first. A panel whose last Legendre coefficients are not small is cut in two.
     """
 
     def __init__(self, total: LossSum, t: float, epsilon: float) -> None:
@@ -118,7 +125,7 @@ class Line:
         self._z: list[Array] = []
         self._k: list[Array] = []
         self._w: list[Array] = []
-        self.span = math.inf  # how far from `epsilon` the nodes still resolve the oscillation
+        self.span = math.inf  # largest distance from `epsilon` at which the nodes resolve the oscillation
         blur = self._follow()
         z, k, w = (np.concatenate(part) for part in (self._z, self._k, self._w))
         if blur:
@@ -126,7 +133,7 @@ class Line:
         self.z, self.value = z, w * np.exp(k - self.k) / (z * (1 + z))
 
     def _follow(self) -> float:
-        """Samples outwards until the integrand is negligible; the size of the extra release needed for that."""
+        """Evaluate the integrand outwards until it is negligible; return the size of the extra release this needs."""
         enough = 2e-2 * math.sqrt(max(self.near, 1e-9) / (1 + self.t))
         low, high, count = 0.0, self.t / 4, 0
         while True:
@@ -177,14 +184,14 @@ class Line:
         return math.log(total / math.pi) + self.k - self.t * epsilon
 
     def trusted(self, epsilon: float) -> bool:
-        """Whether the sum at `epsilon` stands well above rounding: far from the saddle its terms cancel."""
+        """Return whether the sum at `epsilon` is well above rounding errors; far from the saddle its terms cancel."""
         total = float(np.sum(self.value * np.exp((self.t - self.z) * epsilon)).real)
         return total * (1 + self.t) > 1e-5
 
     def deltas(self, epsilons: Array) -> tuple[Array, Array]:
-        """delta at all `epsilons`, and where it can be trusted."""
+        """Return delta at all `epsilons`, and a mask of where it is well above rounding errors."""
         sums = np.empty(len(epsilons))
-        for start in range(0, len(epsilons), 256):  # in pieces: memory stays small
+        for start in range(0, len(epsilons), 256):  # in pieces, which need little memory
             some = epsilons[start : start + 256, None]
             sums[start : start + 256] = (np.exp((self.t - self.z) * some) @ self.value).real
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -192,20 +199,20 @@ class Line:
         return np.where(sums > 0, np.exp(np.minimum(logs, 0.0)), 0.0), sums * (1 + self.t) > 1e-5
 
     def epsilon(self, aim: float, low: float, high: float) -> float:
-        """Where ln delta equals `aim`, between `low` (delta too large) and `high`."""
+        """Return the epsilon between `low` (where delta is too large) and `high` at which ln(delta) equals `aim`."""
         from scipy import optimize
 
         def gap(epsilon: float) -> float:
             return self.log_delta(epsilon) - aim
 
-        while gap(high) > 0:  # the bound does not know of the extra release
+        while gap(high) > 0:  # the Chernoff bound `high` does not include the extra release
             high += 1 / self.t
         return float(optimize.brentq(gap, low, high, rtol=1e-10, xtol=1e-300))
 
 
 @lru_cache(maxsize=1)
 def _rule() -> tuple[Array, Array, Array]:
-    """Gauss-Legendre nodes and weights, and what extracts the last four Legendre coefficients."""
+    """Return Gauss-Legendre nodes, weights, and the matrix that gives the last four Legendre coefficients."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     vander = np.polynomial.legendre.legvander(nodes, _NODES - 1)
     return nodes, weights, (vander * weights[:, None])[:, -4:]

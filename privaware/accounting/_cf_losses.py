@@ -1,7 +1,8 @@
-"""The second accountant's losses: what one release loses, in one direction, by its own formulas.
+"""Formulas for the privacy loss of one release in one direction, for the CF accountant.
 
-A loss is a random variable; the accountant needs K(z) = ln E[exp(z l)] for complex z, and sometimes the loss as points
-with probabilities. `side` is "remove" (the row is in P), "add" (it is in Q) or "replace" (another row is in Q).
+A loss l is a random variable. The accountant needs K(z) = ln E[exp(z l)] for complex z, and sometimes the loss as
+points with probabilities. `side` is "remove" (the row is in P), "add" (the row is in Q) or "replace" (another row is in
+Q).
 """
 
 from __future__ import annotations
@@ -16,43 +17,44 @@ from privaware.accounting import _quadrature
 from privaware.accounting._quadrature import Array
 from privaware.events import Event
 
-_SMALL = 30.0  # exponents below this are summed without a common factor, which keeps the digits of small ones
+_SMALL = 30.0
+"""Exponents below this number are summed without a common factor, which keeps the digits of small ones."""
 
 
 class Loss:
-    """One release."""
+    """The privacy loss of one release."""
 
     often = 1.0
-    """How many rows of the unit the release sees on average."""
+    """Expected number of rows of the unit in the release's sample."""
 
     def log_mgf(self, z: Array) -> Array:
-        """K(z) for an array of complex z whose real parts are all the same."""
+        """Return K(z) for an array of complex z with equal real parts."""
         raise AssertionError(type(self).__name__)
 
     def work(self, z: Array) -> float:
-        """Exponentials a value of K takes at the far end of `z`."""
+        """Return the number of exponentials that one value of K takes for the largest imaginary part in `z`."""
         return 1.0
 
     def points(self) -> tuple[Array, Array]:
-        """Losses and their probabilities, many enough to stand for the release."""
+        """Return losses and their probabilities, finely enough to represent the release."""
         raise AssertionError(type(self).__name__)
 
     def largest(self) -> float:
-        """The largest loss possible."""
+        """Return the largest possible loss."""
         return math.inf
 
     def beyond(self) -> float:
-        """A loss beyond which there is no probability to speak of."""
+        """Return a loss beyond which the probability is negligible."""
         return self.largest()
 
     def shift(self) -> float | None:
-        """Without sampling, the sensitivity over the noise of a Gaussian release; None for others."""
+        """Return sensitivity divided by noise of the Gaussian release without sampling; None for other releases."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormalLoss(Loss):
-    """Gaussian releases; `precision` is the sum of their squared sensitivities over noises."""
+    """The loss of Gaussian releases; `precision` is the sum of `(sensitivity / noise)**2` over them."""
 
     precision: float
 
@@ -71,7 +73,7 @@ class NormalLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureLoss(Loss):
-    """Gaussian noise on a Poisson sample in which the unit has up to `group` rows, each moving the sum by 1."""
+    """The loss of Gaussian noise on a Poisson sample, for a unit of `group` rows that each move the sum by up to 1."""
 
     noise: float
     rate: float
@@ -102,7 +104,11 @@ class MixtureLoss(Loss):
         return (ratio, ratio - self.log_ratio(-x)) if self.side == "replace" else (ratio, ratio)
 
     def log_ratio(self, x: Array) -> Array:
-        """ln of the density with the unit's rows over that without: sum_j weight_j exp((2 j x - j^2) / (2 noise^2))."""
+        """Return the log ratio of the densities with and without the unit's rows.
+
+        The ratio is sum_j weight_j exp((2 j x - j^2) / (2 noise^2)), where j rows of the unit are in the sample with
+        probability weight_j.
+        """
         rows = np.arange(1, self.group + 1)
         weights = _weights(self.group, self.rate)
         exponents = np.multiply.outer(x, rows) - rows**2 / 2
@@ -120,7 +126,7 @@ class MixtureLoss(Loss):
         x = np.linspace(-9 * s - back, 9 * s + self.group, 100_001)
         middle = (x[1:] + x[:-1]) / 2
         weights = _weights(self.group, 0.0 if self.side == "add" else self.rate)
-        # From the end that is nearer: differences of cumulative probabilities near 1 lose digits.
+        # Sum from the nearer end, because differences of cumulative probabilities near 1 lose digits.
         above, below = (
             sum(w * special.ndtr(sign * (j - x) / s) for j, w in enumerate(weights) if w) for sign in (1.0, -1.0)
         )
@@ -130,7 +136,11 @@ class MixtureLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowLoss(Loss):
-    """A batch cut to its cap: with probability `overflow` it was full and the row took another's place at `pushed`."""
+    """The loss of a capped batch.
+
+    With probability `overflow` the batch was full, and the row replaced another row, with the loss `pushed`. Otherwise
+    the loss is `usual`.
+    """
 
     usual: MixtureLoss
     overflow: float
@@ -184,7 +194,7 @@ class AtomsLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseLoss(AtomsLoss):
-    """Randomised response among `classes` on a Poisson sample; with 2 classes, any epsilon-DP release."""
+    """The loss of randomised response among `classes` on a Poisson sample; 2 classes dominate any epsilon-DP event."""
 
     epsilon: float
     classes: int
@@ -193,10 +203,10 @@ class ResponseLoss(AtomsLoss):
 
     def points(self) -> tuple[Array, Array]:
         kept = 1 / (1 + (self.classes - 1) * math.exp(-self.epsilon))
-        told = kept * math.exp(-self.epsilon)
-        p = np.array([kept, told, max(0.0, 1 - kept - told) if self.classes > 2 else 0.0])
+        changed = kept * math.exp(-self.epsilon)
+        p = np.array([kept, changed, max(0.0, 1 - kept - changed) if self.classes > 2 else 0.0])
         losses = np.array([self.epsilon, -self.epsilon, 0.0])
-        return _sampled(losses, p, np.array([told, kept, p[2]]), self.rate, self.side)
+        return _sampled(losses, p, np.array([changed, kept, p[2]]), self.rate, self.side)
 
     def largest(self) -> float:
         return _largest(self.epsilon, self.rate, self.side)
@@ -204,7 +214,7 @@ class ResponseLoss(AtomsLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceLoss(Loss):
-    """Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample."""
+    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample."""
 
     noise: float
     rate: float
@@ -230,7 +240,10 @@ class LaplaceLoss(Loss):
         return self._points(256)
 
     def _points(self, panels: int) -> tuple[Array, Array]:
-        """The noise has its value below 0, above 1 or between: there the loss is (2x - 1) / noise, reversed."""
+        """Return losses and probabilities: two atoms, where the noise is below 0 or above 1, and nodes between them.
+
+        At a value x in [0, 1] the loss is `(1 - 2 * x) / noise`.
+        """
         e = 1 / self.noise
         nodes, weights = np.polynomial.legendre.leggauss(16)
         middle = (np.arange(panels)[:, None] + 0.5 + nodes / 2).ravel() / panels
@@ -242,7 +255,7 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class TableLoss(AtomsLoss):
-    """Losses of an event that has no formula; two tables are one if event, rate and side are equal, as values."""
+    """The tabulated loss of an event without a formula. Two tables are equal if event, rate and side are equal."""
 
     event: Event
     rate: float
@@ -260,7 +273,10 @@ def _largest(loss: float, rate: float, side: str) -> float:
 
 
 def _sampled(losses: Array, p: Array, q: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """The same release on a Poisson sample, its losses under what is then P."""
+    """Return losses and probabilities (under the new P) of a release on a Poisson sample.
+
+    `losses`, and the probabilities `p` under P and `q` under Q, are those of the release without sampling.
+    """
     if rate == 1:
         return losses, p
     if side == "add":

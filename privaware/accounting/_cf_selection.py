@@ -1,11 +1,12 @@
-"""The second accountant's private selection, from profiles alone: no losses, no table of the run.
+"""Private selection in the CF accountant, computed from the privacy profile of one run only.
 
-With w and U as in `_selection.py`, G(s) = sup over u of (w(u) - s w(U(u)))_+ is convex and falls from E[K] to 0, so it
-is a sum of hinges c (a - s)_+. A hinge of exp(e - l) is a divergence of one run at a shifted epsilon, hence
+1. Let w and U be as in `_selection.py`. G(s) = sup over u of (w(u) - s w(U(u)))_+ is convex and falls from E[K] to 0,
+   so it is a sum of hinge functions c (a - s)_+.
+2. The expectation of a hinge at s = exp(e - l) is c a times the divergence of one run at the epsilon e - ln a. Hence
 
-    delta(e) <= sum over hinges of c a delta_run(e - ln a).
+       delta(e) <= sum over hinges of c a delta_run(e - ln a).
 
-U comes from the profile of the other direction: U(u) = inf over x of (e^x u + delta'_run(x)).
+3. U follows from the profile delta'_run of the other direction: U(u) = inf over x of (e^x u + delta'_run(x)).
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ from privaware.accounting._quadrature import Array
 from privaware.events import Selected
 
 _DOTS = 2000
+"""Number of epsilons of a profile."""
+
 _RANKS = 1500
+"""Number of values of u at which the supremum is taken."""
+
 _LONGEST = 20_000
-_LEAST = 1e-14  # smaller deltas drown in the rounding of sums
+"""Largest number of hinges."""
+
+_LEAST = 1e-14
+"""Smallest delta; smaller ones are below the rounding errors of sums."""
+
 Run = tuple[LossSum, LossSum]
+"""The losses of one run in both directions."""
 
 
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
-    """Epsilon of private selection alone."""
+    """Return the epsilon of one private selection without other releases."""
     failure = _failure(selected, runs)
     if failure >= delta:
         return math.inf
@@ -41,7 +51,7 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
 
 
 def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
-    """Epsilons from 0 on, delta there if nothing fails, and the probability of failure."""
+    """Return epsilons >= 0, delta at each if no run fails, and the probability of failure."""
     bounds = _bounds(selected, runs, 1e-9)
     top = max(_crossing(width, deltas, 1e-11) for width, deltas in bounds)
     if not math.isfinite(top):
@@ -56,7 +66,7 @@ def _failure(selected: Selected, runs: Sequence[Run]) -> float:
 
 
 def _crossing(width: float, deltas: Array, delta: float) -> float:
-    """Where delta falls to `delta`, between two multiples of `width`."""
+    """Return the epsilon at which delta falls to `delta`; `deltas` are given at multiples of `width`."""
     below = np.flatnonzero(deltas <= delta)
     if not len(below):
         return math.inf
@@ -68,7 +78,7 @@ def _crossing(width: float, deltas: Array, delta: float) -> float:
 
 
 def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
-    """(width, delta at multiples of it from 0 on) for every way and direction."""
+    """Return (width, deltas at non-negative multiples of width) for every alternative and direction."""
     out = []
     for run in runs:
         sound = [replace(total, log_survival=0.0) for total in run]
@@ -86,7 +96,7 @@ def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple
 
 def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) -> Array:
     width = float(epsilons[1])
-    if _log_gamma(selected) < -100:  # more orders of magnitude of ranks than are told apart
+    if _log_gamma(selected) < -100:  # the values of u would span too many orders of magnitude
         raise TooSlow
     both = np.append(-epsilons[:0:-1], epsilons)
     back = np.append(_mirrored(epsilons, here)[:0:-1], other)
@@ -96,7 +106,7 @@ def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) ->
     best, worst = _weight(selected, ranks), _weight(selected, np.minimum(reach, 1.0))
     if worst[-1] <= 0 or worst.min() <= 0:
         raise TooSlow
-    # Below `first` the supremum is at u = 0, or so near it that a straight line to s = 0 is as good.
+    # Below `first` the supremum is at u = 0, or so near it that a straight line to s = 0 is accurate enough.
     first, last = -min(math.ceil(6 / width), _DOTS), math.ceil(float(np.log(best / worst).max()) / width) + 1
     if last - first > _LONGEST:
         raise TooSlow
@@ -108,14 +118,17 @@ def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) ->
         heights[start : start + 512] = np.maximum(lines.max(axis=1), 0.0)
     slopes = np.diff(np.append(selected.mean, heights)) / np.diff(np.append(0.0, s))
     hinges = np.diff(np.append(slopes, 0.0)) * s
-    # delta(e) = sum of hinges times delta_run(e - x), on the lattice of both
+    # delta(e) = sum over x of hinges(x) * delta_run(e - x), a convolution, because both lie on one lattice.
     count = len(epsilons) - 1 + max(last, 0) + 1
     run = _on_line(epsilons, here, other, -last, count - first)
     return np.minimum(np.convolve(run, hinges, mode="valid")[:count], 1.0)  # type: ignore[no-any-return]
 
 
 def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) -> Array:
-    """The run's profile at the multiples `low` to `high` of the width; beyond them 0, or what is left of 1."""
+    """Return the profile of one run at the multiples `low` to `high` of the width of `epsilons`.
+
+    Beyond the table, delta is 0 at a positive epsilon e and `1 - exp(e)` at a negative one.
+    """
     width, size = float(epsilons[1]), len(epsilons)
     k = np.arange(low, high + 1)
     at = np.minimum(np.abs(k), size - 1)
@@ -126,19 +139,19 @@ def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) ->
 
 
 def _mirrored(epsilons: Array, deltas: Array) -> Array:
-    """delta of the other direction at the negated epsilons."""
+    """Return the delta of the other direction at the negated epsilons."""
     shrink = np.exp(-epsilons)
     return 1 - shrink + shrink * deltas  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=256)
 def _log_gamma(selected: Selected) -> float:
-    """ln of the gamma whose negative binomial has the mean, by bisection; 0 for a Poisson number."""
+    """Return ln(gamma) of the negative binomial distribution with the given mean, by bisection; 0 for Poisson."""
     if selected.distribution == "poisson":
         return 0.0
     eta = selected.shape or 0.0
 
-    def log_mean(x: float) -> float:  # of eta (1 - g) / (g (1 - g^eta)) at ln g = -x
+    def log_mean(x: float) -> float:  # ln of eta (1 - g) / (g (1 - g^eta)) at ln g = -x
         odds = x + math.log(-math.expm1(-x))
         if eta == 0:
             return odds - math.log(x)
@@ -156,7 +169,10 @@ def _log_gamma(selected: Selected) -> float:
 
 
 def _weight(selected: Selected, u: Array) -> Array:
-    """w(u): the density of the best of K runs over that of one, at the output that a share u is better than."""
+    """Return w(u): the density of the best of K runs divided by the density of one run.
+
+    The ratio is taken at an output that one run exceeds with probability u.
+    """
     if selected.distribution == "poisson":
         return selected.mean * np.exp(-np.minimum(selected.mean * u, 700.0))
     power, log_gamma = 1 + (selected.shape or 0.0), _log_gamma(selected)
@@ -166,9 +182,9 @@ def _weight(selected: Selected, u: Array) -> Array:
 
 
 def atoms(epsilons: Array, deltas: Array) -> tuple[Array, Array]:
-    """Losses and probabilities of a release whose delta is, in e^epsilon, straight between the given points.
+    """Return losses and probabilities of a release whose delta is piecewise linear in e^epsilon through given points.
 
-    Points above a straight line between others say nothing of a convex function and are left out.
+    A point above a straight line between two other points is left out, because delta is convex in e^epsilon.
     """
     kept: list[tuple[float, float]] = [(-math.inf, 1.0)]  # delta is 1 where e^epsilon is 0
     for e, d in zip(epsilons.tolist(), np.minimum(deltas, 1.0).tolist()):

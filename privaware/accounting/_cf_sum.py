@@ -1,4 +1,4 @@
-"""Sums of independent losses: a composition in one direction, as the second accountant sees it."""
+"""Sums of independent losses: the form of a composition, in one direction, in the CF accountant."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from privaware.accounting._cf_losses import Loss, MixtureLoss, OverflowLoss, Tab
 
 
 class TooSlow(Exception):
-    """The second accountant cannot resolve this composition."""
+    """Raised if the CF accountant cannot resolve a composition in reasonable time or precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossSum:
-    """The loss of a composition in one direction: independent losses, each so many times."""
+    """The loss of a composition in one direction.
+
+    `losses` are independent losses with their numbers of repetitions. `log_survival` is the log probability that no
+    release fails outright. `rho` is the sum of zCDP parameters, which have no loss to add.
+    """
 
     losses: tuple[tuple[Loss, int], ...] = ()
-    log_survival: float = 0.0  # ln of the probability that no release fails outright
-    rho: float = 0.0  # zCDP has no loss to add up
+    log_survival: float = 0.0
+    rho: float = 0.0
 
     def __add__(self, other: LossSum) -> LossSum:
         counts = dict(self.losses)
@@ -35,7 +39,7 @@ class LossSum:
         return -math.expm1(self.log_survival)
 
     def curve(self, t: float) -> float:
-        """K(t) on the real axis."""
+        """Return K(t) for a real t."""
         if t not in self._known:
             z = np.array([t])
             with np.errstate(over="ignore", invalid="ignore"):
@@ -48,7 +52,7 @@ class LossSum:
 
     @cached_property
     def variance(self) -> float:
-        """Of the loss, from the curvature of K near 0."""
+        """The variance of the loss, from the curvature of K near 0."""
         step, value = 1e-3, 0.0
         for _ in range(60):
             k, twice = self.curve(step), self.curve(2 * step)
@@ -60,7 +64,7 @@ class LossSum:
 
     @cached_property
     def largest(self) -> float:
-        """The largest loss possible."""
+        """The largest possible loss."""
         return sum(n * loss.largest() for loss, n in self.losses)
 
     @property
@@ -69,16 +73,16 @@ class LossSum:
 
     @property
     def rare(self) -> bool:
-        """Whether a row is hardly ever sampled in the whole composition: then bulk and tail are worlds apart."""
+        """Whether a row is in fewer than 0.05 samples on average; then bulk and tail of the loss differ in scale."""
         return self.sampled and sum(n * loss.often for loss, n in self.losses) < 0.05
 
     @property
     def tabulated(self) -> bool:
-        """Whether there are tables, thousands of points each, and not too many steps for a lattice."""
+        """Whether there are tabulated losses, of thousands of points each, and few enough steps for a lattice."""
         tables = any(isinstance(loss, TableLoss) for loss, _ in self.losses)
         return tables and math.isfinite(self.largest) and sum(n for _, n in self.losses) <= 1000
 
     @property
     def few(self) -> bool:
-        """Whether there are only a few sampled steps, whose loss has a sharp lower end."""
+        """Whether there are at most 8 steps, some of them sampled; their loss has a sharp lower end."""
         return self.sampled and sum(n for _, n in self.losses) <= 8

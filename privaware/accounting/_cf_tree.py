@@ -1,7 +1,8 @@
-"""The second accountant reads the event tree: which losses a row meets, in how many ways.
+"""Turn an event into sums of losses for the CF accountant.
 
-This is a walk of its own. It uses neither the first accountant's list of terms nor its pairs and tables, so that a
-mistake in either reading makes the two disagree.
+An event has several alternatives if it affects a row in one of several ways, such as one part of a `Disjoint`. This
+module reads the event tree separately: it uses neither the terms nor the pairs and tables of the PLD accountant. So a
+mistake in either reading makes the two accountants disagree.
 """
 
 from __future__ import annotations
@@ -37,17 +38,32 @@ from privaware.events import (
 )
 
 SIDES = ("remove", "add")
-_REACH = 690.0  # larger losses of one release do not fit into floating point
-_QUIET = 1e15  # more noise than this is priced as this
+"""Directions of a loss."""
+
+_REACH = 690.0
+"""Largest loss of one release that floating point can represent."""
+
+_QUIET = 1e15
+"""Largest noise multiplier; a larger one has the same cost."""
+
 _WAYS = 1000
-_SCHEDULE = 96  # noises of a schedule that are told apart
+"""Largest number of alternatives."""
+
+_SCHEDULE = 96
+"""Largest number of different noise multipliers of a schedule; more are rounded."""
+
 _DOTS = 3001
-_ABOVE = 1.005  # tops are raised by what an epsilon may err: a bounded loss has a steep end
+"""Number of epsilons of a tabulated profile."""
+
+_ABOVE = 1.005
+"""The last epsilon of a table is raised by this factor for numerical error, because a bounded loss ends steeply."""
+
 Profile = Callable[[Array], Array]
+"""delta as a function of an array of epsilons."""
 
 
 def epsilon(event: Event, delta: float) -> float | None:
-    """The epsilon of the dearest way a row can meet the event that has losses to add up; None if no way has."""
+    """Return the largest epsilon of all alternatives that have losses to add; None if there is none."""
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)
     both = zip(*(_readings(event, side) for side in SIDES), strict=True)
@@ -56,7 +72,7 @@ def epsilon(event: Event, delta: float) -> float | None:
 
 
 def profile(event: Event) -> Profile:
-    """delta as a function of ascending epsilons >= 0, the dearest way and direction."""
+    """Return delta as a function of ascending epsilons >= 0, the largest over alternatives and directions."""
     sums = dict.fromkeys(total for side in SIDES for total in _readings(event, side))
     if any(total.rho or not _within_reach(total) for total in sums):
         raise TooSlow
@@ -72,7 +88,10 @@ def _within_reach(total: LossSum) -> bool:
 
 
 def _quieted(total: LossSum, delta: float) -> LossSum:
-    """Gaussian releases so small that even without sampling they cost nothing: no quadrature resolves their K."""
+    """Replace Gaussian releases that cost almost nothing, even without sampling, by one Gaussian without sampling.
+
+    No quadrature resolves the K of such small releases.
+    """
     shifts = [loss.shift() for loss, _ in total.losses]
     if total.failure or not shifts or any(shift is None for shift in shifts):
         return total
@@ -88,9 +107,7 @@ def _readings(event: Event, side: str) -> tuple[LossSum, ...]:
 
 
 def _ways(event: Event, times: int, side: str) -> list[LossSum]:
-    """One sum for each way a row can meet the event: each part of a `Disjoint`, each true number of rows of a batch
-    with a cap.
-    """
+    """Return one sum of losses for each alternative: each part of a `Disjoint`, each row count of a capped batch."""
     match event:
         case Repeated():
             return _ways(event.event, times * event.count, side)
@@ -148,7 +165,10 @@ def _fails(chance: float, times: int) -> LossSum:
 
 
 def _noise(event: Event) -> float | None:
-    """The noise of one Gaussian release worth `event`, which has only Gaussian ones (none: infinite); else None."""
+    """Return the noise of one Gaussian release with the cost of `event`, or None if `event` is not only Gaussian.
+
+    An event without releases has infinite noise.
+    """
     match event:
         case Gaussian(noise=noise):
             return min(noise, _QUIET)
@@ -165,7 +185,7 @@ def _noise(event: Event) -> float | None:
 
 
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
-    """`event` on a Poisson sample; a release by name where the sample of one has a formula."""
+    """Return the losses of `event` on a Poisson sample, by a formula if there is one, otherwise tabulated."""
     noise = _noise(event)
     if noise is not None:
         if noise == math.inf:
@@ -195,7 +215,10 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
 
 
 def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
-    """A unit of `size` rows: release by release, unless one of several may fail and that is proven for fewer rows."""
+    """Return the losses for a unit of `size` rows.
+
+    Releases are handled one by one, unless one of several has a failure probability that is proven for fewer rows.
+    """
     chances, releases = _failures(event)
     if any((chance.rows or 1) < size for chance in chances) and len(chances) + releases > 1:
         return _tabulated(Group(event=event, size=size), 1.0, times, side)
@@ -203,7 +226,7 @@ def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
 
 
 def _failures(event: Event) -> tuple[list[Approximate], int]:
-    """The bare chances of failure in a composition, and the number of its other releases."""
+    """Return the failure probabilities (events with epsilon 0) in a composition, and the number of other releases."""
     match event:
         case Repeated():
             return _failures(event.event)
@@ -216,7 +239,7 @@ def _failures(event: Event) -> tuple[list[Approximate], int]:
 
 
 def _group(event: Event, size: int, times: int, side: str) -> LossSum:
-    """A unit of `size` rows: every release is priced for the whole unit."""
+    """Return the losses for a unit of `size` rows, with every release accounted for the whole unit."""
     match event:
         case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
             return _single(event, times, side) if _is_one_way(event) else _tabulated(event, 1.0, times, side)
@@ -231,7 +254,7 @@ def _group(event: Event, size: int, times: int, side: str) -> LossSum:
         case Pure(epsilon=e):
             return _single(Pure(epsilon=size * e), times, side)
         case Approximate(epsilon=e, delta=delta):
-            # A chain of n neighbours, `rows` apart each: delta (1 + e^epsilon + ... + e^((n - 1) epsilon)).
+            # A chain of n steps of `rows` rows each has delta (1 + e^epsilon + ... + e^((n - 1) epsilon)).
             chain = math.ceil(size / (event.rows or 1))
             growth = float(_log_growth(np.array([e]), chain)[0])
             rest = _single(Pure(epsilon=chain * e), times, side) if e else LossSum()
@@ -254,7 +277,7 @@ def _group(event: Event, size: int, times: int, side: str) -> LossSum:
 
 
 def _log_growth(epsilons: Array, size: int) -> Array:
-    """ln of 1 + e^epsilon + ... + e^((size - 1) epsilon)."""
+    """Return the logarithm of 1 + e^epsilon + ... + e^((size - 1) epsilon)."""
     e = np.maximum(epsilons, 1e-300)
     ratio = np.expm1(-size * e) / np.expm1(-e)
     return np.where(epsilons > 0, (size - 1) * e + np.log(ratio), math.log(size))
@@ -265,7 +288,7 @@ def _is_one_way(event: Event) -> bool:
 
 
 def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
-    """An event without a formula, from its profile, on a Poisson sample."""
+    """Return the losses of an event without a formula on a Poisson sample, tabulated from its profile."""
     epsilons, deltas, failure = _bound(event)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
     e = np.append(-epsilons[:0:-1], epsilons)
@@ -278,7 +301,7 @@ def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
 
 
 def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """The profile on a Poisson sample, at the epsilons that the given ones become (Balle, Barthe and Gaboardi 2018)."""
+    """Return the profile on a Poisson sample, as (new epsilons, deltas there) (Balle, Barthe and Gaboardi 2018)."""
     if side == "remove":  # H((1-q) Q + q P || Q) at 1 + q (x - 1) is q times H(P || Q) at x
         return np.logaddexp(math.log1p(-rate), math.log(rate) + e), rate * d
     # H(P || (1-q) P + q Q) at y is (1 - (1-q) y) times H(P || Q) at x = q y / (1 - (1-q) y)
@@ -288,7 +311,7 @@ def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array
 
 @lru_cache(maxsize=64)
 def _bound(event: Event) -> tuple[Array, Array, float]:
-    """Epsilons from 0 on, a bound on delta there if nothing fails, and the probability of failure."""
+    """Return epsilons >= 0, an upper bound on delta at each if nothing fails, and the probability of failure."""
     match event:
         case Selected():
             return _cf_selection.profile(event, _runs(event.event))
@@ -313,7 +336,7 @@ def _without_failure(epsilons: Array, deltas: Array) -> tuple[Array, Array, floa
 
 
 def _top(event: Event, delta: float) -> float:
-    """Where only `delta` and outright failures are left of the profile."""
+    """Return an epsilon at which the profile, without outright failures, is at most `delta`."""
     tops = []
     for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):
         quiet = _quieted(LossSum(losses=total.losses), delta)
@@ -324,7 +347,7 @@ def _top(event: Event, delta: float) -> float:
 
 
 def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
-    """The losses of one run, both directions, for every way."""
+    """Return the losses of one run in both directions, for every alternative."""
     ways = list(zip(*(_readings(event, side) for side in SIDES), strict=True))
     if any(total.rho or not _within_reach(total) for way in ways for total in way):
         raise TooSlow
@@ -332,7 +355,7 @@ def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
 
 
 def _gathered(total: LossSum) -> LossSum:
-    """All Gaussian releases without sampling as one: their precisions add up."""
+    """Combine all Gaussian releases without sampling into one, by adding their precisions."""
     normal = sum(n * loss.precision for loss, n in total.losses if isinstance(loss, NormalLoss))
     rest = tuple((loss, n) for loss, n in total.losses if not isinstance(loss, NormalLoss))
     first = ((NormalLoss(precision=normal), 1),) if normal else ()
@@ -340,7 +363,7 @@ def _gathered(total: LossSum) -> LossSum:
 
 
 def _coarser(total: LossSum) -> LossSum:
-    """The noises of a long schedule rounded to the nearest of a few, in ratio."""
+    """Round the noise multipliers of a long schedule to the nearest of `_SCHEDULE` values with a common ratio."""
     noises = [loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)]
     if len(noises) <= _SCHEDULE:
         return total

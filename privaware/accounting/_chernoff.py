@@ -1,4 +1,4 @@
-"""Chernoff bounds, which both accountants use to find where to look: no result depends on how well they are met."""
+"""Chernoff bounds, which the PLD and the CF accountant use to choose where to compute. They affect speed only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections.abc import Callable
 
 
 def bound_on_epsilon(t: float, k: float, delta: float) -> float:
-    """Chernoff: delta(eps) <= exp(K(t) - t eps) t^t / (1+t)^(1+t), solved for eps: the conversion of RDP, order 1+t."""
+    """Return the Chernoff bound on epsilon at `delta`, where k = K(t).
+
+    It solves delta = exp(K(t) - t eps) t^t / (1+t)^(1+t) for eps, which is the RDP conversion of order 1+t.
+    """
     return (k - math.log(delta) + t * math.log(t) - (1 + t) * math.log1p(t)) / t
 
 
 def saddle(curve: Callable[[float], float], height: Callable[[float, float], float], guess: float) -> float:
-    """The t > 0 that minimises `height(t, K(t))`, to a few per cent: any t is right, a near one is quick."""
+    """Return the t > 0 that minimises `height(t, curve(t))`, within a few per cent.
+
+    Any t gives a correct result; a t near the minimum is fast.
+    """
 
     def f(u: float) -> float:
         value = height(math.exp(u), curve(math.exp(u)))
@@ -32,5 +38,5 @@ def saddle(curve: Callable[[float], float], height: Callable[[float, float], flo
 
 
 def guess(variance: float, delta: float) -> float:
-    """Where the saddle would be if a loss of this variance were Gaussian."""
+    """Return the saddle point of a Gaussian loss with this `variance`, as a first guess."""
     return math.sqrt(2 * math.log(1 / delta) / max(variance, 1e-12))

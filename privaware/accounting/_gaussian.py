@@ -10,7 +10,7 @@ from privaware.accounting._pairs import Array
 
 
 def delta(mu: float, epsilons: Array) -> Array:
-    """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the product taken before either factor can overflow.
+    """Return `Phi(mu/2 - e/mu) - exp(e) * Phi(-mu/2 - e/mu)` at each e of `epsilons`, without overflow.
 
     >>> float(delta(1.0, np.array([4.37718]))[0].round(8))
     1e-05
@@ -23,7 +23,7 @@ def delta(mu: float, epsilons: Array) -> Array:
 
 
 def epsilon(mu: float, delta_: float) -> float:
-    """The epsilon >= 0 at which `delta` equals `delta_`."""
+    """Return the epsilon >= 0 at which the delta of the Gaussian mechanism equals `delta_`."""
     from scipy import optimize
 
     def gap(e: float) -> float:

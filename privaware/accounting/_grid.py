@@ -1,8 +1,8 @@
-"""The losses of one release on a grid, from the accounting library's description of it. The only file that imports it.
+"""Discretise the losses of one release on a grid, with the library `dp_accounting`. Only this file imports it.
 
-On a grid losses are rounded by "connecting the dots", which is never below the truth: an upper bound at every epsilon.
-The library forgets the number of repetitions of randomised response; so it is never given any, and `_pld.py`
-multiplies them out.
+Losses are rounded to the grid by "connecting the dots", which gives an upper bound on delta at every epsilon. The
+library ignores the number of repetitions of randomised response. So it is never given repetitions, and `_pld.py`
+composes them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from privaware.accounting._pairs import (
 )
 
 Profile = Callable[[Array], Array]
+"""delta as a function of an array of epsilons."""
 
 
 class OutOfReach(Exception):
-    """The distribution does not fit into floating point: the caller falls back to Renyi divergences."""
+    """Raised if a distribution does not fit into floating point; the caller then uses Rényi divergences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Probabilities of the losses (low + i) * width; the rest, `infinite`, is a loss without bound."""
+    """A distribution of losses: `probs[i]` is the probability of the loss `(low + i) * width`.
+
+    `infinite` is the probability of an infinite loss.
+    """
 
     width: float
     low: int
@@ -47,7 +51,7 @@ class Grid:
 
     @cached_property
     def atoms(self) -> tuple[Array, Array]:
-        """The losses that have a probability, and these: few, for a bounded loss on a fine grid."""
+        """The losses with positive probability, and their probabilities; a bounded loss on a fine grid has few."""
         at = np.flatnonzero(self.probs)
         return self.width * (self.low + at), self.probs[at]
 
@@ -70,7 +74,7 @@ class Grid:
 
 @lru_cache(maxsize=512)
 def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
-    """The pair on a grid, in one direction."""
+    """Return the loss distribution of `pair` in one direction on a grid."""
     match pair:
         case GaussianPair() | SampledGaussian():
             return _dots(*_described(pair, direction), width)
@@ -90,7 +94,7 @@ def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
 
 
 def largest(pair: DominatingPair) -> float:
-    """A loss beyond which the pair has no mass to speak of."""
+    """Return a loss beyond which the pair has negligible probability."""
     if isinstance(pair, GaussianPair):
         return pair.mu * (pair.mu / 2 + 10)
     if isinstance(pair, (SampledGaussian, CappedGaussian)):
@@ -100,9 +104,9 @@ def largest(pair: DominatingPair) -> float:
 
 
 def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid:
-    """Ascending losses on multiples of `width`, so that both P and Q keep their mass: the dots are connected.
+    """Move ascending losses to multiples of `width` by connecting the dots, so that both P and Q keep their mass.
 
-    `probs` may be tilted by `theta`, and stays so.
+    `probs` may be tilted by `exp(theta * loss)`; the result is tilted in the same way.
     """
     below = np.floor(losses / width)
     rest = losses - below * width
@@ -110,13 +114,13 @@ def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid
     low = int(below[0])
     size = int(below[-1]) - low + 2
     index = (below - low).astype(np.int64)
-    made = np.bincount(index, weights=probs * (1 - upper) * np.exp(-theta * rest), minlength=size)
-    made += np.bincount(index + 1, weights=probs * upper * np.exp(theta * (width - rest)), minlength=size)
-    return Grid(width=width, low=low, probs=made)
+    on_grid = np.bincount(index, weights=probs * (1 - upper) * np.exp(-theta * rest), minlength=size)
+    on_grid += np.bincount(index + 1, weights=probs * upper * np.exp(theta * (width - rest)), minlength=size)
+    return Grid(width=width, low=low, probs=on_grid)
 
 
 def _described(pair: GaussianPair | SampledGaussian, direction: str) -> tuple[Any, Profile]:
-    """The library's description of Gaussian noise, and delta as a function of an array of epsilons."""
+    """Return the library's description of Gaussian noise, and delta as a function of an array of epsilons."""
     from dp_accounting.pld import privacy_loss_mechanism as library
 
     ways = library.AdjacencyType
@@ -148,10 +152,10 @@ def _reachable(largest: float) -> None:
 
 
 def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsilons: Array) -> Array:
-    """The library's delta of a sampled Gaussian, its inversion of the loss done for all epsilons at once."""
+    """Return the library's delta of a sampled Gaussian, with the loss inverted for all epsilons at once."""
     sign = -1.0 if direction == "add" else 1.0
     if direction == "replace":
-        # With u = e^{x/s^2} the loss equals e where u - e^e/u is a given number: a hyperbolic sine.
+        # With u = exp(x/s^2) the loss equals e where u - exp(e)/u has a known value, which arcsinh solves.
         steep = (1 - rate) / rate * math.exp(1 / (2 * noise**2))
         inner = epsilons / 2 + np.arcsinh(steep * np.sinh(epsilons / 2))
         cut = -(noise**2) * inner
@@ -168,13 +172,13 @@ def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsil
 
 
 def _grouped_profile(loss: Any, pair: SampledGaussian, direction: str) -> Profile:
-    """The library's delta of several rows of one person, the loss inverted by a table of it."""
+    """Return the library's delta for several rows of one person, with the loss inverted by a table."""
     reach = 40 * pair.noise + pair.group
     x = np.linspace(-reach, reach, 400_001)
     losses = pair.curves(x, "remove")[1]
 
     def deltas(e: Array) -> Array:
-        # The cut only has to be near the best one, where delta is flat.
+        # The cut only has to be near the best one, because delta is flat there.
         where = np.interp(e if direction == "remove" else -e, losses, x)
         cut = -where if direction == "remove" else where
         value = loss.mu_upper_cdf(cut) - np.exp(e + loss.mu_lower_log_cdf(cut))
@@ -193,9 +197,10 @@ def _laplace(pair: SampledLaplace, direction: str, width: float) -> Grid:
 
 
 def _dots(loss: Any, profile: Profile, width: float) -> Grid:
-    """Connects the dots of a profile delta(epsilon): straight lines in e^epsilon between them, never below it.
+    """Discretise a profile delta(epsilon) by connecting the dots: straight lines in e^epsilon between grid points.
 
-    Doroshenko et al. 2022. The kink of the lines at a grid point is the probability of that loss.
+    The lines are never below the profile. The change of slope at a grid point gives the probability of that loss
+    (Doroshenko et al. 2022).
     """
     ends = loss.connect_dots_bounds()
     width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width
@@ -211,14 +216,17 @@ def _dots(loss: Any, profile: Profile, width: float) -> Grid:
 
 
 def _balanced(grid: Grid, under_q: float) -> Grid:
-    """Gives P and Q back the masses that rounding took: parts in 1e10, but a hundred million steps would see them."""
+    """Restore the total masses of P and Q, which rounding changes by parts in 1e10; 1e8 steps would amplify the error.
+
+    `under_q` is the correct mass under Q.
+    """
     losses, p = grid.losses(), grid.probs
     q = p * np.exp(-losses)
     system = np.array([[p.sum(), p @ losses], [q.sum(), q @ losses]])
     missing = np.array([1 - grid.infinite - system[0, 0], under_q - system[1, 0]])
-    if abs(missing[0]) > 0.01:  # losses so small that the profile's last digits are all there is
+    if abs(missing[0]) > 0.01:  # losses so small that only rounding errors of the profile remain
         raise OutOfReach
-    if abs(missing).max() > 1e-6:  # not rounding: leave it to the accountants to disagree
+    if abs(missing).max() > 1e-6:  # more than rounding: the comparison of the accountants will detect it
         return grid
     try:
         shift, slope = np.linalg.solve(system, missing)
@@ -239,7 +247,7 @@ def _mixed(weight: float, a: Grid, b: Grid) -> Grid:
 
 
 def _trimmed(width: float, low: int, probs: Array, infinite: float = 0.0) -> Grid:
-    """Without empty ends, so that the largest loss has a probability at every tilt."""
+    """Return a grid without empty ends, so that the largest loss has a positive probability."""
     some = np.flatnonzero(probs > 0)
     if not len(some):
         raise OutOfReach

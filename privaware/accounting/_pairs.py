@@ -1,10 +1,9 @@
-"""Dominating pairs of single releases, which the first accountant and the Renyi divergences compose.
+"""Dominating pairs of single releases, for the PLD and the RDP accountant.
 
-A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant
-needs is the distribution of the loss `l = ln(P/Q)` under P, and composition is the sum of independent losses. A
-`DominatingPair` names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`.
-`_grid.py` builds the same pair with the accounting library. The second accountant has losses of its own, in
-`_cf_losses.py`.
+A dominating pair (P, Q) of one-dimensional distributions is at least as far apart as a release on any neighbouring
+data. An accountant only needs the distribution of the privacy loss l = ln(P/Q) under P. Composition adds independent
+losses. A `DominatingPair` knows the logarithm K(z) = ln E_P[exp(z l)] of its moment generating function. `_grid.py`
+discretises the same pairs. The CF accountant has its own losses, in `_cf_losses.py`.
 """
 
 from __future__ import annotations
@@ -32,36 +31,37 @@ __all__ = [
 ]
 
 DIRECTIONS = ("remove", "add")
+"""Directions of a loss: a row is removed, or added."""
 
 
 class DominatingPair:
-    """The pair (P, Q) on which one release loses most, in both directions."""
+    """A dominating pair (P, Q) of one release, in both directions. A `symmetric` pair is the same in both."""
 
     symmetric = True
 
     def log_mgf(self, z: Array, direction: str) -> Array:
-        """K(z) for an array of complex z whose real parts are all the same."""
+        """Return K(z) for an array of complex z with equal real parts."""
         raise AssertionError(type(self).__name__)
 
     def spread(self) -> float:
-        """Standard deviation of the loss (the larger direction), by numerical differentiation at 0."""
+        """Return the standard deviation of the loss (in the larger direction), by differentiating K at 0."""
         return _spread(self)
 
     def pure(self) -> float:
-        """The largest loss possible."""
+        """Return the largest possible loss."""
         return math.inf
 
     def largest_shift(self) -> float | None:
-        """How far apart in standard deviations two Gaussians of the mixtures P and Q can be; None without Gaussians.
+        """Return the largest distance, in standard deviations, of two Gaussians in P and Q; None without Gaussians.
 
-        Divergences are jointly quasi-convex, so two Gaussians this far apart dominate the pair.
+        Divergences are jointly quasi-convex, so two Gaussians at this distance dominate the pair.
         """
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianPair(DominatingPair):
-    """Any number of Gaussian releases, adaptively chosen: one Gaussian of sensitivity `mu` over noise 1."""
+    """The pair of any number of adaptive Gaussian releases: one Gaussian of sensitivity `mu` with noise 1."""
 
     mu: float
 
@@ -77,15 +77,17 @@ class GaussianPair(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class SampledGaussian(DominatingPair):
-    """A sampled Gaussian: P = sum_j w_j N(j, noise^2), w = Binomial(group, rate), against Q = N(0, noise^2).
+    """The pair of a sampled Gaussian: P = sum_j w_j N(j, noise^2), w = Binomial(group, rate), and Q = N(0, noise^2).
 
-    `group` rows of one unit are each sampled on their own. Why this pair dominates: let the sampled rows add up to a
-    vector c_S with |c_S| <= |S|. The density ratio under Q is sum_S w_S exp(X_S - Var X_S / 2) with
-    X_S = <c_S, y>/noise^2 jointly Gaussian and Cov(X_S, X_R) = <c_S, c_R>/noise^2 <= |S| |R|/noise^2, the
-    covariance of the pair above. By Kahane's inequality the expectation of any convex function of the ratio grows
-    with the covariances, and both directions of every hockey-stick divergence are such expectations.
+    The `group` rows of a unit are sampled independently. This pair dominates because:
 
-    `replace_one` (group 1 only): (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1).
+    1. Let the sampled rows S of the unit sum to a vector c_S with |c_S| <= |S|. The density ratio under Q is
+       sum_S w_S exp(X_S - Var X_S / 2), where the X_S = <c_S, y>/noise^2 are jointly Gaussian.
+    2. Cov(X_S, X_R) = <c_S, c_R>/noise^2 <= |S| |R|/noise^2, which is the covariance in the pair above.
+    3. By Kahane's inequality the expectation of any convex function of the ratio grows with the covariances. Both
+       directions of every hockey-stick divergence are such expectations.
+
+    With `replace` (group 1 only) and q = rate, the pair is (1-q) N(0) + q N(1) and (1-q) N(0) + q N(-1).
     """
 
     noise: float
@@ -104,11 +106,11 @@ class SampledGaussian(DominatingPair):
         return self.group * (2 if self.replace else 1) / self.noise
 
     def weights(self) -> Array:
-        """The probabilities that 0, 1, ... rows of the unit are in the sample."""
+        """Return the probabilities that 0, 1, ... rows of the unit are in the sample."""
         return _binomial(self.group, self.rate)
 
     def curves(self, x: Array, direction: str) -> tuple[Array, Array]:
-        """(a, l): the loss is l(x), and P has density phi(x) exp(a(x)), phi being N(0, noise^2)."""
+        """Return (a(x), l(x)): the loss is l(x), and P has the density phi(x) exp(a(x)), where phi is N(0, noise^2)."""
         up = self._log_ratio(x)
         if self.replace:
             return up, up - self._log_ratio(-x)
@@ -134,11 +136,11 @@ class SampledGaussian(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class CappedGaussian(DominatingPair):
-    """A Poisson batch of at most so many rows, the surplus dropped at random.
+    """The pair of a Gaussian on a Poisson batch with a largest size, whose surplus rows are dropped at random.
 
-    Whether a batch overflowed is revealed to the adversary: then (probability `overflow`) one row pushes another out, a
-    replacement at doubled sensitivity with rate `pushed`; otherwise it is the ordinary sampled Gaussian. `_capped.py`
-    says which probabilities stand for any number of rows.
+    The analysis reveals to the adversary whether the batch overflowed. If it did, with probability `overflow`, a row
+    pushes another row out: a replacement at twice the sensitivity with rate `pushed`. Otherwise the pair is the
+    ordinary sampled Gaussian. `_capped.py` gives the probabilities that cover any number of rows.
     """
 
     noise: float
@@ -174,7 +176,7 @@ class CappedGaussian(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class SampledLaplace(DominatingPair):
-    """Laplace noise of scale `noise`, sensitivity 1, on a Poisson sample (rate 1: on every row)."""
+    """The pair of Laplace noise of scale `noise` at sensitivity 1, on a Poisson sample at `rate`."""
 
     noise: float
     rate: float = 1.0
@@ -204,7 +206,7 @@ class SampledLaplace(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class ResponsePair(DominatingPair):
-    """Randomised response among `classes`; with 2 classes the worst case of any epsilon-DP release."""
+    """The pair of randomised response among `classes`; with 2 classes it dominates every epsilon-DP release."""
 
     epsilon: float
     classes: int = 2
@@ -234,9 +236,9 @@ class ResponsePair(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class TabulatedPair(DominatingPair):
-    """A pair given by its finite losses and their probabilities under P, for each direction.
+    """The pair of `event` on a sample at `rate`, given by finite losses and their probabilities under P.
 
-    It is the table of `event` on a sample at `rate`: two tables are one if both are equal, as values.
+    `remove` and `add` are the tables of the two directions. Two pairs are equal if `event` and `rate` are equal.
     """
 
     event: Event
@@ -259,9 +261,10 @@ class TabulatedPair(DominatingPair):
 
 
 def sample(losses: Array, probs: Array, rate: float, direction: str) -> tuple[Array, Array]:
-    """Poisson sampling of a pair without failures: ((1-rate) Q + rate P, Q) or (P, (1-rate) P + rate Q).
+    """Return the losses and probabilities of a pair (P, Q) without failures, on a Poisson sample.
 
-    Zhu, Dong and Wang 2022, theorem 11: the first when a row is removed, the second when one is added.
+    The pair becomes ((1-rate) Q + rate P, Q) if a row is removed, and (P, (1-rate) P + rate Q) if a row is added (Zhu,
+    Dong and Wang 2022, theorem 11).
     """
     if direction == "remove":
         with np.errstate(divide="ignore"):
@@ -271,7 +274,7 @@ def sample(losses: Array, probs: Array, rate: float, direction: str) -> tuple[Ar
 
 
 def _amplified(losses: Array, rate: float) -> Array:
-    """ln(1 + rate (e^loss - 1)) for a rate below 1, at every size of loss."""
+    """Return `log(1 + rate * (exp(loss) - 1))` for a rate below 1, without overflow."""
     small = np.log1p(rate * np.expm1(np.minimum(losses, 30.0)))
     return np.where(losses < 30, small, np.logaddexp(math.log1p(-rate), losses + math.log(rate)))
 
@@ -286,7 +289,7 @@ def _log_mgf_table(z: Array, losses: Array, probs: Array) -> Array:
 
 
 def _log_mgf_laplace(z: Array, e: float) -> Array:
-    """ln of [(1+z) exp(z e) + z exp(-(1+z) e)] / (1+2z), and its limit where 1+2z = 0."""
+    """Return the logarithm of [(1+z) exp(z e) + z exp(-(1+z) e)] / (1+2z), and its limit where 1+2z = 0."""
     top = np.maximum(np.real(z) * e, -(1 + np.real(z)) * e)
     near = np.abs(1 + 2 * z) < 1e-9
     safe = np.where(near, 0.0, z)
@@ -301,7 +304,7 @@ def _enough(e: float, z: Array) -> int:
 
 @lru_cache(maxsize=16)
 def _legendre(panels: int) -> tuple[Array, Array]:
-    """Nodes and weights on (-1, 1): sixteen in each of `panels` equal parts."""
+    """Return Gauss-Legendre nodes and weights on (-1, 1), sixteen in each of `panels` equal parts."""
     nodes, weights = np.polynomial.legendre.leggauss(16)
     middle = (2 * np.arange(panels)[:, None] + 1) / panels - 1
     return (middle + nodes / panels).ravel(), np.tile(weights / panels, panels)

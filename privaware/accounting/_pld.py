@@ -1,18 +1,16 @@
-"""Privacy loss distributions: what is reported.
+"""Compose privacy loss distributions (PLD); this accountant's epsilon is reported.
 
-`_grid.py` puts the losses of one release on a grid, never below the truth. Composition, a convolution, is done here,
-because three things go wrong in the usual way of doing it:
+`_grid.py` discretises the losses of one release on a grid, which gives an upper bound. This module composes them by
+convolution, and avoids three problems of the usual way:
 
-* Rounding errors of a Fourier transform are relative to the largest entry, but delta lives in a tail of 1e-5 or 1e-9.
-  So the distribution is first *tilted*, multiplied by exp(theta l) and normalised: the tail of interest becomes the
-  bulk, the window that must be kept shrinks to a few standard deviations around epsilon, and noise stays relative to
-  delta.
-* One grid does not fit all. Dots `d` apart add a variance of about d^2/6 to each step, so `d` has to follow the spread
-  of a single step (a twenty-fifth of it costs 0.02 %); 1e-4 for every release is 7 % off for small rates. But a grid
-  fit for one of 300,000 steps is far too fine for a Laplace release beside them. So each kind of release is composed
-  with itself on its own grid, and the results are moved to a common one, again by connecting the dots, again never
-  below the truth.
-* The library forgets the number of repetitions of randomised response. Repetition is multiplied out here.
+1. Rounding errors of a Fourier transform are relative to the largest entry, but delta lies in a tail of 1e-5 or 1e-9.
+   So the distribution is first tilted: multiplied by exp(theta l) and normalised. Then the tail of interest is the
+   bulk, a window of a few standard deviations around epsilon suffices, and rounding errors are relative to delta.
+2. One grid does not suit all releases. A grid width d adds a variance of about d^2/6 to each step, so d must be
+   proportional to the spread of a single step (a 25th of the spread costs 0.02%). But a grid for one of 300,000 steps
+   is far too fine for a Laplace release in the same composition. So each type of release is composed with itself on its
+   own grid. Then the results are moved to a common grid by connecting the dots, which again gives an upper bound.
+3. The library ignores the number of repetitions of randomised response. Repetitions are composed here.
 """
 
 from __future__ import annotations
@@ -30,15 +28,27 @@ from privaware.accounting._pairs import Array, TabulatedPair
 from privaware.accounting._terms import Terms
 
 _POINTS = 1 << 21
-_TAIL = 34.0  # mass below exp(-34) of what matters is moved to infinity, the safe side
-_COARSEST = 0.25  # dots d apart shift a loss by d^2/8, however large its spread
+"""Largest number of grid points of one release."""
+
+_TAIL = 34.0
+"""Tilted mass below `exp(-_TAIL)` at the ends is counted as an infinite loss, which is the safe side."""
+
+_COARSEST = 0.25
+"""Largest grid width; a width d shifts a loss by up to d^2/8, however large its spread is."""
+
 AIMS = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)
-_ROUNDING = 32.0  # errors of a Fourier transform are below exp(-32) of its sum
+"""Deltas for which a profile is tilted, so that it is precise near them."""
+
+_ROUNDING = 32.0
+"""Rounding errors of a Fourier transform are below `exp(-_ROUNDING)` times its sum."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComposedLoss:
-    """A composition seen through its tilt: P(loss = l) = probs * exp(log_mgf - theta l)."""
+    """A tilted composition on a `grid`: P(loss = l) = prob * exp(log_mgf - theta * l) for each grid point.
+
+    `infinite` is the probability of an infinite loss.
+    """
 
     theta: float
     log_mgf: float
@@ -47,11 +57,11 @@ class ComposedLoss:
 
     @cached_property
     def sums(self) -> tuple[Array, Array, Array]:
-        """Losses; the mass at or above each; and that mass under Q, times exp(loss), which never overflows."""
+        """Losses; the mass at or above each; and that mass under Q times exp(loss), which never overflows."""
         from scipy import signal
 
         losses, tilted = self.grid.losses(), self.grid.probs
-        # Far below epsilon only rounding noise is left to blow up; a probability is at most 1.
+        # Far below epsilon undoing the tilt amplifies rounding errors, so cut probabilities off at 1.
         logs = np.log(np.maximum(tilted, 1e-300)) + self.log_mgf - self.theta * losses
         probs = np.where(tilted > 0, np.exp(np.minimum(logs, 0.0)), 0.0)
         mass = np.cumsum(probs[::-1])[::-1]
@@ -60,25 +70,25 @@ class ComposedLoss:
         return losses, mass, under_q
 
     def delta(self, epsilons: Array) -> Array:
-        """An upper bound at every epsilon; below the window it knows nothing better than 1."""
+        """Return an upper bound on delta at every epsilon; below the window it is 1."""
         losses, mass, under_q = self.sums
         at = np.searchsorted(losses, epsilons)
         inside = at < len(losses)
         at = np.minimum(at, len(losses) - 1)
         drop = np.minimum(epsilons - losses[at], 700.0)
         value = np.where(inside, mass[at] - np.exp(drop) * under_q[at], 0.0)
-        # The transform's rounding, relative to the tilted bulk: negligible near the epsilon that was tilted for.
+        # Add the transform's rounding error, which is negligible near the epsilon that the tilt was chosen for.
         noise = np.exp(np.minimum(self.log_mgf - self.theta * epsilons - _ROUNDING, 0.0))
         value = np.where(epsilons < losses[0], 1.0, np.maximum(value, 0.0) + noise)
         return np.clip(self.infinite + value, 0.0, 1.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
-        """Solves delta(epsilon) = delta exactly on the piece between two grid points where it lies."""
+        """Return the epsilon at which delta(epsilon) equals `delta`, solved exactly between two grid points."""
         left = delta - self.infinite
         if left <= 0:
             return math.inf
         losses, mass, under_q = self.sums
-        # At epsilon = losses[i] the terms above i count; the first i, from the right, with too large a delta:
+        # At epsilon = losses[i] the terms above i count. Find the largest i whose delta is too large.
         at = np.append(mass[1:] - math.exp(-self.grid.width) * under_q[1:], 0.0)
         over = np.flatnonzero(at > left)
         first = int(over[-1]) + 1 if len(over) else 0
@@ -88,22 +98,22 @@ class ComposedLoss:
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """The epsilon of the composition, the larger direction; an upper bound up to rounding."""
+    """Return the epsilon of the composition in the larger direction, an upper bound up to rounding."""
     if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf
     return max(total.epsilon(delta) for total in totals(terms, delta))
 
 
 def totals(terms: Terms, delta: float) -> list[ComposedLoss]:
-    """Both directions, tilted for this delta; with delta 1 not tilted at all."""
+    """Return the composition in each direction, tilted for this `delta`; with `delta` 1 it is not tilted."""
     return [_compose(terms, delta, direction) for direction in terms.directions()]
 
 
 def profiles(terms: Terms, aims: Sequence[float] = AIMS) -> list[Profile]:
-    """delta as a function of an array of epsilons, for each direction.
+    """Return delta as a function of an array of epsilons, for each direction.
 
-    A tilt is right everywhere but precise only near its own epsilon; every one gives an upper bound, so the least
-    counts.
+    A tilted composition gives an upper bound everywhere, but a precise one only near its own epsilon. So the smallest
+    bound of several tilts counts.
     """
     if not terms.pairs:
         return [lambda epsilons: np.full(np.shape(epsilons), terms.failure)]
@@ -125,7 +135,7 @@ def _compose(terms: Terms, delta: float, direction: str) -> ComposedLoss:
     grid = powers[0][0] if len(powers) == 1 else _product([g for g, _ in powers], grids, theta)
     cut = sum(loss for _, loss in powers) + math.exp(-_TAIL)
     peak = log_mgf - theta * grid.losses()[0]
-    # What the windows cut off above, relative to the tilted distribution, is counted as infinite.
+    # The mass that the windows cut off above, relative to the tilted distribution, counts as an infinite loss.
     lost = cut * math.exp(min(log_mgf - theta * float(grid.losses()[-1]), 0.0)) if peak < 700 else 0.0
     scale = math.exp(terms.survive)
     return ComposedLoss(
@@ -141,35 +151,38 @@ def _widths(terms: Terms) -> list[float]:
     variance = sum(n * s * s for (_, n), s in zip(terms.pairs, spreads))
     share = variance / len(spreads)
     if any(math.isfinite(pair.pure()) for pair, _ in terms.pairs):
-        # Past the largest loss of a bounded pair the tail is the others' alone, so their grid must be theirs.
+        # Beyond the largest loss of a bounded pair the tail comes from the other pairs, so they need a finer grid.
         share *= 0.01
     out = []
     for (pair, count), spread in zip(terms.pairs, spreads):
         scale = math.sqrt(max(spread**2, share / count))
         fine = min(0.04, 0.02 * math.sqrt(count))
-        if isinstance(pair, TabulatedPair):  # a profile with a kink, which dots far apart would cut off
+        if isinstance(pair, TabulatedPair):  # its profile may have a kink, which a coarse grid would miss
             fine /= 8
         width = max(min(scale * fine, _COARSEST), largest(pair) / _POINTS)
         top = pair.pure()
-        # The largest loss of Laplace noise or a response has probability of its own: put it on the grid.
+        # The largest loss of Laplace noise or randomised response is an atom, so put it on the grid.
         out.append(top / math.ceil(top / width) if math.isfinite(top) else width)
     return out
 
 
 def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> float:
-    """The theta of the best Chernoff bound on epsilon: there the tilted distribution sits at epsilon."""
+    """Return the theta of the best Chernoff bound on epsilon; it centres the tilted distribution at epsilon."""
 
     def curve(theta: float) -> float:
         return sum(count * grid.log_mgf(theta) for grid, count in grids)
 
     variance = sum(n * pair.spread() ** 2 for pair, n in terms.pairs)
     best = saddle(curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(variance, delta))
-    # Bounded losses alone send the saddle to infinity; there a tilt finer than the grid says nothing more.
+    # With bounded losses only, the saddle may be at infinity; a tilt beyond the grid's resolution gains nothing.
     return min(best, 2 / min(grid.width for grid, _ in grids))
 
 
 def _window(curve: Callable[[float], float], theta: float, spread: float) -> tuple[float, float]:
-    """Losses outside have tilted mass below exp(-_TAIL) on each side, by Chernoff's bound at several orders."""
+    """Return losses (low, high) outside of which the tilted mass is below `exp(-_TAIL)` on each side.
+
+    Chernoff's bound at several orders gives them.
+    """
     here = curve(theta)
     steps = [c / spread for c in (2.0, 4.0, 8.0, 16.0)] + [theta / 2, theta, 4 * theta]
     high = min((curve(theta + s) - here + _TAIL) / s for s in steps)
@@ -178,7 +191,7 @@ def _window(curve: Callable[[float], float], theta: float, spread: float) -> tup
 
 
 def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
-    """The tilted grid composed with itself, and the tilted mass that its window may have lost."""
+    """Return the tilted grid composed with itself `count` times, and a bound on the tilted mass outside its window."""
     base = grid.tilted(theta)
     if count == 1:
         return base, 0.0
@@ -201,7 +214,7 @@ def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
 
 
 def _to_the(values: Array, count: int) -> Array:
-    """values ** count by repeated squaring: ten times faster than logarithm and exponential, and as precise."""
+    """Return `values ** count` by repeated squaring, which is faster than logarithms and as precise."""
     power = values.copy()
     for bit in bin(count)[3:]:
         power *= power
@@ -211,13 +224,11 @@ def _to_the(values: Array, count: int) -> Array:
 
 
 def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: float) -> Grid:
-    """The convolution of tilted grids of different widths, on a common one: one transform each, in the window of the
-    sum.
-    """
+    """Return the convolution of tilted grids of different widths, on a common grid in the window of the sum."""
     from scipy import fft
 
     span = sum(grid.width * len(grid.probs) for grid in powers)
-    # A few bounded losses, tilted far, may all sit at their largest value: no spread at all.
+    # A few bounded losses with a strong tilt may all be at their largest value, without any spread.
     spread = max(math.sqrt(sum(grid.moments()[1] for grid in powers)), span / 200)
     low, high = _window(lambda t: sum(count * grid.log_mgf(t) for grid, count in grids), theta, spread)
     low = max(low, sum(float(grid.losses()[0]) for grid in powers))
@@ -239,5 +250,5 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
 
 
 def reachable(terms: Terms) -> bool:
-    """Whether the losses of single steps fit into floating point, known without building anything."""
+    """Return whether the losses of single steps fit into floating point, without computing them."""
     return all(largest(pair) <= 690 for pair, _ in terms.pairs)

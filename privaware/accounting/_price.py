@@ -1,4 +1,7 @@
-"""One event, looked at by every accountant: which bounds exist, which is reported, and what must agree."""
+"""Apply every accountant to an event, check that they agree, and decide which epsilon is reported.
+
+A "way" is one alternative in which an event can affect a row, such as one part of a `Disjoint`.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +23,28 @@ from privaware.errors import Refused
 from privaware.events import AnyOf, Disjoint, Event, Sampled, Selected
 
 AGREEMENT = 5e-3
+"""Largest relative difference at which the PLD and the CF accountant agree."""
 
 NEARLY = 3e-2
-"""Within this, disagreement over a private selection is a matter of grids: the dearer Renyi bound is reported."""
+"""Largest relative difference, for private selection, at which a larger Rényi bound is reported instead of none."""
 
 LARGE = 100.0
-"""Beyond this epsilon, selections are priced by Renyi divergences alone: distributions no longer fit their grids."""
+"""Largest epsilon of a private selection computed from distributions; above it only Rényi divergences are used."""
 
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
-    """Every bound of the dearest way a row can meet the event."""
+    """Return every accountant's bound for the way with the largest epsilon."""
     return _dearest(event, delta, tuple(orders), full=True)
 
 
 @lru_cache(maxsize=1024)
 def epsilon(event: Event, delta: float) -> float:
-    """What is reported, without the bounds that are only for comparison; computed once a process for equal events."""
+    """Return the reported epsilon, without bounds that serve comparison only; equal events are computed once."""
     return float(_dearest(event, delta, _rdp.ORDERS, full=False)["epsilon"])
 
 
 def quick(event: Event, delta: float) -> float:
-    """Close to `epsilon` and faster: one accountant alone."""
+    """Return an approximation of `epsilon` by one accountant only, which is faster."""
     expect_priceable(event)
     if not contains(event, Selected):
         with suppress(TooSlow):
@@ -49,14 +53,14 @@ def quick(event: Event, delta: float) -> float:
                 return _cf_tree.epsilon(event, delta) or 0.0
     for distribution in (True, False):
         ways = [_way(way, delta, _rdp.ORDERS, full=False, distribution=distribution) for way in alternatives(event)]
-        found = max(float(way["epsilon"]) for way in ways)
-        if not contains(event, Selected) or found <= LARGE:
+        largest = max(float(way["epsilon"]) for way in ways)
+        if not contains(event, Selected) or largest <= LARGE:
             break
-    return found
+    return largest
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """By the privacy loss distribution; by Renyi divergences where there is none."""
+    """Return delta by the privacy loss distribution, or by Rényi divergences if there is no distribution."""
     expect_priceable(event)
     return max(min(_delta_of(way, epsilon), 1.0) for way in alternatives(event))
 
@@ -71,7 +75,10 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 
 
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
-    """The bounds of the dearest way, by distribution only if the second accountant says the same of the event."""
+    """Return the bounds of the way with the largest epsilon.
+
+    The PLD bound is used only if the CF accountant agrees with it on the whole event.
+    """
     expect_priceable(event)
     ways = alternatives(event)
     bounds = [_way(way, delta, orders, full=full) for way in ways]
@@ -132,7 +139,10 @@ def _way(
 
 
 def agree(pld: float, cf: float) -> None:
-    """Fails closed: two accountants that share neither the reading of an event nor numerics must say the same."""
+    """Raise `Refused` unless the PLD and the CF accountant agree.
+
+    The two accountants share neither the reading of events nor numerical methods.
+    """
     if pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR)):
         return
     raise Refused(
@@ -142,7 +152,7 @@ def agree(pld: float, cf: float) -> None:
 
 
 def _nearly(pld: float, cf: float) -> bool:
-    """Whether they disagree by little."""
+    """Return whether the two epsilons disagree, but by at most `NEARLY`."""
     gap = abs(pld - cf) / max(pld, cf, FLOOR)
     return AGREEMENT < gap <= NEARLY and abs(pld - cf) > FLOOR
 
@@ -152,7 +162,10 @@ def _pure(terms: Terms, delta: float) -> float:
 
 
 def _only_curves(way: Leaves) -> bool:
-    """Anything on top of zCDP, or of losses too large, has no profile here."""
+    """Return whether the way contains a private selection without a profile, so that only Rényi curves apply.
+
+    A selection has no profile if its runs contain zCDP or too large losses.
+    """
     return any(contains(leaf, Selected) and not _has_profile(leaf) for leaf, _ in way)
 
 
@@ -172,7 +185,7 @@ def _terms_or_none(way: Leaves) -> Terms | None:
 
 
 def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Divergences at the orders, and the probability of outright failure."""
+    """Return the Rényi divergences at `orders`, and the probability of outright failure."""
     plain = [(leaf, n) for leaf, n in way if _has_pair(leaf)]
     terms = flatten(plain, dominating_pair)
     total, survive = _rdp.curve(terms, orders), terms.survive
@@ -189,7 +202,10 @@ def _has_pair(leaf: Event) -> bool:
 
 
 def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Where losses are too large for a distribution: the dearest part at each order, and nothing for sampling."""
+    """Return the Rényi divergences of an event without a pair, and its failure probability.
+
+    For a choice among parts the largest divergence at each order counts. Sampling is not credited.
+    """
     if isinstance(leaf, Selected):
         return _selected_curve(leaf, orders)
     if isinstance(leaf, (AnyOf, Disjoint, Sampled)):
@@ -201,7 +217,7 @@ def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, 
 
 @lru_cache(maxsize=64)
 def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """The curve of runs that do not fail outright, and the probability that any of them does."""
+    """Return the Rényi curve of a selection if no run fails outright, and the probability that any run fails."""
     curves = [_rdp_curve(way, orders) for way in alternatives(selected.event)]
     base = np.max([curve for curve, _ in curves], axis=0)
     chance = None

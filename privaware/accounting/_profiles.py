@@ -1,8 +1,8 @@
-"""The first accountant beyond single releases: profiles of compositions, and pairs for what has none by name.
+"""Profiles of compositions in the PLD accountant, and dominating pairs for events that have no formula.
 
-A profile is delta as a function of epsilon, here from the privacy loss distribution and never below the truth. An
-event without a pair of its own (private selection, a choice, a group, a composition on one sample) is given the pair
-of a bound on its profile.
+A profile is delta as a function of epsilon, computed from the privacy loss distribution; it is an upper bound. An event
+without its own pair (private selection, a choice, a group, a composition on one sample) gets the pair of an upper bound
+on its profile.
 """
 
 from __future__ import annotations
@@ -23,27 +23,32 @@ from privaware.accounting._terms import Terms, alternatives, flatten, log_growth
 from privaware.errors import Refused
 from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
 
-# Below this epsilon nothing is distinguishable: the smallest target anyone calibrates to is a thousand times
-# larger, and a relative comparison of two numbers that are both zero but for rounding would refuse perfect
-# privacy.
 FLOOR = 1e-6
+"""Epsilons below this number count as equal, because a relative comparison would only compare rounding errors."""
+
 _DOTS = 4001
+"""Number of epsilons of a tabulated profile."""
+
 _MOST = 40_000
+"""Largest number of lattice points of a selection's profile."""
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """By the distribution, or in closed form where there are Gaussians only."""
+    """Return epsilon by the distribution, or in closed form if there are only Gaussians."""
     mu = terms.gaussian()
     return _pld.epsilon(terms, delta) if mu is None else _gaussian.epsilon(mu, delta)
 
 
 def composable(terms: Terms) -> bool:
-    """Whether the composition has a distribution."""
+    """Return whether the composition has a privacy loss distribution."""
     return not terms.rho and (terms.gaussian() is not None or _pld.reachable(terms))
 
 
 def negligible(terms: Terms, delta: float) -> Terms:
-    """Gaussian releases that cost next to nothing even without sampling are priced so: no grid resolves them."""
+    """Replace Gaussian releases that cost almost nothing without sampling by one Gaussian without sampling.
+
+    No grid resolves the losses of such small releases.
+    """
     mu = terms.without_sampling()
     if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:
         return terms
@@ -51,12 +56,12 @@ def negligible(terms: Terms, delta: float) -> Terms:
 
 
 def profile(event: Event) -> Profile:
-    """delta as a function of epsilon, the dearest way."""
+    """Return delta as a function of epsilon, the largest over all alternatives."""
     return largest([flatten(way, dominating_pair) for way in alternatives(event)])
 
 
 def largest(ways: Sequence[Terms]) -> Profile:
-    """The largest delta of several compositions, either direction."""
+    """Return the profile of the largest delta over several compositions and both directions."""
     parts = [part for terms in ways for part in directed(terms)]
 
     def deltas(epsilons: Array) -> Array:
@@ -66,7 +71,7 @@ def largest(ways: Sequence[Terms]) -> Profile:
 
 
 def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]:
-    """The profile of a composition for each direction, one where both are the same."""
+    """Return the profile of a composition for each direction, or one profile if both are equal."""
     if not composable(terms):
         raise OutOfReach
     if (mu := terms.gaussian()) is not None:
@@ -75,7 +80,7 @@ def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]
 
 
 def _top(event: Event, delta: float) -> float:
-    """Where the profile is down to `delta`, or to what outright failure leaves."""
+    """Return an epsilon at which the profile is at most `delta` plus about the probability of outright failure."""
     ways = [flatten(way, dominating_pair) for way in alternatives(event)]
     failure = max(terms.failure for terms in ways)
     return max(_top_of(terms, min(delta + 1.01 * failure, 0.999)) for terms in ways)
@@ -91,7 +96,7 @@ def _top_of(terms: Terms, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def dominating_pair(event: Event) -> tuple[Array, Array, float]:
-    """A dominating pair for an event that has none by name, from a bound on its profile."""
+    """Return (losses, probabilities, failure) of a dominating pair, from an upper bound on the event's profile."""
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")
     if isinstance(event, Selected):
@@ -100,12 +105,12 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
         run, size = profile(event.event), event.size
         epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), _DOTS)
         each = epsilons / size
-        # The group lemma: sum over i < size of e^(i e/size) delta(e/size).
+        # Group privacy: delta_group(e) <= sum over i < size of exp(i e/size) delta(e/size).
         growth = np.exp(np.minimum([log_growth(size, e) for e in each.tolist()], 700.0))
         deltas = growth * run(each)
     elif isinstance(event, AnyOf):
-        # The largest of convex profiles is one, so a pair has it, and it dominates whichever event is chosen; the
-        # adaptive composition of dominated releases is dominated by the pairs' (Zhu, Dong and Wang 2022).
+        # The largest of convex profiles is convex, so some pair has it. This pair dominates every event that may be
+        # chosen, and adaptive composition preserves dominance (Zhu, Dong and Wang 2022).
         epsilons = np.linspace(0.0, max(_top(part, 1e-12) for part in event.events), _DOTS)
         deltas = np.max([profile(part)(epsilons) for part in event.events], axis=0)
     elif isinstance(event, (Composed, Disjoint)):
@@ -117,14 +122,14 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
 
 
 def runs(selected: Selected) -> tuple[list[Terms], float]:
-    """One run that does not fail outright, every way, and the probability that any run does."""
+    """Return the terms of one run that does not fail, for every alternative, and the probability that any run fails."""
     ways = [flatten(way, dominating_pair) for way in alternatives(selected.event)]
     failure = _selection.failure(selected, max(terms.failure for terms in ways))
     return [replace(terms, survive=0.0) for terms in ways], failure
 
 
 def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
-    """The trade-off bound for every way and direction, precise to where the selection's delta is `delta`."""
+    """Return the trade-off bound for every alternative and direction, precise down to the selection's `delta`."""
     out = []
     for terms in runs(selected)[0]:
         aim = delta / selected.mean
@@ -140,13 +145,13 @@ def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
 
 
 def selected_epsilon(selected: Selected, delta: float) -> float:
-    """Epsilon of private selection alone, by the trade-off bound: no grid in between."""
+    """Return the epsilon of one private selection without other releases, by the trade-off bound and without a grid."""
     ways, failure = runs(selected)
     if failure >= delta:
         return math.inf
     rest = (delta - failure) / (1 - failure)
-    found = max(bound.epsilon(rest) for bound in _trade_offs(selected, rest))
-    return min(found, _selection.pure(selected, max(terms.pure() for terms in ways)))
+    by_trade_off = max(bound.epsilon(rest) for bound in _trade_offs(selected, rest))
+    return min(by_trade_off, _selection.pure(selected, max(terms.pure() for terms in ways)))
 
 
 def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
@@ -157,20 +162,21 @@ def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
         raise OutOfReach
     epsilons = np.linspace(0.0, top, _DOTS)
     deltas = np.max([_on_lattice(bound, epsilons) for bound in bounds], axis=0)
-    deltas[-1] = max(bound.delta(top) for bound in bounds)  # what is left there counts as failure
+    deltas[-1] = max(bound.delta(top) for bound in bounds)  # the delta at the top counts as failure
     losses, probs, tail = pair_from_profile(epsilons, deltas)
     return losses, probs, failure + (1 - failure) * tail
 
 
 def _on_lattice(bound: SelectionTradeOff, epsilons: Array) -> Array:
-    """The bound at `epsilons`; its losses are multiples of one width, so at multiples of it the sums are a convolution.
+    """Return the bound on delta at `epsilons`, by a convolution on a lattice.
 
-    Between these delta is convex in e^epsilon: a straight line is no less.
+    The losses are multiples of one width, so at multiples of it the sums are a convolution. Between lattice points
+    delta is interpolated by straight lines in e^epsilon. It is convex there, so the lines are upper bounds.
     """
     width = float(bound.losses[-1]) / (_DOTS - 1)
     index = np.rint(bound.losses / width).astype(np.int64)
     low, high = int(index[0]), int(index[-1])
-    count = math.ceil(min(float(epsilons[-1]), bound.highest) / width) + 2  # beyond it only the tail is left
+    count = math.ceil(min(float(epsilons[-1]), bound.highest) / width) + 2  # beyond it only infinite losses remain
     if count > _MOST:
         return np.array([bound.delta(float(e)) for e in epsilons])
     probs = np.bincount(index - low, weights=bound.probs, minlength=high - low + 1)

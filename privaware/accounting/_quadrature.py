@@ -1,4 +1,4 @@
-"""The integral of phi(x) exp(a(x) + z l(x)), phi being N(0, noise^2): moments of losses under Gaussian noise."""
+"""Compute moments of losses under Gaussian noise: integrals of phi(x) exp(a(x) + z l(x)), with phi = N(0, noise^2)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Curves = Callable[[Array], tuple[Array, Array]]
-"""(a, l): the loss is l(x), and P has density phi(x) exp(a(x))."""
+"""A function x -> (a(x), l(x)): the loss is l(x), and P has the density phi(x) exp(a(x))."""
 
 
 def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array, float]:
-    """Where to evaluate the integrand, and the step: see `log_mgf`."""
+    """Return the points at which `log_mgf` evaluates the integrand, and their distance."""
     s, real = noise, float(np.real(z.flat[0]))
     reach = (abs(real) + 2) * shift + 12 * s
     low, high = -reach, reach
@@ -26,7 +26,7 @@ def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array
         level -= level.max()
         inside = np.flatnonzero(level > -42)
         low, high = coarse[max(inside[0] - 1, 0)], coarse[min(inside[-1] + 1, 1000)]
-    # Far out on the contour the integrand is divided by z^2, so less of the mass needs resolving.
+    # Far out on the contour the integrand is divided by z^2, so less precision is needed there.
     far = float(np.abs(np.imag(z)).max())
     need = max(8.0, 27 - 2 * math.log(max(far / max(abs(real), 1e-3), 1.0)))
     speed = float(np.abs(np.gradient(loss, coarse))[level > -need].max()) * far
@@ -37,11 +37,12 @@ def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array
 
 
 def log_mgf(curves: Curves, noise: float, shift: int, z: Array) -> Array:
-    """ln of the integral by the trapezoid rule, for z with one real part; `shift` is how far P's Gaussians are moved.
+    """Return the logarithm of the integral by the trapezoid rule, for an array of z with equal real parts.
 
-    The integrand is analytic and decays like a Gaussian, so the rule converges exponentially fast; the step must only
-    resolve the Gaussian and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range is found, not
-    guessed: wherever the integrand at Re(z) is within exp(-42) of its maximum.
+    `shift` is the largest shift of P's Gaussians. The integrand is analytic and decays like a Gaussian, so the rule
+    converges exponentially fast. The step only has to resolve the Gaussian, and the fastest oscillation
+    exp(i Im(z) l(x)) where there is mass. The range covers all x at which the integrand at Re(z) is at least exp(-42)
+    times its maximum.
     """
     s, real = noise, float(np.real(z.flat[0]))
     x, step = abscissae(curves, noise, shift, z)
@@ -51,9 +52,9 @@ def log_mgf(curves: Curves, noise: float, shift: int, z: Array) -> Array:
     base = float(np.max(log_weight + a + real * loss))
     weight = np.exp(log_weight)
     out = np.empty(z.shape, dtype=z.dtype)
-    for start in range(0, z.size, 256):  # in pieces: memory stays small
+    for start in range(0, z.size, 256):  # in pieces, which need little memory
         some = z[start : start + 256, None]
-        if near_one:  # keeps every digit of a tiny K
+        if near_one:  # keeps the digits of a tiny K
             out[start : start + 256] = np.log1p(np.expm1(a + some * loss) @ weight)
         else:
             inner = np.exp(log_weight + a + some * loss - base)

@@ -1,13 +1,13 @@
-"""Renyi divergences: the bound for what has no pair (zCDP), and for comparison with older papers.
+"""The RDP accountant: bounds by Rényi divergences, for events without a pair (zCDP) and for comparison with papers.
 
-A release has curve r(order) = D_order(P || Q), curves of composed releases add up, and at the end each order
-gives an epsilon:
+A release has the curve r(a) = D_a(P || Q) over orders a. Curves of composed releases add up. At the end each order
+gives an epsilon, and the smallest counts:
 
 * improved conversion (Balle et al. 2020; Canonne, Kamath and Steinke 2020): r + ln((a-1)/a) - (ln delta + ln a)/(a-1);
-* classic conversion (Mironov 2017), what papers before 2021 printed: r + ln(1/delta)/(a-1).
+* classic conversion (Mironov 2017), used in papers before 2021: r + ln(1/delta)/(a-1).
 
-For the sampled Gaussian at a whole order the divergence is a binomial sum; at a fractional one it is integrated, since
-its series converges slowly at rates near 1/2 and loses the digits of small divergences.
+For the sampled Gaussian at an integer order the divergence is a binomial sum. At a fractional order it is integrated
+numerically, because its series converges slowly at rates near 1/2 and loses the digits of small divergences.
 """
 
 from __future__ import annotations
@@ -27,21 +27,30 @@ ORDERS: tuple[float, ...] = tuple(
         | {x / 4 for x in range(8, 44)}
         | {float(x) for x in range(11, 64)}
         | {float(round(10**p)) for p in np.arange(1.8, 5.05, 0.1)}
-        | {float(10**p) for p in range(6, 16)}  # or tiny releases would cost ln(1/delta) over the largest order
+        | {float(10**p) for p in range(6, 16)}  # without these, tiny releases would cost ln(1/delta) / (1e5 - 1)
     )
 )
+"""Orders at which divergences are computed by default."""
+
 TENSORFLOW_ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5),
     *(float(x) for x in range(5, 64)),
     *(128.0, 256.0, 512.0),
 )
-_RESOLVED = 1e5  # beyond this order divergences are bounded, not computed
-_ROUNDING = 1e-13  # of an integral at a fractional order
+"""Default orders of TensorFlow Privacy."""
+
+_RESOLVED = 1e5
+"""Largest order at which divergences are computed; beyond it they are bounded."""
+
+_ROUNDING = 1e-13
+"""Bound on the rounding error of an integral at a fractional order."""
+
 OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
+"""Default orders of Opacus."""
 
 
 def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
-    """The least epsilon over `orders`; chances of failure are taken out of delta first."""
+    """Return the smallest epsilon over `orders`; the probability of failure is subtracted from `delta` first."""
     if terms.failure >= delta:
         return math.inf
     rest = (delta - terms.failure) / (1 - terms.failure)
@@ -57,14 +66,14 @@ def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: boo
     if classic:
         return float(np.min(curve + math.log(1 / delta) / (a - 1)))
     values = curve + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
-    # A divergence this small means a total variation below delta (Bretagnolle and Huber), if it is not just rounding.
+    # So small a divergence implies a total variation below delta (Bretagnolle and Huber), unless it is just rounding.
     if np.any(delta**2 > np.maximum(-np.expm1(-curve), 1e-12)):
         return 0.0
     return max(0.0, float(np.min(values)))
 
 
 def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
-    """The divergences of a composition, the larger direction of the whole."""
+    """Return the divergences of a composition, the larger direction at each order."""
     totals = [
         sum((n * _either(pair, direction, orders) for pair, n in terms.pairs), np.zeros(len(orders)))
         for direction in (terms.directions() or ("remove",))
@@ -92,15 +101,16 @@ def _divergences(pair: DominatingPair, direction: str, orders: tuple[float, ...]
             values.append(_without_sampling(pair, a))
         elif series and a <= 256:
             values.append(_series(pair.rate, pair.noise, a))  # type: ignore[attr-defined]
-        else:  # a sum of thousands of terms, or none at all
+        else:  # the sum would have thousands of terms, or there is no sum
             values.append(_integrated(pair, direction, a))
     return np.array([v if math.isfinite(v) else math.inf for v in values])
 
 
 def _series(rate: float, noise: float, order: float) -> float:
-    """Never below the truth: at a fractional order rounding may leave nothing of a tiny divergence.
+    """Return an upper bound on the divergence of the sampled Gaussian at `order`.
 
-    Divergences grow with the order, so that of the next whole order, whose terms are all positive, is a bound too.
+    At a fractional order rounding may be as large as a tiny divergence, so a bound on the rounding error is added.
+    Divergences grow with the order, so the divergence at the next integer order is another upper bound.
     """
     value = sampled_gaussian(rate, noise, order)
     if float(order).is_integer():
@@ -109,13 +119,16 @@ def _series(rate: float, noise: float, order: float) -> float:
 
 
 def _without_sampling(pair: DominatingPair, order: float) -> float:
-    """A bound at any order: a mixture is no further apart than its parts, and no loss is above the largest."""
+    """Return an upper bound on the divergence at any order.
+
+    A mixture of Gaussians is no further apart than its parts. Any other loss is at most the largest loss.
+    """
     shift = pair.largest_shift()
     return pair.pure() if shift is None else order * shift**2 / 2
 
 
 def sampled_gaussian(rate: float, noise: float, order: float) -> float:
-    """The divergence of one step of the sampled Gaussian at one order.
+    """Return the Rényi divergence of one step of the sampled Gaussian at one order.
 
     >>> round(sampled_gaussian(1.0, 2.0, 8.0), 6)
     1.0
@@ -139,7 +152,7 @@ def _whole(rate: float, noise: float, order: int) -> float:
 
     i, choose = _choose(order)
     terms = choose + i * math.log(rate) + (order - i) * math.log1p(-rate)
-    # The terms without the exponential sum to 1: leaving that 1 out keeps the digits of tiny divergences.
+    # Without the exponentials the terms sum to 1; subtracting this 1 keeps the digits of tiny divergences.
     grow = (i * i - i) / (2 * noise**2)
     if float(grow[-1]) < 30:
         return float(np.log1p(np.exp(terms) @ np.expm1(grow)))
@@ -155,7 +168,7 @@ def _choose(order: int) -> tuple[Array, Array]:
 
 
 def delta(orders: Sequence[float], curve: Array, epsilon: float) -> float:
-    """The improved conversion read the other way: exp((a-1)(r - e)) (1 - 1/a)^a / (a-1), the least over the orders."""
+    """Return delta at `epsilon` by the improved conversion: the minimum of exp((a-1)(r - e)) (1 - 1/a)^a / (a-1)."""
     a = np.asarray(orders, dtype=float)
     logs = (a - 1) * (curve - epsilon) + a * np.log1p(-1 / a) - np.log(a - 1)
     return min(1.0, math.exp(min(0.0, float(np.min(logs)))))

@@ -1,28 +1,32 @@
-"""Private selection: the best of a secret random number K of runs, for about the price of two or three.
+"""Bound the cost of private selection: the best of a secret random number K of runs is released.
 
-Only the best output is released, so an observer does not know how many others there were. Two bounds are used; the
-least counts:
+An observer does not know how many other runs there were, so the cost is only about that of two or three runs. Two
+bounds are used, and the smaller counts.
 
-* The trade-off bound, `SelectionTradeOff` below. Let u(y) be the probability that one run is better than y, f the
-  generating function of K and w(u) = f'(1 - u), which falls with u. The best of K runs has density p(y) w(u(y)). On
-  neighbouring rows a run is better than y with probability at most U(u(y)), U being one minus the trade-off function of
-  a run (Dong, Roth and Su 2022). Hence, with l the privacy loss of one run,
+The trade-off bound (`SelectionTradeOff`; docs/private_selection.md has the proof):
 
-      delta(e) <= E_P[ sup over u of (w(u) - exp(e - l) w(U(u)))_+ ].
+1. Let u(y) be the probability that one run is better than y, f the generating function of K, and w(u) = f'(1 - u),
+   which falls with u. The best of K runs has the density p(y) w(u(y)), where p is the density of one run.
+2. On neighbouring rows a run is better than y with a probability of at most U(u(y)), where U is one minus the trade-off
+   function of a run (Dong, Roth and Su 2022).
+3. Hence, if l is the privacy loss of one run,
 
-  The supremum is convex in exp(-l), so the right side is an f-divergence: it may be taken on any dominating pair.
-  The proof is written out in docs/private_selection.md.
-* Papernot and Steinke 2022, in Renyi divergences. For the truncated negative binomial with parameters eta, gamma:
-  r'(l) = r(l) + (1+eta) [(1 - 1/m) r(m) + ln(1/gamma)/m] + ln E[K]/(l-1) for any orders l, m; for a Poisson
-  number of mean u: r'(l) = r(l) + u delta(ln(1 + 1/(l-1))) + ln(u)/(l-1), with delta the privacy profile of one
-  run.
+       delta(e) <= E_P[ sup over u of (w(u) - exp(e - l) w(U(u)))_+ ].
 
-A run that fails outright with probability f: it is, with probability 1 - f, one that does not fail, and given that none
-of K runs failed, K has the same kind of distribution with a smaller mean (its probabilities are multiplied by
-(1 - f)^k). So E[K] f, no less than the probability that any run fails, goes into delta, and the rest is the price of
-runs that do not fail.
+4. The supremum is convex in exp(-l), so the right side is an f-divergence. Therefore it may be computed on any
+   dominating pair.
 
-The logarithmic distribution is eta = 0.
+The Rényi bound (Papernot and Steinke 2022), where r is the Rényi curve of one run and r' of the selection:
+
+1. For the truncated negative binomial distribution with parameters eta and gamma, and any orders l and m,
+   r'(l) = r(l) + (1+eta) [(1 - 1/m) r(m) + ln(1/gamma)/m] + ln E[K]/(l-1). The logarithmic distribution is eta = 0.
+2. For a Poisson distribution with mean u, r'(l) = r(l) + u delta(ln(1 + 1/(l-1))) + ln(u)/(l-1), where delta is the
+   privacy profile of one run.
+
+Runs that fail outright with probability f: with probability 1 - f a run does not fail. Given that none of K runs
+failed, K has a distribution of the same type with a smaller mean, because the probability of K = k is multiplied by
+(1 - f)^k. So E[K] f, which is at least the probability that any run fails, is added to delta, and the bounds above are
+applied to runs that do not fail.
 """
 
 from __future__ import annotations
@@ -38,14 +42,30 @@ from privaware.accounting._pairs import Array
 from privaware.events import Selected
 
 Profile = Callable[[Array], Array]
+"""delta as a function of an array of epsilons."""
 
 _INTERVALS = 12_000
-_LARGEST_LOG = 500.0  # e^500 times an expected number of runs is still a float
+"""Number of intervals of u in which the supremum is bounded."""
+
+_LARGEST_LOG = 500.0
+"""Largest exponent; exp(500) times the expected number of runs is still a float."""
 
 
 def parameters(selected: Selected) -> tuple[float, float]:
-    """(eta, gamma) of the trial-count distribution with the given mean.
+    """Return the parameters eta and gamma of the trial-count distribution of a private selection.
 
+    Parameters
+    ----------
+    selected
+        The private selection, with a negative binomial or logarithmic trial-count distribution.
+
+    Returns
+    -------
+    tuple of float
+        eta and gamma, for which the expected number of trials is `selected.mean`.
+
+    Examples
+    --------
     >>> from privaware.events import Gaussian
     >>> run = Gaussian(noise=1.0)
     >>> eta, gamma = parameters(Selected(event=run, distribution="negative_binomial", mean=10.0, shape=1.0))
@@ -58,7 +78,7 @@ def parameters(selected: Selected) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _solved(selected: Selected) -> tuple[float, float]:
-    """(eta, ln gamma): gamma itself may be smaller than any float."""
+    """Return (eta, ln(gamma)); gamma itself may be smaller than any float."""
     from scipy import optimize
 
     eta = 0.0 if selected.distribution == "logarithmic" else float(selected.shape or 0.0)
@@ -73,12 +93,12 @@ def _solved(selected: Selected) -> tuple[float, float]:
 
 
 def failure(selected: Selected, one: float) -> float:
-    """No less than the probability that any of the runs fails outright, if `one` does with probability `one`."""
+    """Return an upper bound on the probability that any run fails outright, if one run fails with probability `one`."""
     return min(1.0, selected.mean * one)
 
 
 def log_mean(eta: float, log_gamma: float) -> float:
-    """ln E[K] = ln(eta (1-g) / (g (1 - g^eta))), and its limit at eta = 0."""
+    """Return ln E[K] = ln(eta (1-g) / (g (1 - g^eta))) for g = exp(log_gamma), and its limit at eta = 0."""
     top = math.log(-math.expm1(log_gamma)) - log_gamma
     if eta == 0:
         return top - math.log(-log_gamma)
@@ -87,7 +107,10 @@ def log_mean(eta: float, log_gamma: float) -> float:
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
-    """The curve of Papernot and Steinke from the curve `base` of one run."""
+    """Return the Rényi curve of the selection from the curve `base` of one run (Papernot and Steinke 2022).
+
+    `profile`, the privacy profile of one run, is needed for a Poisson number of runs only.
+    """
     mean = math.log(selected.mean)
     if selected.distribution == "poisson":
         if profile is None:
@@ -100,7 +123,10 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
 
 
 def pure(selected: Selected, one: float) -> float:
-    """The epsilon of the selection where one run has pure epsilon `one`: from the trade-off bound, U(u) <= e^one u."""
+    """Return the pure epsilon of the selection if one run has pure epsilon `one`.
+
+    It follows from the trade-off bound with U(u) <= exp(one) u.
+    """
     if selected.distribution == "poisson":
         return math.inf
     return (2 + _solved(selected)[0]) * one
@@ -108,11 +134,12 @@ def pure(selected: Selected, one: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionTradeOff:
-    """The trade-off bound on delta, from the losses of one run (ascending) and their probabilities under P.
+    """The trade-off bound on delta for a private selection.
 
-    What is missing from 1 under P is a loss without bound. Between two neighbouring u, w lies below its chord and the
-    convex function w(U(u)) above its tangent in the middle, so the supremum over the interval is no more than that of
-    two straight lines in exp(e - l), one for each end. The largest of all of them is found once.
+    `losses` are the ascending losses of one run, and `probs` their probabilities under P. The mass that `probs` lacks
+    is the probability of an infinite loss. On an interval of u, w is below its chord, and the convex function w(U(u))
+    is above its tangent at the middle. So on the interval the supremum is at most the larger of two straight lines in
+    s = exp(e - l), one for each end of the interval. The upper envelope of all these lines is computed once.
     """
 
     selected: Selected
@@ -124,14 +151,14 @@ class SelectionTradeOff:
         return min(1.0, inside + max(0.0, 1 - float(self.probs.sum())) * self.selected.mean)
 
     def excess(self, logs: Array) -> Array:
-        """sup over u of (w(u) - s w(U(u)))_+ at s = exp(logs)."""
+        """Return an upper bound on sup over u of (w(u) - s w(U(u)))_+ at s = exp(logs)."""
         tops, slopes, breaks = self._lines
         logs = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
         at = np.searchsorted(breaks, logs)
         return np.maximum(tops[at] - slopes[at] * np.exp(logs), 0.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon >= 0 whose delta is at most `delta`."""
+        """Return the smallest epsilon >= 0 whose delta is at most `delta`."""
         from scipy import optimize
 
         if self.delta(0.0) <= delta:
@@ -145,7 +172,7 @@ class SelectionTradeOff:
 
     @cached_property
     def highest(self) -> float:
-        """An epsilon at which only losses without bound are left; infinite if there is none."""
+        """An epsilon beyond which only infinite losses contribute to delta; infinite if there is none."""
         tops, slopes, breaks = self._lines
         if slopes[-1] <= 0:
             return math.inf
@@ -154,14 +181,14 @@ class SelectionTradeOff:
 
     @cached_property
     def _lines(self) -> tuple[Array, Array, Array]:
-        """Values at s = 0, negated slopes and ln of the break points of the largest of the straight lines."""
+        """The upper envelope of the lines: their values at s = 0, negated slopes, and logarithms of break points."""
         u = self._abscissae()
         middle = (u[1:] + u[:-1]) / 2
         reach, slope = self._reach(middle)
         value = np.exp(self._log_weight(reach))
         fall = value * self._steepness(reach) * slope * (u[1:] - u[:-1]) / 2
         least = np.exp(self._log_weight(self._reach(u[1:])[0]))
-        fine = value - fall > least / 2  # elsewhere the least value of the interval is the better line
+        fine = value - fall > least / 2  # otherwise the smallest value on the interval gives the better line
         top = np.exp(self._log_weight(u))
         tops = np.concatenate([top[:-1], top[1:]])
         slopes = np.concatenate([np.where(fine, value + fall, least), np.where(fine, value - fall, least)])
@@ -175,7 +202,10 @@ class SelectionTradeOff:
 
     @cached_property
     def _curve(self) -> tuple[Array, Array]:
-        """The knots (u, U(u)): outcomes in order of their losses, those that P never has first (Neyman and Pearson)."""
+        """The knots (u, U(u)) of U, by the Neyman-Pearson lemma.
+
+        Outcomes are in ascending order of their losses; outcomes that P never has come first.
+        """
         with np.errstate(divide="ignore"):
             under_q = np.exp(np.minimum(np.log(self.probs) - self.losses, 0.0))
         below = np.append(0.0, np.cumsum(self.probs))
@@ -183,7 +213,7 @@ class SelectionTradeOff:
         return below, np.minimum(reach + max(0.0, 1 - float(reach[-1])), 1.0)
 
     def _reach(self, u: Array) -> tuple[Array, Array]:
-        """U(u), and a slope of it there."""
+        """Return U(u) and a slope of U at u."""
         below, reach = self._curve
         at = np.clip(np.searchsorted(below, u, side="right"), 1, len(below) - 1)
         width = below[at] - below[at - 1]
@@ -191,7 +221,7 @@ class SelectionTradeOff:
         return np.minimum(np.interp(u, below, reach), 1.0), slope
 
     def _log_weight(self, u: Array) -> Array:
-        """ln w(u)."""
+        """Return ln(w(u))."""
         mean = math.log(self.selected.mean)
         if self.selected.distribution == "poisson":
             return mean - self.selected.mean * u
@@ -199,21 +229,24 @@ class SelectionTradeOff:
         return mean + (1 + eta) * (log_gamma - self._log_mix(u))
 
     def _steepness(self, u: Array) -> Array:
-        """-w'(u) / w(u)."""
+        """Return -w'(u) / w(u)."""
         if self.selected.distribution == "poisson":
             return np.full(len(u), self.selected.mean)
         eta, log_gamma = _solved(self.selected)
         return np.exp(math.log(1 + eta) + math.log(-math.expm1(log_gamma)) - self._log_mix(u))
 
     def _log_mix(self, u: Array) -> Array:
-        """ln(gamma + (1 - gamma) u)."""
+        """Return ln(gamma + (1 - gamma) u)."""
         log_gamma = _solved(self.selected)[1]
         with np.errstate(divide="ignore"):
             return np.logaddexp(log_gamma, math.log(-math.expm1(log_gamma)) + np.log(u))  # type: ignore[no-any-return]
 
 
 def _largest_of_lines(tops: Array, slopes: Array) -> tuple[Array, Array, Array]:
-    """The lines top - slope s that are somewhere the largest for s > 0, flat ones last, and ln s where they meet."""
+    """Return the upper envelope of the lines `top - slope * s` over s > 0: tops, slopes and ln(s) of break points.
+
+    The lines are in descending order of `slope`.
+    """
     order = np.lexsort((-tops, -slopes))
     keep: list[tuple[float, float]] = []
     for top, slope in zip(tops[order].tolist(), slopes[order].tolist()):

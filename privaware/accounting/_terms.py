@@ -1,8 +1,7 @@
-"""Events become `Terms`: the flat list of pairs that the accountants compose.
+"""Turn an event into `Terms`: a flat list of dominating pairs for the PLD and the RDP accountant.
 
-Gaussians collapse into one (their squared inverse noises add up, exactly, also when later ones depend on earlier
-outputs); chances of outright failure are multiplied together; samples and groups find the pair that dominates
-them.
+Gaussian releases become one Gaussian: their values of 1 / noise^2 add up, which is exact for adaptive releases too.
+Probabilities of no failure are multiplied. A sample or group becomes the pair that dominates it.
 """
 
 from __future__ import annotations
@@ -44,27 +43,38 @@ from privaware.events import (
 )
 
 LARGEST_PARAMETER = 1e50
-"""Largest epsilon, rho, mean or size of an event that is priced; a noise multiplier is at least its inverse."""
+"""Largest epsilon, rho, mean or size that an event may have; a noise multiplier must be at least its inverse."""
 
-MOST = 10**18
-"""Most repetitions of a release that are priced."""
+MAX_REPETITIONS = 10**18
+"""Largest number of repetitions of a release."""
 
-ENDLESS = 1e15
-"""Noise multiplier above which an event is priced as at this one."""
+MAX_NOISE = 1e15
+"""Largest noise multiplier; a larger one has the same cost."""
 
 _BUCKETS = 128
-_ROW_COUNTS = 50  # true numbers of rows that are told apart
+"""Largest number of different noise multipliers of sampled Gaussians; more are rounded down."""
+
+_ROW_COUNTS = 50
+"""Largest number of alternatives for the true number of rows of capped batches."""
+
 Leaves = Sequence[tuple[Event, int]]
-Profile = Callable[[Event], tuple[Array, Array, float]]  # finite losses, probabilities, failure
+"""Simple events with their numbers of repetitions."""
+
+Profile = Callable[[Event], tuple[Array, Array, float]]
+"""A function from an event to the finite losses, probabilities and failure probability of its pair."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """A composition, flattened: dominating pairs with their counts, and what has none."""
+    """A flattened composition.
+
+    `pairs` are dominating pairs with their numbers of repetitions. `survive` is the log probability that no release
+    fails outright. `rho` is the sum of zCDP parameters, which bound a Rényi curve and have no pair.
+    """
 
     pairs: tuple[tuple[DominatingPair, int], ...] = ()
-    survive: float = 0.0  # ln of the probability that no release fails outright
-    rho: float = 0.0  # zCDP is a bound on a curve, not a pair: only RDP can use it
+    survive: float = 0.0
+    rho: float = 0.0
 
     @property
     def failure(self) -> float:
@@ -74,34 +84,37 @@ class Terms:
         return DIRECTIONS[:1] if all(pair.symmetric for pair, _ in self.pairs) else DIRECTIONS
 
     def gaussian(self) -> float | None:
-        """mu, if all there is are Gaussians."""
+        """Return mu if there are only Gaussian releases without sampling or failures, otherwise None."""
         if len(self.pairs) == 1 and isinstance(pair := self.pairs[0][0], GaussianPair) and not self.rho:
             return pair.mu if self.survive == 0 else None
         return None
 
     def without_sampling(self) -> float | None:
-        """mu of Gaussians at least as costly (a sample costs no more than all rows), None with anything else."""
+        """Return mu of a Gaussian that costs at least as much, or None if there are other releases than Gaussians.
+
+        A release on a sample costs no more than the same release on all rows.
+        """
         shifts = [pair.largest_shift() for pair, _ in self.pairs]
         if self.rho or self.survive or not shifts or any(shift is None for shift in shifts):
             return None
         return math.sqrt(sum(n * shift**2 for (_, n), shift in zip(self.pairs, shifts) if shift))
 
     def pure(self) -> float:
-        """An epsilon that holds with delta 0, but for failures."""
+        """Return an epsilon that holds with delta 0 if no release fails."""
         return sum(n * pair.pure() for pair, n in self.pairs) if not self.rho else math.inf
 
 
 def expect_priceable(event: Event, count: int = 1) -> None:
-    """Numbers that floating point can price; what is beyond them is meant by nobody.
+    """Raise `WrongInput` if a number of the event is too extreme for floating point.
 
     >>> expect_priceable(10**30 * Gaussian(noise=1.0))
     Traceback (most recent call last):
     privaware.errors.WrongInput: expected at most 1e+18 repetitions of a release, got 1e+30
     """
     for leaf, times in leaves(event, count):
-        if times > MOST:
+        if times > MAX_REPETITIONS:
             shown = f"{times:.3g}" if times < 10**300 else "more than 1e+300"
-            raise WrongInput(f"expected at most {MOST:.0e} repetitions of a release, got {shown}")
+            raise WrongInput(f"expected at most {MAX_REPETITIONS:.0e} repetitions of a release, got {shown}")
         for name in ("epsilon", "rho", "mean", "size"):
             if getattr(leaf, name, 0) > LARGEST_PARAMETER:
                 raise WrongInput(f"{type(leaf).__name__}: expected {name} up to {LARGEST_PARAMETER:g}, got more")
@@ -115,14 +128,16 @@ def expect_priceable(event: Event, count: int = 1) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CappedStep(Event):
-    """A step on a capped batch, for some of the true numbers of rows."""
+    """A step on a capped batch, with the `pair` that covers some of the possible true numbers of rows."""
 
     pair: CappedGaussian
 
 
 def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
-    """The ways a row can meet the event: one list of leaves for each choice of a part of every `Disjoint`, and for
-    each true number of rows that can be the dearest for a capped batch.
+    """Return the alternatives in which an event can affect a row, as lists of simple events.
+
+    There is one alternative for each choice of a part of every `Disjoint`, and for each pair that `_capped.candidates`
+    returns for a capped batch.
     """
     ways: list[list[tuple[Event, int]]] = [[]]
     for leaf, count in leaves(event):
@@ -147,13 +162,13 @@ def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
         return [leaf]
     swap = leaf.relation == "replace_one"
     pairs = candidates(_combined(inner), leaf.rate, leaf.rows, leaf.cap, swap, _ROW_COUNTS // ways)
-    if len(pairs) > 1 and ways * len(pairs) > _ROW_COUNTS:  # pushed at the full rate is dearer than any of them
+    if len(pairs) > 1 and ways * len(pairs) > _ROW_COUNTS:  # replacement at the full rate costs more than any of them
         pairs = (replace(pairs[0], overflow=max(pair.overflow for pair in pairs), pushed=leaf.rate),)
     return [CappedStep(pair=pair) for pair in pairs]
 
 
 def flatten(parts: Leaves, profile: Profile) -> Terms:
-    """Terms of leaves without `Disjoint`; `profile` gives a pair for an event that has none by name."""
+    """Return the terms of simple events without `Disjoint`; `profile` gives the pair of an event without a formula."""
     total = _Total(profile)
     for leaf, count in parts:
         total.add(leaf, count)
@@ -179,7 +194,7 @@ class _Total:
             self.pairs[pair] = self.pairs.get(pair, 0) + count
 
     def gaussian(self, noise: float, count: int) -> None:
-        self.precision += count / min(noise, ENDLESS) ** 2
+        self.precision += count / min(noise, MAX_NOISE) ** 2
 
     def fail(self, delta: float, count: int) -> None:
         self.survive += count * math.log1p(-delta) if delta < 1 else -math.inf
@@ -189,13 +204,14 @@ class _Total:
             case Gaussian(noise=noise):
                 self.gaussian(noise, count)
             case Laplace(noise=noise):
-                self.compose(SampledLaplace(noise=min(noise, ENDLESS)), count)
+                self.compose(SampledLaplace(noise=min(noise, MAX_NOISE)), count)
             case Pure(epsilon=epsilon):
                 self.compose(ResponsePair(epsilon=epsilon), count)
             case RandomisedResponse(epsilon=epsilon, classes=classes):
                 self.compose(ResponsePair(epsilon=epsilon, classes=classes), count)
             case Approximate(epsilon=epsilon, delta=delta):
-                # The worst such release fails with probability delta, and else is a response (Kairouz et al. 2015).
+                # The worst such release fails with probability delta, otherwise it is randomised response (Kairouz
+                # et al. 2015).
                 self.fail(delta, count)
                 if epsilon > 0:
                     self.compose(ResponsePair(epsilon=epsilon), count)
@@ -223,7 +239,7 @@ class _Total:
             self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
-        """The pair ((1-rate) Q + rate P, Q) of the inner pair (P, Q), named where it has a name."""
+        """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula."""
         inner = list(leaves(leaf.event))
         if not inner:
             return
@@ -250,7 +266,7 @@ class _Total:
     def sampled_one(self, inner: Event, rate: float, count: int) -> None:
         match inner:
             case Laplace(noise=noise):
-                self.compose(SampledLaplace(noise=min(noise, ENDLESS), rate=rate), count)
+                self.compose(SampledLaplace(noise=min(noise, MAX_NOISE), rate=rate), count)
             case Pure(epsilon=epsilon):
                 self.compose(ResponsePair(epsilon=epsilon, rate=rate), count)
             case RandomisedResponse(epsilon=epsilon, classes=classes):
@@ -261,7 +277,7 @@ class _Total:
                 if epsilon > 0:
                     self.compose(ResponsePair(epsilon=epsilon, rate=rate), count)
             case ZCDP(rho=rho):
-                self.rho += count * rho  # nothing is gained for a bare curve, and nothing lost
+                self.rho += count * rho  # sampling does not reduce a cost of which only zCDP is known
             case Sampled(relation="add_remove", cap=None):
                 self.sampled(Sampled(event=inner.event, rate=rate * inner.rate), count)
             case Unproven():
@@ -270,10 +286,11 @@ class _Total:
                 self.by_profile(inner, count, rate)
 
     def group(self, event: Event, size: int, count: int) -> None:
-        """A unit of `size` rows. Each release of a composition is priced for the whole unit.
+        """Add the terms of an event for a unit of `size` rows; each release is accounted for the whole unit.
 
-        A chance of failure that is proven for fewer rows is not: the release beside it may fail more often for the
-        unit than its rows do one by one. Then the composition is one release, which the group lemma prices.
+        An exception is a failure probability that is proven for fewer rows: for the unit, the release that it belongs
+        to may fail more often than for its rows one by one. Then the whole composition counts as one release, to which
+        group privacy is applied.
         """
         parts = list(leaves(event))
         if len(parts) > 1 and any(_fails_alone(leaf) and _covered(leaf) < size for leaf, _ in parts):
@@ -287,7 +304,7 @@ class _Total:
             case Gaussian(noise=noise):
                 self.gaussian(noise / size, count)
             case Laplace(noise=noise):
-                self.compose(SampledLaplace(noise=min(noise, ENDLESS) / size), count)
+                self.compose(SampledLaplace(noise=min(noise, MAX_NOISE) / size), count)
             case Pure(epsilon=epsilon):
                 self.compose(ResponsePair(epsilon=size * epsilon), count)
             case Approximate(epsilon=epsilon, delta=delta):
@@ -296,7 +313,7 @@ class _Total:
                 if epsilon > 0:
                     self.compose(ResponsePair(epsilon=steps * epsilon), count)
             case RandomisedResponse():
-                self.add(leaf, count * size)  # every row of the unit is randomised on its own
+                self.add(leaf, count * size)  # every row of the unit is randomised independently
             case ZCDP(rho=rho):
                 self.rho += count * size**2 * rho  # Bun and Steinke 2016
             case Group(event=inner, size=more):
@@ -323,30 +340,30 @@ class _Total:
 
 
 def _fails_alone(leaf: Event) -> bool:
-    """Whether the event is the chance that a release beside it fails."""
+    """Return whether the event is the failure probability of another release in the composition."""
     return isinstance(leaf, Approximate) and leaf.epsilon == 0
 
 
 def _covered(leaf: Event) -> int:
-    """For neighbours how many rows apart the event holds."""
+    """Return the largest number of rows in which neighbours may differ for the event's guarantee to hold."""
     return getattr(leaf, "rows", None) or 1
 
 
 def _combined(gaussians: Leaves) -> float:
-    """The noise of one Gaussian that costs what these do together."""
+    """Return the noise multiplier of one Gaussian with the same cost as these Gaussians together."""
     least = min(e.noise for e, _ in gaussians)  # type: ignore[attr-defined]
-    return min(ENDLESS, least / math.sqrt(sum(n * (least / e.noise) ** 2 for e, n in gaussians)))  # type: ignore[attr-defined]
+    return min(MAX_NOISE, least / math.sqrt(sum(n * (least / e.noise) ** 2 for e, n in gaussians)))  # type: ignore[attr-defined]
 
 
 def log_growth(size: int, epsilon: float) -> float:
-    """ln of 1 + e^epsilon + ... + e^((size - 1) epsilon), by which a group multiplies delta."""
+    """Return the logarithm of 1 + e^epsilon + ... + e^((size - 1) epsilon), the factor of delta for a group."""
     if epsilon == 0:
         return math.log(size)
     return (size - 1) * epsilon + math.log(math.expm1(-size * epsilon) / math.expm1(-epsilon))
 
 
 def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
-    """At most `_BUCKETS` noises of sampled Gaussians: those of a long schedule are rounded, downwards, to these."""
+    """Round the noise multipliers of sampled Gaussians down to at most about `_BUCKETS` values, for long schedules."""
     many = [pair for pair in pairs if isinstance(pair, SampledGaussian)]
     if len(many) <= _BUCKETS:
         return pairs
@@ -363,7 +380,7 @@ def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
 
 
 def contains(event: Event, kind: type[Event]) -> bool:
-    """Whether an event of `kind` occurs anywhere inside."""
+    """Return whether an event of type `kind` occurs anywhere inside `event`."""
     if isinstance(event, kind):
         return True
     inner = getattr(event, "events", None) or [getattr(event, "event", None)]
@@ -371,18 +388,20 @@ def contains(event: Event, kind: type[Event]) -> bool:
 
 
 def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = None) -> tuple[Array, Array, float]:
-    """The pair (losses, probabilities, failure) of a bound delta(epsilon) at epsilons >= 0, by connecting the dots.
+    """Return the pair (losses, probabilities, failure) of an upper bound on a profile, by connecting the dots.
 
-    It extends to negative epsilon by delta(-e) = 1 - e^-e + e^-e delta'(e), delta' being that of the other direction
-    (`reverse`; left out, `deltas` bounds both). A true one is convex in e^epsilon, so it lies below the lower convex
-    hull of any bound on it. The straight lines between the dots (in e^epsilon) belong to losses at the dots.
+    1. `deltas` bound the profile at `epsilons` >= 0.
+    2. At negative epsilons, delta(-e) = 1 - exp(-e) + exp(-e) delta'(e), where delta' is the profile of the other
+       direction (`reverse`). Without `reverse`, `deltas` bound both directions.
+    3. The true profile is convex in e^epsilon, so it lies below the lower convex hull of any upper bound.
+    4. The profile of straight lines (in e^epsilon) between the points is that of losses at these points.
     """
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
     reverse = deltas if reverse is None else np.minimum.accumulate(np.minimum(reverse, 1.0))
     top = float(epsilons[-1])
     if deltas[-1] == 1:  # nothing is proven at any epsilon
         return np.zeros(1), np.ones(1), 1.0
-    if top < 1e-9:  # too close together to tell the dots apart: any release with these epsilon and delta
+    if top < 1e-9:  # the points are too close together, so take the worst release with this epsilon and delta
         losses = np.array([-top, top])
         return losses, 1 / (1 + np.exp(-losses)), float(deltas[-1])
     negative = epsilons[:0:-1]
@@ -394,14 +413,14 @@ def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = No
     probs = np.append(1 - d[0], rise / np.expm1(-gap)) + np.append(at_lower, 0.0)
     probs = np.maximum(probs, 0.0)
     some = probs > 0
-    some[[0, -1]] = True  # the ends say how large a loss can be
+    some[[0, -1]] = True  # the ends show how large a loss can be
     return e[some], probs[some] / probs.sum(), float(d[-1])
 
 
 def _hull(epsilons: Array, deltas: Array) -> Array:
-    """Lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons.
+    """Return the lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons.
 
-    Only ratios (e^b - e^a) / (e^c - e^a) with a <= b <= c are taken, so no epsilon is too large.
+    Only ratios (e^b - e^a) / (e^c - e^a) with a <= b <= c are computed, so no epsilon overflows.
     """
     e, d = epsilons.tolist(), deltas.tolist()
     keep: list[int] = []

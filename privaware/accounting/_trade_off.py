@@ -1,4 +1,4 @@
-"""The trade-off of an event: the largest true positive rate of any attack at each false positive rate."""
+"""Compute the trade-off of an event: the largest true positive rate of any attack at each false positive rate."""
 
 from __future__ import annotations
 
@@ -20,28 +20,36 @@ from privaware.events import Event
 __all__ = ["TradeOff", "trade_off"]
 
 POINTS = 2001
-"""Epsilons at which delta is computed where the privacy loss distribution is known."""
+"""Number of epsilons of a curve if the privacy loss distribution is known."""
 
 POINTS_ONE_BY_ONE = 101
-"""Epsilons at which delta is computed where each one is a call of the accountant that reports."""
+"""Number of epsilons of a curve if each delta needs a separate call of the accountant."""
 
 LARGEST_EPSILON = 600.0
-"""Epsilon from which on the search for the end of a curve stops."""
+"""The search for the end of a curve stops at this epsilon."""
 
 AIMS = (1e-2, 1e-4, 1e-8)
 """Deltas near which the profile of an event is precise."""
 
-SMALLEST = 1e-9
-"""Delta below which a curve counts as ended."""
+SMALLEST_DELTA = 1e-9
+"""A curve ends where delta is at most this number."""
 
 
 @dataclass(frozen=True, eq=False)
 class TradeOff:
-    """Many (epsilon, delta) that hold together: at each epsilon the rates of any attack lie within four lines.
+    """A trade-off curve, given by many guarantees (epsilon, delta) that all hold for one event.
 
-    Paper: Kairouz, Oh, Viswanath, "The composition theorem for differential privacy" (2015); the envelope over all
-    epsilons is the trade-off function of Dong, Roth, Su, "Gaussian differential privacy" (2019).
+    Each guarantee bounds the true and false positive rates of any attack by straight lines (Kairouz, Oh, Viswanath,
+    "The composition theorem for differential privacy", 2015). The envelope over all guarantees is the trade-off
+    function of Dong, Roth, Su, "Gaussian differential privacy" (2019).
 
+    Parameters
+    ----------
+    epsilons, deltas
+        Arrays of the guarantees.
+
+    Examples
+    --------
     >>> pure = TradeOff(np.array([1.0]), np.array([0.0]))
     >>> round(pure.power(0.01), 5), round(pure.false_rate(0.0271828), 5)
     (0.02718, 0.01)
@@ -51,18 +59,18 @@ class TradeOff:
     deltas: Array
 
     def power(self, fpr: float) -> float:
-        """The largest true positive rate at this false positive rate."""
+        """Return the largest true positive rate of any attack with the false positive rate `fpr`."""
         return float(self.powers(np.array([fpr]))[0])
 
     def powers(self, fprs: Array) -> Array:
-        """The same for several."""
+        """Return the largest true positive rates for an array of false positive rates."""
         grow, shrink = np.exp(self.epsilons), np.exp(-self.epsilons)
         low = grow * fprs[:, None] + self.deltas
         high = 1 - shrink * (1 - self.deltas - fprs[:, None])
         return np.clip(np.minimum(low, high).min(axis=1), 0.0, 1.0)  # type: ignore[no-any-return]
 
     def false_rate(self, tpr: float) -> float:
-        """The least false positive rate of an attack with this true positive rate: `power` read the other way."""
+        """Return the smallest false positive rate of any attack with the true positive rate `tpr`."""
         low = np.exp(-self.epsilons) * (tpr - self.deltas)
         high = 1 - self.deltas - np.exp(self.epsilons) * (1 - tpr)
         return float(max(0.0, low.max(), high.max()))
@@ -70,7 +78,18 @@ class TradeOff:
 
 @lru_cache(maxsize=64)
 def trade_off(event: Event) -> TradeOff:
-    """From the profile of the event: delta at many epsilons, by the distribution, or by the accountant that reports."""
+    """Return the trade-off curve of an event.
+
+    Parameters
+    ----------
+    event
+        What was released.
+
+    Returns
+    -------
+    TradeOff
+        delta at many epsilons, by the privacy loss distribution or, without one, by calls of `delta`.
+    """
     expect_priceable(event)
     with suppress(OutOfReach):
         profile = _profile(event)
@@ -81,15 +100,15 @@ def trade_off(event: Event) -> TradeOff:
 
 
 def _profile(event: Event) -> Profile:
-    """delta as a function of epsilon, the dearest way and direction."""
+    """Return delta as a function of epsilon, the largest over alternatives and directions."""
     ways = [flatten(way, dominating_pair) for way in alternatives(event)]
     parts = [part for terms in ways for part in directed(terms, AIMS)]
     return lambda epsilons: np.max([part(epsilons) for part in parts], axis=0)
 
 
 def _top(delta: Callable[[float], float]) -> float:
-    """An epsilon where delta is negligible, or no longer falls."""
+    """Return an epsilon at which delta is negligible or no longer falls."""
     top, before = 1.0, 2.0
-    while top < LARGEST_EPSILON and (now := delta(top)) > SMALLEST and now < before:
+    while top < LARGEST_EPSILON and (now := delta(top)) > SMALLEST_DELTA and now < before:
         top, before = 1.5 * top, now
     return top

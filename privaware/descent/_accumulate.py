@@ -1,4 +1,8 @@
-"""Clipped gradient sums: one forward pass, one backward pass, then only the recorded tensors."""
+"""Sum clipped per-example gradients.
+
+A forward pass records layer inputs, and a backward pass gives the gradients by layer outputs. The norms and the clipped
+sum are computed from these recorded tensors, without another pass.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +39,11 @@ Gradients = dict[str, list[PerExampleGradient]]
 
 @dataclass(frozen=True)
 class Batch:
-    """The examples of one forward pass, model-major; those that are not `valid` are padding.
+    """The examples of one forward pass, in model-major order.
 
-    `inputs` and `targets` may hold several augmented copies of each of the `examples`, one after another. Dropout takes
-    its masks from `draws`, of which every copy has its own.
+    `examples` is the number of examples of all models. `inputs` and `targets` may hold several augmented copies of each
+    example, one after another. `valid` is 1 for an example and 0 for padding; None means no padding. `draws` gives
+    dropout its masks; each augmented copy has its own.
     """
 
     inputs: tuple[Tensor, ...]
@@ -59,11 +64,12 @@ def accumulate(
     capturing: bool = False,
     bf16: bool = False,
 ) -> Tensor:
-    """Adds the clipped per-example gradients to `total` (models, trainable); their (examples, layers) squared norms.
+    """Add the clipped per-example gradients of `batch` to `total`; return their squared norms (examples, layers).
 
-    With more rows than models `total` takes the sums of equal groups of a model's examples. `norm` is a number or one
-    for each example. The last column of `total` takes the centred count where the clip tracks a quantile. `capturing`
-    never looks at a value, as a CUDA graph requires. Where the stack has a projection, it decides what is added.
+    `total` has shape (models, trainable). If `total` has more rows than models, each row takes the sum over one of
+    several groups of equal size into which a model's examples are cut. `norm` is one clipping norm, or one for each
+    example. A `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is
+    read on the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -73,7 +79,7 @@ def accumulate(
 
 
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
-    """The per-example gradients of each parameter, by its name."""
+    """Return the per-example gradients of `batch` by parameter name."""
     outputs, tape = _forward(stack, batch, bf16)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
@@ -94,7 +100,10 @@ def add_clipped(
     capturing: bool,
     slots: Sequence[Slot] | None = None,
 ) -> Tensor:
-    """Clips the gradients, adds them to `total`, where `slots` say; the squared norms."""
+    """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
+
+    Without `slots` the slots of `stack` are used.
+    """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)
     if capturing or not math.isfinite(float(squares.sum())):
@@ -110,7 +119,7 @@ def add_clipped(
 
 
 def zero_others(gradients: Gradients, keep: Tensor) -> None:
-    """Sets the gradients of all other examples to zero."""
+    """Set the gradients of all examples outside the mask `keep` to zero."""
     for parts in gradients.values():
         for part in parts:
             part.zero_others(keep)
@@ -124,7 +133,7 @@ def _forward(stack: Stack, batch: Batch, bf16: bool) -> tuple[Any, Tape]:
 
 
 def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer: bool) -> Tensor:
-    """(examples, layers) squared norms, or (examples, 1) over all layers."""
+    """Return squared gradient norms: (examples, layers) if `by_layer`, otherwise (examples, 1) over all layers."""
     columns = stack.layer_numbers if by_layer else dict.fromkeys(gradients, 0)
     width = max(columns.values(), default=0) + 1
     sums: list[Tensor | None] = [None] * width
@@ -144,7 +153,7 @@ def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer
 
 
 def add_sums(stack: Stack, slots: Sequence[Slot], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
-    """Adds the weighted sums of the gradients to the columns of `total` that `slots` say."""
+    """Add `gradients`, weighted by `factors` and summed over examples, to the columns of `total` that `slots` name."""
     single = factors.shape[1] == 1
     first = factors.view(-1) if single else factors[:, 0]
     for slot in slots:

@@ -1,30 +1,36 @@
-"""Embedded gradients: each per-example gradient is split by a subspace that public gradients span.
+"""Gradient embedding perturbation: release gradients as coordinates in a public subspace and residuals beside it.
 
-The parameters are cut into blocks. In each block an orthonormal basis V of a few directions comes from the gradients
-of public examples with random labels (one power iteration). The coordinates e = V^T g of a per-example gradient g, over
-all blocks, are clipped to the norm; the residual g - V e, of the unclipped e, is clipped to `residual` times the norm.
-The sums of both get noise and make up the gradient again. Without a residual only the coordinates are released.
+The parameters are cut into blocks. The gradients of public examples with random labels span a subspace of each block;
+`power` power iterations give its orthonormal basis V. A per-example gradient g has the coordinates e = V^T g over all
+blocks. The coordinates are clipped to `norm`. The residual g - V e, with the unclipped e, is clipped to
+`residual * norm`. Both sums get noise, and the gradient is rebuilt from the two noisy sums. With `residual=None` only
+the coordinates are released.
 
-Privacy: both sums are on the same sample, so they are one release. Residuals are released over `residual`: then
-each part of an example is at most as long as the norm, and the pair as the norm times the root of two, which is the
-sensitivity. (Twice the price of one part would be too low, since it assumes two samples that are independent.)
+Privacy:
 
-Sensitivity in the arithmetic really done. Residuals are never formed. Weighted gradients w g and weighted coordinates
-w e are summed, and V times the second sum is subtracted from the first, once a step in float64. So
+1. Both sums are computed on the same sample, so they are one release.
+2. Residuals are divided by `residual` before they are summed. So each of an example's two parts is at most `norm` long.
+3. The two parts together are at most `sqrt(2) * norm` long, which is the sensitivity.
+4. Accounting for two releases on two independent samples would understate the cost.
 
-1. the length of a residual comes from |g|^2 - |e|^2, by Pythagoras. V is orthonormal and e computed in float64, so that
-   is wrong by less than 2^-20 |g|^2. But |g| is a measured norm, and the gradient that e is of and the one that is
-   summed may each differ from g by `POSITION_ROUNDING` |g|, that is from each other by 2^-8 |g|, and |g|^2 by little
-   more than 2^-8 of it. `SQUARE_SLACK` and `LENGTH_SLACK`, parts of |g|^2 and of |g|, are twice that.
-2. what is summed, w g, may be longer than the residual, by at most `CANCELLING`: a residual counts as at least |g|
-   over `CANCELLING`. Both sums round by up to that, so the groups of examples are smaller (`Arithmetic.cancelling`),
-   and the difference that a slot may make is checked to be smaller by that too.
-3. the lattice is that of all columns together, and V lengthens no rounding error: both sums together are off by at
-   most the root of two of one. `Arithmetic.rounding` counts the rounding of norms, which point 1 has counted, and that
-   is more.
+Sensitivity in the arithmetic that is really done: residuals are never formed. With the clipping weight w of an
+example's residual, the weighted gradients w g are summed, and so are the weighted coordinates w e. Once a step, in
+float64, V times the sum of w e is subtracted from the sum of w g.
 
-Memory: the basis takes 8 bytes a parameter and direction of its block, twice that while it is computed; of per-example
-gradients only slices are materialised, and all examples' coordinates.
+1. The residual's norm follows from |g|^2 - |e|^2 by Pythagoras. V is orthonormal and e is computed in float64, so this
+   difference is wrong by less than 2^-20 |g|^2. But |g| is a measured norm. The gradient that is projected to e and the
+   gradient that is summed may each differ from g by `POSITION_ROUNDING * |g|`, so they differ from each other by up to
+   2^-8 |g|, and |g|^2 is wrong by little more than 2^-8 |g|^2. `SQUARE_SLACK` (a fraction of |g|^2) and `LENGTH_SLACK`
+   (a fraction of |g|) are twice as large as these errors.
+2. The summed vector w g may be longer than the clipped residual, by at most the factor `CANCELLING`, because a residual
+   counts as at least `|g| / CANCELLING`. Both sums round by up to this factor more. So groups of examples are smaller
+   (`Arithmetic.cancelling`), and the tolerance for the difference between two slots is divided by the same factor.
+3. One lattice serves all columns together, and V lengthens no rounding error. So the two sums together are wrong by at
+   most sqrt(2) times the lattice error of one sum. `Arithmetic.rounding` allows for the rounding of norms, which point
+   1 covers already; this surplus allowance is larger than the additional lattice error.
+
+Memory: the basis takes 8 bytes for each parameter and direction of its block, and twice as much while it is computed.
+Per-example gradients are materialised in slices only; the coordinates of all examples are kept.
 """
 
 from __future__ import annotations
@@ -51,7 +57,7 @@ from privaware.noise import Rng
 __all__ = ["CANCELLING", "AnchorSubspace", "anchored", "basis_numbers"]
 
 CANCELLING = 8.0
-"""What is summed for an example over the length of its clipped residual, at most."""
+"""Largest ratio of the norm of the vector summed for an example to the norm of its clipped residual."""
 
 SQUARE_SLACK = 2.0**-7
 """Fraction of the gradient's squared norm that is added to the squared norm of its residual."""
@@ -59,21 +65,33 @@ SQUARE_SLACK = 2.0**-7
 LENGTH_SLACK = 2.0**-7
 """Fraction of the gradient's norm that is added to the norm of its residual."""
 
-AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
-"""Numbers of public gradients that are materialised at once."""
+FLOATS_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
+"""Largest number of floats of public per-example gradients to materialise at once, by device type."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class anchored:
-    """Gradients in the coordinates of `directions` that the gradients of public examples span, and their residuals.
-
-    `inputs` gives the public examples; they get random labels of `classes`, or random targets in [-1, 1] if that is 0.
-    The parameters are cut into `blocks` with subspaces of their own, whose directions are in proportion to the root
-    of their size. A residual is clipped to `residual` times the norm; with None it is dropped, which biases gradients.
-    A subspace is kept for `refresh` steps.
+    """Release gradients as coordinates in a subspace that gradients of public examples span, and as residuals.
 
     Paper: Yu, Zhang, Chen, Liu 2021, Do Not Let Privacy Overbill Utility: Gradient Embedding Perturbation for Private
     Learning.
+
+    Parameters
+    ----------
+    inputs : callable
+        Returns the inputs of the public examples.
+    classes : int
+        Number of classes of the random labels that public examples get; 0 for random targets in [-1, 1].
+    directions : int
+        Number of basis vectors of all blocks together; a block's number is proportional to the square root of its size.
+    blocks : int
+        Number of blocks of parameters; each has its own subspace.
+    residual : float or None
+        The clipping norm of residuals is `residual * norm`. None drops the residuals, which biases gradients.
+    power : int
+        Number of power iterations for a basis.
+    refresh : int
+        Number of steps for which a subspace is kept.
     """
 
     clips: ClassVar[tuple[str, ...]] = ("flat",)
@@ -99,7 +117,7 @@ class anchored:
 
 @dataclass(frozen=True)
 class _Block:
-    """Slots one after another, of which the subspace has the coordinates `start` to `stop`."""
+    """A block: consecutive `slots` of parameters, whose subspace has the coordinates `start` to `stop`."""
 
     slots: tuple[Slot, ...]
     start: int
@@ -115,7 +133,7 @@ class _Block:
 
 
 class AnchorSubspace:
-    """The subspaces of one stack, for each model its own, and the sums in their coordinates."""
+    """The projection `anchored`, bound to one stack: each model's subspaces, and the sums in their coordinates."""
 
     def __init__(self, settings: anchored, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng
@@ -138,11 +156,11 @@ class AnchorSubspace:
 
     @property
     def bases(self) -> Iterator[tuple[_Block, Tensor]]:
-        """Each block with its basis: (models, parameters, directions)."""
+        """Pairs of a block and its basis, a tensor (models, parameters, directions)."""
         return zip(self.blocks, self.tensors.values(), strict=True)
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Bases from the gradients of all public examples at the present parameters."""
+        """Every `settings.refresh` steps, compute new bases from public gradients at the present parameters."""
         if step % self.settings.refresh:
             return
         generator = self.rng.torch("initial", str(self.stack.device))
@@ -158,10 +176,10 @@ class AnchorSubspace:
                 basis.copy_(_orthonormal(product))
 
     def _public_gradients(self, loss: Any, step: int) -> Iterator[dict[str, Tensor]]:
-        """Slices of the public examples: for each parameter (models, examples, numbers) gradients."""
+        """Yield, for one slice of the public examples at a time, gradients (models, examples, size) by parameter."""
         numbers = torch.arange(len(self.labels), device=self.stack.device)
         models, width = self.stack.theta.shape
-        size = max(1, AT_ONCE[self.stack.device.type] // (models * width))
+        size = max(1, FLOATS_AT_ONCE[self.stack.device.type] // (models * width))
         for start in range(0, len(self.labels), size):
             some = slice(start, start + size)
             inputs = tuple(torch.cat([item[some]] * models) for item in self.public)
@@ -175,7 +193,10 @@ class AnchorSubspace:
                 }
 
     def _draws(self, numbers: Tensor, step: int) -> ExampleDraws | None:
-        """The dropout masks of public examples: their numbers are negative, where no private example's are."""
+        """Return the draws of dropout masks for public examples.
+
+        Public examples have negative example numbers and private examples do not, so they never share a mask.
+        """
         key, models = self.stack.key, self.stack.models
         return None if key is None else key.draws(torch.cat([-1 - numbers] * models), step, models)
 
@@ -188,7 +209,10 @@ class AnchorSubspace:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Adds clipped coordinates to `total`, behind the weighted gradients and coordinates that residuals are of."""
+        """Add an example's clipped coordinates, and what its residual is computed from, to `total`.
+
+        With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates.
+        """
         squares = squared_norms(self.stack, gradients, batch.examples, by_layer=False)
         coordinates = self._coordinates(gradients, batch.examples)
         embedded = coordinates.square().sum(1, keepdim=True)
@@ -209,7 +233,7 @@ class AnchorSubspace:
         return torch.cat([squares, embedded.to(squares.dtype)], 1)
 
     def _coordinates(self, gradients: Gradients, examples: int) -> Tensor:
-        """(examples, directions) in float64, from slices of the per-example gradients."""
+        """Return the coordinates (examples, directions) in float64, from slices of the per-example gradients."""
         models = self.stack.models
         out = torch.zeros(models, examples // models, self.directions, dtype=torch.float64, device=self.stack.device)
         for block, basis in self.bases:
@@ -222,27 +246,27 @@ class AnchorSubspace:
         return out.flatten(0, 1)
 
     def _add_coordinates(self, factors: Tensor, coordinates: Tensor, out: Tensor) -> None:
-        """Adds each group's weighted sum of its examples."""
+        """Add, for each group of examples, the sum of `factors * coordinates` to the group's row of `out`."""
         groups = len(out)
         weighted = torch.bmm(factors.view(groups, 1, -1), coordinates.view(groups, -1, self.directions))
         out.add_(weighted[:, 0])
 
     def released(self, exact: Tensor) -> Tensor:
-        """Sums of clipped residuals (over their share of the norm) and of clipped coordinates, in float64."""
+        """Return the float64 sums that get noise: clipped residuals divided by `residual`, then clipped coordinates."""
         if self.settings.residual is None:
             return exact
         gradients, weighted, clipped = exact.split([self.stack.theta.shape[1], self.directions, self.directions], 1)
         return torch.cat([gradients - self._expanded(weighted), clipped], 1)
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """What coordinates and residuals make up together."""
+        """Return the gradient: the noisy coordinates times the basis, plus `residual` times the noisy residuals."""
         along = self._expanded(noisy[:, -self.directions :])
         if self.settings.residual is None:
             return along
         return along + self.settings.residual * noisy[:, : -self.directions]
 
     def _expanded(self, coordinates: Tensor) -> Tensor:
-        """(models, trainable): the basis times coordinates."""
+        """Return the basis times `coordinates`, as (models, trainable)."""
         columns = coordinates.double()[:, :, None]
         return torch.cat(
             [torch.bmm(basis, columns[:, block.start : block.stop])[:, :, 0] for block, basis in self.bases], 1
@@ -250,14 +274,14 @@ class AnchorSubspace:
 
 
 def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
-    """Lengths of residuals from squared lengths of gradients and of their coordinates, never underestimated."""
+    """Return upper bounds on residual norms, from squared gradient norms and squared coordinate norms (`embedded`)."""
     sizes = squares.sqrt()
     lengths = (squares * (1 + SQUARE_SLACK) - embedded).clamp_min(0).sqrt() + LENGTH_SLACK * sizes
     return torch.maximum(lengths, sizes / CANCELLING)
 
 
 def _orthonormal(vectors: Tensor) -> Tensor:
-    """(models, parameters, directions) with orthonormal columns that span these."""
+    """Return orthonormal columns (models, parameters, directions) that span the columns of `vectors`."""
     vectors = vectors.nan_to_num(0.0, 0.0, 0.0)
     largest = vectors.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(vectors.dtype).tiny)
     return torch.linalg.qr(vectors / largest).Q
@@ -271,7 +295,7 @@ def _random_labels(classes: int, examples: int, stack: Stack, generator: torch.G
 
 
 def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
-    """The parameters of a slot, or of a slice of its first dimension."""
+    """Return the first and last column of `slot`, or of the slice `part` of its first dimension."""
     if part is None:
         return slot.start, slot.stop
     each = (slot.stop - slot.start) // slot.shape[0]
@@ -279,7 +303,7 @@ def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
 
 
 def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Blocks of about equal size, cut between parameters, with their share of the directions."""
+    """Yield blocks of about equal size, cut between parameters, each with its number of directions."""
     end = slots[-1].stop
     groups = [
         tuple(group)
@@ -297,8 +321,24 @@ def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_B
 
 
 def basis_numbers(shapes: Sequence[tuple[int, ...]], directions: int, blocks: int, rows: int) -> int:
-    """The numbers of the bases of a network with parameters of these shapes, from `rows` public examples.
+    """Return how many floats the bases of `anchored` hold for one network.
 
+    Parameters
+    ----------
+    shapes : sequence of tuple of int
+        Shapes of the network's parameters.
+    directions, blocks : int
+        The fields of `anchored`.
+    rows : int
+        Number of public examples; a block has at most this many directions.
+
+    Returns
+    -------
+    int
+        Sum over blocks of size times directions.
+
+    Examples
+    --------
     >>> basis_numbers([(100, 10), (10,)], directions=4, blocks=1, rows=50)
     4040
     """

@@ -1,10 +1,13 @@
-"""Training on disk, so that it continues bit for bit after a crash.
+"""Save the state of a training to disk, so that the training continues bit for bit after a crash.
 
-One safetensors file: parameters, the update's state, averages and the generators' states, with the step, a
-fingerprint of the settings, a digest of the examples and the name of the run as JSON in its header. It is written
-beside and renamed, so a crash leaves the old or the new one. It holds the noise generator's state: keep it as secret as
-the rows. A file of other examples or of another run is refused, because it would repeat noise: the difference of two
-models that share their noise shows the examples in which they differ.
+A checkpoint is one safetensors file. Its tensors are the parameters, the state of the update, the averages and the
+states of the random generators. Its header holds, as JSON, the step, a fingerprint of the settings, a digest of the
+examples and the name of the run. A new file is written under a temporary name and renamed, so a crash leaves either the
+old or the new checkpoint.
+
+Privacy: a checkpoint holds the state of the noise generator, so it must be kept as secret as the rows. A checkpoint of
+other examples or of another run is refused, because it would repeat noise: the difference of two models with the same
+noise reveals the examples in which their data differ.
 """
 
 from __future__ import annotations
@@ -26,10 +29,11 @@ __all__ = ["Checkpoint", "TrainingState"]
 
 @dataclass
 class TrainingState:
-    """What a step changes: the parameters `theta`, clipping norms, and the state of update, averages and projection.
+    """The state that a step of training changes, and what a checkpoint must agree in.
 
-    `draws` holds the secret key of dropout and augmentation, which no step changes. `fingerprint` is a digest of the
-    public settings that the result depends on, `examples` a digest of the examples.
+    `theta` holds the parameters and `norms` the clipping norms. `update`, `averages` and `projection` hold the tensors
+    of these parts of the recipe. `draws` holds the secret key of dropout and augmentation, which no step changes.
+    `fingerprint` is a digest of the public settings that the result depends on. `examples` is a digest of the examples.
     """
 
     theta: Tensor
@@ -44,7 +48,7 @@ class TrainingState:
     examples: str = ""
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors by their names in a checkpoint."""
+        """Return all tensors by their names in a checkpoint."""
         tensors = {"theta": self.theta, "bounds": self.norms}
         tensors |= {f"update.{name}": value for name, value in self.update.items()}
         tensors |= {f"draws.{name}": value for name, value in self.draws.items()}
@@ -54,7 +58,17 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a state is saved, after how many steps each time, and the run that it belongs to, such as its charge."""
+    """A file in which the state of a training is saved, and from which the training resumes.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    every : int
+        Number of steps between two saves.
+    run : str
+        The run that the file belongs to, such as the hash of its charge. A file of another run is refused.
+    """
 
     path: str | Path
     every: int = 100
@@ -64,7 +78,7 @@ class Checkpoint:
         expect_count("Checkpoint", every=self.every)
 
     def is_due(self, step: int, steps: int) -> bool:
-        """Every so many steps, and at the end."""
+        """Return whether to save after `step`: every `every` steps, and after the last of `steps`."""
         return step % self.every == 0 or step == steps
 
     def save(self, state: TrainingState) -> None:
@@ -80,7 +94,7 @@ class Checkpoint:
         atomic_write(self.path, content, mode=0o600)
 
     def saved_run(self) -> str | None:
-        """The run that the file belongs to; None without a file."""
+        """Return the run that the file belongs to, or None if there is no file."""
         from safetensors import safe_open
 
         if not Path(self.path).exists():
@@ -89,11 +103,11 @@ class Checkpoint:
             return str(json.loads(file.metadata()["privaware"]).get("run"))
 
     def remove(self) -> None:
-        """Removes the file: what it holds is of no use to a run that has ended."""
+        """Remove the file, because a run that has ended does not need it."""
         Path(self.path).unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> None:
-        """Restores the state; without a file it stays as it is."""
+        """Restore `state` from the file; leave it unchanged if there is no file."""
         from safetensors import safe_open
 
         if not Path(self.path).exists():

@@ -1,7 +1,7 @@
-"""Bounds on one example's part of a clipped gradient sum. A clip knows its own sensitivity.
+"""Clip per-example gradients, so that each adds a vector of bounded norm to the sum. A clip knows its sensitivity.
 
-Factors are rounded down: a clipped per-example gradient never exceeds the norm by the rounding error of its measured
-norm. An example whose gradient is not finite adds nothing.
+Clipping factors are rounded down, so the rounding error of a measured norm never makes a clipped per-example gradient
+longer than the clipping norm. An example whose gradient is not finite adds nothing.
 
 >>> flat(2.0).sensitivity()
 2.0
@@ -26,7 +26,11 @@ __all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
 
 
 class Clip(Protocol):
-    """How per-example gradients are scaled before they are summed."""
+    """The interface of a clip: how per-example gradients are scaled before they are summed.
+
+    `norm` is the clipping norm. `sensitivity(relation)` is the largest change of the sum between neighbouring data.
+    `factors(squares, norm)` returns the clipping factors for squared gradient norms (examples, layers).
+    """
 
     @property
     def norm(self) -> float: ...
@@ -42,19 +46,19 @@ def _checked(name: str, norm: Any) -> None:
 
 
 def _sensitivity(norm: float, relation: str) -> float:
-    """What one example can change: its part when it is added or removed, twice that when it is replaced."""
+    """Return `norm` if neighbours differ by adding or removing an example, and `2 * norm` if by replacing one."""
     if relation not in ("add_remove", "replace_one"):
         raise WrongInput(f"expected relation add_remove or replace_one, got {relation!r}")
     return norm * (2 if relation == "replace_one" else 1)
 
 
 def _slack(values: Tensor) -> float:
-    """A little more than the relative error of a norm computed in this precision."""
+    """Return 1 plus a bound on the relative error of a norm computed in the precision of `values`."""
     return 1 + 16 * torch.finfo(values.dtype).eps
 
 
 def _at_most(squares: Tensor, norm: Any) -> Tensor:
-    """min(1, norm / root of squares), rounded down; 0 where the square is not finite."""
+    """Return `min(1, norm / sqrt(squares))`, rounded down; 0 where a square is not finite."""
     aligned = isinstance(norm, float) or norm.shape == squares.shape
     if aligned and squares.shape[1] == 1 and squares.is_contiguous() and elementwise.fits(squares):
         return elementwise.clip_factors(squares, norm, _slack(squares))
@@ -63,15 +67,20 @@ def _at_most(squares: Tensor, norm: Any) -> Tensor:
 
 
 def _over_layers(squares: Tensor) -> Tensor:
-    """(examples, 1) squared norms over all layers."""
+    """Return squared norms over all layers, as (examples, 1)."""
     return squares if squares.shape[1] == 1 else squares.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
 class flat:
-    """The gradient of an example, over all layers, is scaled to at most `norm`; without noise `norm` may be infinite.
+    """Clip each per-example gradient, over all layers together, to a norm of at most `norm`.
 
     Paper: Abadi et al. 2016, Deep Learning with Differential Privacy.
+
+    Parameters
+    ----------
+    norm : float
+        The clipping norm. It may be infinite in a training without noise.
     """
 
     norm: float
@@ -83,16 +92,22 @@ class flat:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(examples, 1) factors from (examples, layers) squared norms."""
+        """Return factors (examples, 1) from squared norms (examples, layers)."""
         return _at_most(_over_layers(squares), norm)
 
 
 @dataclass(frozen=True)
 class per_layer:
-    """Each layer's gradient is scaled on its own; the layers' norms are equal and together make `norm`.
+    """Clip each layer's part of a per-example gradient separately.
 
     Paper: McMahan et al. 2018, Learning Differentially Private Recurrent Language Models.
-    `shares`, if given, are the relative norms of the layers in the order of the module's parameters.
+
+    Parameters
+    ----------
+    norm : float
+        The clipping norm of the whole gradient: the root of the sum of the layers' squared clipping norms.
+    shares : tuple of float, optional
+        Relative clipping norms of the layers, in the order of the module's parameters; equal if not given.
     """
 
     norm: float
@@ -107,7 +122,7 @@ class per_layer:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(examples, layers) factors; an example that is not finite in one layer adds nothing in any."""
+        """Return factors (examples, layers); all are 0 for an example whose gradient is not finite in some layer."""
         factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
 
@@ -120,16 +135,26 @@ class per_layer:
 
 @functools.lru_cache(maxsize=64)
 def _layer_norms(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The layers' parts of the norm: their squares add up to 1. Cached, because a captured graph cannot make it."""
+    """Return the layers' clipping norms as fractions of the total norm; their squares add up to 1.
+
+    The result is cached, because a captured CUDA graph cannot copy it from the host.
+    """
     total = math.sqrt(math.fsum(share * share for share in shares)) * (1 + 1e-6)
     return torch.tensor([share / total for share in shares], dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
 class automatic:
-    """Every gradient is scaled to nearly `norm`, small ones too: norm / (size + gamma).
+    """Scale every per-example gradient g, small ones too, by `norm / (|g| + gamma)`, so that its norm is below `norm`.
 
     Paper: Bu et al. 2023, Automatic Clipping: Differentially Private Deep Learning Made Easier and Stronger.
+
+    Parameters
+    ----------
+    norm : float
+        The clipping norm.
+    gamma : float
+        Added to gradient norms; at least 1e-9.
     """
 
     norm: float = 1.0
@@ -137,7 +162,7 @@ class automatic:
 
     def __post_init__(self) -> None:
         _checked("automatic", self.norm)
-        if not self.gamma >= 1e-9:  # squares of smaller gradients vanish, and their size with them
+        if not self.gamma >= 1e-9:  # the squared norm of a smaller gradient underflows to zero
             raise WrongInput(f"automatic: expected gamma from 1e-9 on, got {self.gamma!r}")
 
     def sensitivity(self, relation: str = "add_remove") -> float:
@@ -151,13 +176,25 @@ class automatic:
 
 @dataclass(frozen=True, kw_only=True)
 class quantile:
-    """The clipping norm follows a quantile of the per-example gradient norms, beginning at `norm`.
+    """Clip to a norm that follows a quantile of the per-example gradient norms.
 
-    Each step releases the sum and the count of examples within the norm as one vector with one Gaussian. An example
-    adds +1/2 or -1/2 to the count, which is divided by the public batch size; `count_noise` is the deviation of its
-    noise.
+    Each step releases the gradient sum and the count of examples within the clipping norm, as one vector with Gaussian
+    noise. An example adds +1/2 or -1/2 to the count. The noisy count is divided by the public batch size.
 
     Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping.
+
+    Parameters
+    ----------
+    norm : float
+        The clipping norm of the first step.
+    count_noise : float
+        Standard deviation of the noise of the count.
+    target : float
+        The quantile: the fraction of examples whose gradient norm should be within the clipping norm.
+    lr : float
+        Learning rate of the logarithm of the clipping norm.
+    low, high : float
+        Bounds of the clipping norm.
     """
 
     norm: float
@@ -179,7 +216,7 @@ class quantile:
         return _sensitivity(self.norm, relation)
 
     def gradient_noise(self, noise: float) -> float:
-        """The noise multiplier of the gradient alone, from the joint `noise` of gradient and count."""
+        """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count."""
         if noise >= 2 * self.count_noise:
             raise WrongInput(
                 f"quantile: expected count_noise above half the noise ({noise / 2:g}), got "
@@ -194,10 +231,10 @@ class quantile:
         return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
-        """+1/2 for each example within the norm, -1/2 for each beyond."""
+        """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example."""
         return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 
     def updated(self, norm: Tensor, fraction: Tensor) -> Tensor:
-        """The next norm, from the noisy fraction of examples within this one."""
+        """Return the next clipping norm, from the noisy `fraction` of examples within the present `norm`."""
         step = torch.exp(-self.lr * (fraction.clamp(0, 1) - self.target))
         return (norm * step).clamp(self.low, self.high)

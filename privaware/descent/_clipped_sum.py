@@ -1,4 +1,7 @@
-"""Clipped gradient sums for a user's own training loop; what was set up for a module is cached between calls."""
+"""Compute clipped gradient sums for a user's own training loop.
+
+The probed copy of a module and its layer rules are cached between calls.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,36 @@ __all__ = ["clipped_sum"]
 def clipped_sum(
     module: nn.Module, loss: Loss, inputs: Any, targets: Any, clipping_norm: float
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Return the sum of per-example gradients, each clipped to `clipping_norm`, and the norms before clipping.
+    """Compute the sum of per-example gradients, each clipped to `clipping_norm`.
 
-    The sum is a dictionary of tensors by parameter name.
+    The first call probes the module and caches a copy with its layer rules, so later calls are faster. Any change of
+    the module, except of the values of its trainable parameters, makes the next call probe it again. `module` itself is
+    not changed. Dropout masks depend on one draw from torch's generator in each call, and on an example's position.
 
-    `loss(outputs, targets)` gives one value an example. The module is not changed. A first call probes the module and
-    keeps a copy with its layer rules, so that later calls only compute; whatever changes in the module but the values
-    of its trainable parameters makes the next call probe it again. Dropout masks follow from one draw of torch's
-    generator a call and the position of an example in it.
+    The sum has no noise yet. Give its sensitivity a margin for rounding: n examples are added in float32, so removing
+    one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if the
+    shape of the batch and the positions of all other examples stay the same. `Descent` ensures both.
 
-    A release adds noise to these sums. Give its sensitivity a margin for rounding: n examples are added in float32,
-    which moves a sum by up to n^2 2^-23 of the norm when one leaves (0.8% of it at n = 256), if the shape of the batch
-    and the slots of all others stay as they were. `Descent` sees to both.
+    Parameters
+    ----------
+    module : nn.Module
+        The network.
+    loss : callable
+        `loss(outputs, targets)` returns one value for each example.
+    inputs, targets : array, tensor or tuple of them
+        The examples.
+    clipping_norm : float
+        The clipping norm.
 
+    Returns
+    -------
+    sums : dict of str to Tensor
+        The clipped gradient sum of each trainable parameter, by name.
+    norms : Tensor
+        The norm of each per-example gradient before clipping.
+
+    Examples
+    --------
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.zeros_(net.weight)
     >>> half_square = lambda outputs, targets: (outputs[:, 0] - targets).square() / 2
@@ -65,9 +85,9 @@ def clipped_sum(
 
 
 def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
-    """Dropout masks of the examples of a call, under a key of torch's generator: it moves alike for any number of them.
+    """Return the draws of dropout masks for one call, under a key from torch's generator; None without dropout.
 
-    The number of an example is its position in the call.
+    Torch's generator advances equally for any number of examples. An example's number is its position in the call.
     """
     if not stack.has_dropout:
         return None
@@ -78,14 +98,17 @@ def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
 
 @dataclass(frozen=True)
 class _Setup:
-    """A probed stack, and the fingerprints of all that it was built from; None if it cannot be used again."""
+    """A probed stack, and the fingerprints of everything that it was built from."""
 
     stack: Stack
     fingerprint: Any
 
 
 def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_Setup | None, Prepared]:
-    """The setup that was kept for the module, with its present parameters; a new one if anything else has changed."""
+    """Return the cached setup of `module` with its present parameters, or a new setup if anything else has changed.
+
+    The setup is None if the module or the loss has no fingerprint, so that it cannot be cached.
+    """
     parameter = next((p for p in module.parameters() if p.requires_grad), None)
     if parameter is None:
         raise WrongInput("expected a module with trainable parameters, got none")
@@ -104,18 +127,18 @@ def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_
 
 
 def _context(device: torch.device) -> tuple[Any, ...]:
-    """Torch's own settings that the probe depends on."""
+    """Return the settings of torch that the probe depends on."""
     autocast = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
     return tf32_allowed(), torch.backends.cudnn.allow_tf32, autocast, torch.get_default_dtype()
 
 
 def _shapes(prepared: Prepared) -> list[Any]:
-    """Shapes and types of the examples: the probe looks at nothing else of them."""
+    """Return the shapes and types of the examples, which are all that the probe uses of them."""
     return [(item.shape[1:], item.dtype) for item in (*prepared.inputs, prepared.targets)]
 
 
 def _same_frozen_values(copied: nn.Module, module: nn.Module) -> bool:
-    """Whether buffers and frozen parameters still have the values that were probed."""
+    """Return whether buffers and frozen parameters of `module` have the values in the probed copy `copied`."""
     pairs = zip(copied.named_buffers(), module.named_buffers(), strict=True)
     if not all(torch.equal(before, now.to(before.device)) for (_, before), (_, now) in pairs):
         return False
@@ -125,7 +148,7 @@ def _same_frozen_values(copied: nn.Module, module: nn.Module) -> bool:
 
 
 class _Setups:
-    """The setups of the modules used last. One that is in use is not in here, so no two calls share it."""
+    """A cache of the setups of the last `SIZE` modules. A call takes its setup out, so no two calls share a setup."""
 
     SIZE = 8
 

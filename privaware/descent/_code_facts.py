@@ -1,4 +1,7 @@
-"""What a function computes, as plain values: equal in two processes only if its code and what it holds are equal."""
+"""Describe the code of functions by plain values.
+
+The descriptions of two functions, even in two processes, are equal only if their code and the values they hold are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def code_facts(value: Any, inside: tuple[int, ...] = ()) -> Any:
-    """Bytecode, constants, closure and helper functions of a function; the class and the fields of an object.
+    """Describe a function by its bytecode, constants, closure and helper functions, or an object by class and fields.
 
     Parameters
     ----------
@@ -60,7 +63,7 @@ def code_facts(value: Any, inside: tuple[int, ...] = ()) -> Any:
 
 
 def tensor_digest(values: Tensor) -> list[Any]:
-    """Type, shape and SHA-256 of a tensor."""
+    """Return the type, shape and SHA-256 hash of a tensor."""
     import torch
 
     plain = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
@@ -68,7 +71,7 @@ def tensor_digest(values: Tensor) -> list[Any]:
 
 
 def _held(function: types.FunctionType) -> tuple[Any, ...]:
-    """What a function closes over, its defaults, and functions of its own module that it names."""
+    """Return the values in a function's closure, its defaults, and the functions of its own module that it names."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     named = [function.__globals__.get(name) for name in function.__code__.co_names]
     helpers = [
@@ -78,7 +81,7 @@ def _held(function: types.FunctionType) -> tuple[Any, ...]:
 
 
 def _object_facts(value: Any, facts: Any) -> list[Any]:
-    """The class of an object, what it does when it is called, and its fields."""
+    """Describe an object by its class name, the code of its `__call__` and `forward`, and its fields."""
     kind = value if isinstance(value, type) else type(value)
     methods = [getattr(kind, name, None) for name in ("__call__", "forward")]
     own = [item for item in methods if isinstance(item, types.FunctionType) and not item.__module__.startswith("torch")]

@@ -1,10 +1,12 @@
-"""A step as one CUDA graph: no launch waits for the host, not even for sampling.
+"""Record a training step as a CUDA graph, so that no kernel launch waits for the host.
 
-Public numbers that change from step to step lie in tables on the device. Poisson samples are drawn as geometric
-gaps between sampled examples, which is the same distribution, into batches of fixed shape. What does not fit would be
-lost, so the shape is chosen such that this practically never happens, and `Descent.overflow` pays for the chance.
-Without an overflow allowed, the host draws the samples and replays the graph of a microbatch as often as needed:
-nothing is lost, and less is padded.
+Public numbers that change from step to step lie in a table on the device. There are two ways to sample:
+
+1. With `Descent.overflow > 0` the device draws Poisson samples, as independent geometric gaps between sampled examples,
+   into batches of fixed shape. Examples that exceed the shape would be lost. The shape is chosen so large that this
+   practically never happens, and its probability is charged to delta (`Descent.overflow`).
+2. With `Descent.overflow == 0` the host draws the samples and replays the graph of a microbatch as often as needed. No
+   example is lost, and there is less padding.
 """
 
 from __future__ import annotations
@@ -26,24 +28,28 @@ from privaware.kernels import elementwise
 __all__ = ["CapturedStep", "capacity", "gaps_to_indices"]
 
 WARM_UP = 3
-OVERFLOW_SAFETY = 1e-9
-"""The chance that a sample exceeds its slots is kept below `overflow`, which is charged to delta, times this.
+"""Number of steps that run before a graph is captured."""
 
-Whether the other rows fill all slots by themselves does not depend on the row that joins or leaves. Where they do not,
-no row is lost with or without it. So delta grows by the chance that they do, at any epsilon.
+OVERFLOW_SAFETY = 1e-9
+"""The probability that any sample exceeds its slots is kept below `overflow * OVERFLOW_SAFETY`.
+
+`overflow` is charged to delta, for this reason: let one row be added to or removed from the data. Whether the other
+sampled rows fill all slots does not depend on this row. If they do not fill all slots, no row is lost with or without
+this row. So delta grows by the probability that the other rows fill all slots, at any epsilon.
 """
 
 CAPACITY_MULTIPLE = 16
+"""The number of slots of a sample drawn on the device is rounded up to a multiple of this."""
 
-MORE_ROWS = 64
-"""Rows above the declared number (and above another 1/256 of it) that samples drawn on the device have room for."""
+MAX_EXTRA_ROWS = 64
+"""Samples drawn on the device allow for `rows + rows // 256 + MAX_EXTRA_ROWS` rows (`rows` is the declared number)."""
 
 
 class CapturedStep:
-    """A training's step in CUDA graphs: `one_step` replaces the training's own.
+    """The step of a training as CUDA graphs. Its `one_step` replaces `training.one_step`.
 
-    A graph reads memory by address and keeps none of it alive. So every tensor that a graph reads, and that is not
-    allocated while the graph is captured, is a field of this object or of its `training`.
+    A graph reads memory by address and does not keep it alive. So every tensor that a graph reads is a field of this
+    object or of its `training`, except tensors that are allocated while the graph is captured.
     """
 
     def __init__(self, training: Training) -> None:
@@ -76,13 +82,13 @@ class CapturedStep:
         )
 
     def _capacity(self) -> int:
-        """Slots that hold every model's sample but for a chance that is charged.
+        """Return the number of slots that hold every model's sample, except with the probability charged to delta.
 
-        They follow from the declared number of rows: with the true number, one row more could change the shape of all
-        batches, and so the rounding of every group of examples.
+        The number of slots depends on the declared number of rows. If it depended on the true number, one row more
+        could change the shape of all batches, and so the rounding of every group of examples.
         """
         training, recipe = self.training, self.training.recipe
-        most = training.rows + training.rows // 256 + MORE_ROWS
+        most = training.rows + training.rows // 256 + MAX_EXTRA_ROWS
         if training.sampled_from > most:
             raise Refused(
                 f"expected at most {most} examples for {training.rows} declared rows where overflow is above 0, got "
@@ -92,7 +98,7 @@ class CapturedStep:
         return capacity(most, recipe.sampler.rate, chance)
 
     def settings(self) -> StepSettings:
-        """The public numbers of the step that the device's own counter points at."""
+        """Return the public numbers of the step that `self.step`, a counter on the device, names."""
         row = self.table.index_select(0, self.step)[0]
         noise, gradient_noise, lr = row[:-2].view(3, -1, 1)
         return StepSettings(noise, gradient_noise, lr, row[-2], row[-1], self.step)
@@ -113,7 +119,7 @@ class CapturedStep:
         self.step += 1
 
     def _shuffle_slots(self) -> None:
-        """Puts each model's examples, all of them in one microbatch, into random order; padding stays last."""
+        """Put the examples of each model, which all fit one microbatch, into random order; padding stays last."""
         slots = self.shape.slots
         keys = self.training.rng.uniforms(tuple(slots.index.shape), slots.index.device)
         index, valid = _in_order(torch.where(slots.valid != 0, keys, 2.0), slots.index, slots.valid)
@@ -121,7 +127,7 @@ class CapturedStep:
         slots.valid.copy_(valid)
 
     def _drawn(self) -> list[Microbatch]:
-        """A sample drawn on the device: each of its examples in a random slot of its own."""
+        """Draw a sample of each model on the device, and put each sampled example into a random slot."""
         training = self.training
         shape = (training.models, self.pieces * training.layout.width)
         draws, keys = training.rng.uniforms((2, *shape), training.stack.device)
@@ -135,7 +141,7 @@ class CapturedStep:
         return [Microbatch(part.flatten(), mask.flatten()) for part, mask in parts]
 
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
-        """Warms up on a side stream, restores everything, and records."""
+        """Run `bodies` a few times on a side stream, capture each as a graph, and restore the state before."""
         training, device = self.training, self.training.stack.device
         changed = [self.step, *training.state.tensors().values(), *training.rng.counters(device)]
         saved = [tensor.clone() for tensor in changed]
@@ -147,7 +153,7 @@ class CapturedStep:
                     body()
                 self.step.fill_(training.step)
         torch.cuda.current_stream(device).wait_stream(side)
-        pool = torch.cuda.graph_pool_handle()  # what a graph computes with is of no use to the next
+        pool = torch.cuda.graph_pool_handle()  # graphs share memory: no graph needs another's intermediate values
         for body in bodies:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool):
@@ -158,7 +164,7 @@ class CapturedStep:
         training.exact_sum.start()
 
     def one_step(self) -> None:
-        """Replays the step."""
+        """Take one step by replaying its graphs."""
         if self.training.stack.projection is not None:
             self.training.refresh()  # writes where the graph reads
         if len(self.graphs) == 1:
@@ -168,9 +174,9 @@ class CapturedStep:
         self.training.state.step += 1
 
     def _with_host_samples(self) -> None:
-        """Draws on the host and replays a microbatch's graph until all examples are in: none is dropped.
+        """Draw samples on the host and replay the graph of a microbatch until every sampled example was used.
 
-        Many samples of one microbatch each are put into random order on the device, others on the host.
+        The samples of several models are shuffled on the device if each fits one microbatch, otherwise on the host.
         """
         index, valid = self._samples()
         on_device = len(self.graphs) > 2 and index.shape[1] <= self.shape.width
@@ -185,7 +191,10 @@ class CapturedStep:
         self.graphs[1].replay()
 
     def _samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """(models, longest) indices of examples, and which of them are valid: the first of each model."""
+        """Return indices of the sampled examples and their validity, both (models, size of the largest sample).
+
+        The valid indices of a model come first in its row.
+        """
         training = self.training
         sampler = training.recipe.sampler
         if isinstance(sampler, Poisson) and sampler.rate < 1:
@@ -200,7 +209,10 @@ class CapturedStep:
 
 
 class _FixedShape:
-    """A microbatch of one shape on the device, filled while earlier steps still run: two pinned buffers alternate."""
+    """A microbatch of fixed shape on the device.
+
+    It is filled from two alternating pinned buffers on the host, while earlier steps still run.
+    """
 
     def __init__(self, training: Training) -> None:
         self.width = training.layout.width
@@ -214,10 +226,10 @@ class _FixedShape:
 
 
 class _Slots:
-    """Indices of examples and which of them are valid, side by side in memory so that one copy moves both."""
+    """Indices of examples and their validity, in one block of memory so that one copy moves both."""
 
     def __init__(self, shape: tuple[int, int], device: torch.device | None = None) -> None:
-        """Without a device the memory is the host's, and pinned."""
+        """Allocate memory on `device`, or pinned memory on the host if `device` is None."""
         count = shape[0] * shape[1]
         self.memory = torch.zeros(12 * count, dtype=torch.uint8, device=device, pin_memory=device is None)
         index, valid = self.memory.split([8 * count, 4 * count])
@@ -225,7 +237,7 @@ class _Slots:
 
 
 class _Pinned:
-    """Memory that the device reads by itself; not written again before it has."""
+    """Pinned host memory that the device copies asynchronously; it is not overwritten before that copy has ended."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.slots = _Slots(shape)
@@ -242,7 +254,7 @@ class _Pinned:
 
 
 def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the order of the keys, in each row."""
+    """Return `index` and `valid`, each row sorted by the row of `keys`."""
     if index.shape[1] <= elementwise.WIDEST and elementwise.ready(keys.device):
         return elementwise.in_order(keys, index, valid)
     order = keys.argsort(1)
@@ -250,7 +262,10 @@ def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tenso
 
 
 def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, Tensor]:
-    """A Poisson sample from uniform draws: gaps between sampled examples are independent and geometric.
+    """Turn uniform `draws` into Poisson samples of `examples` at sampling rate `rate`.
+
+    The gaps between sampled examples are independent and geometric. Return indices (0 where there is none) and a mask
+    that is True for sampled examples.
 
     >>> index, inside = gaps_to_indices(torch.tensor([[0.1, 0.6, 0.9]]), rate=0.5, examples=4)
     >>> index.tolist(), inside.tolist()
@@ -266,7 +281,9 @@ def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, 
 
 
 def capacity(examples: int, rate: float, chance: float) -> int:
-    """The least multiple of 16 that a Poisson sample exceeds with at most this chance (a Chernoff bound).
+    """Return a size that a Poisson sample of `examples` at `rate` exceeds with a probability of at most `chance`.
+
+    The size is a multiple of `CAPACITY_MULTIPLE`, or `examples`. The probability is bounded by a Chernoff bound.
 
     >>> capacity(60_000, 256 / 60_000, 1e-22)
     432
@@ -284,7 +301,7 @@ def capacity(examples: int, rate: float, chance: float) -> int:
 
 
 def _log_tail(examples: int, rate: float, size: int) -> float:
-    """A bound on log Pr[Binomial(examples, rate) > size]."""
+    """Return an upper bound on log Pr[Binomial(examples, rate) > size]."""
     fraction = (size + 1) / examples
     if fraction >= 1:
         return -math.inf

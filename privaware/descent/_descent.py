@@ -1,4 +1,4 @@
-"""Clipped noisy gradient descent: sample, clip, sum, add noise, divide by a public number, update."""
+"""Train by DP-SGD: sample, clip, sum, add noise, divide by a public number, update."""
 
 from __future__ import annotations
 
@@ -26,24 +26,55 @@ __all__ = ["Descent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Descent(DescentRecipe):
-    """A recipe for private training. Fields are public; examples come only to `run`.
+    """A recipe for private training. All fields are public; private examples are given to `run` only.
 
-    A `microbatch` is computed at once (its size from the free memory unless given): the update is the same for any
-    size, up to rounding. `copies` of each example are augmented and their mean gradient is clipped. `overflow` is a
-    chance, charged to delta, that lets CUDA draw samples into batches of fixed shape. A lower `precision` ("tf32"
-    rounds factors of products, "bf16" the outputs of layers too; with both, cells of `dpnas` store bf16) clips a little
-    below `norm`, because it rounds. With a `projection` (`low_rank`, `anchored`) something else than the per-example
-    gradient is clipped and released, and a gradient follows from that.
+    Privacy:
 
-    Privacy: each step releases one Gaussian sum of clipped per-example gradients on the sampler's batch; everything
-    else is post-processing. Sums are divided by rate x declared rows, never by the realised batch size. What rounding
-    adds to the sensitivity is bounded in `_rounding.py` and covered by the noise.
-    Dropout masks are a keyed function of the example's position in the data, the step and the layer, under a secret key
-    of 128 bits (`_example_draws.py`), and are never released. Neighbours have the same masks on their common examples,
-    so under each key the sums differ by one clipped gradient, and a mixture of releases of one price costs no more than
-    each. The same holds for what `augment(inputs, draws)` draws from its `ExampleDraws`; it must not change an input by
-    others or by its position in the batch. A module that draws random numbers in another way is refused.
+    1. Each step releases one sum of clipped per-example gradients on the sampler's batch, with Gaussian noise.
+       Everything else is post-processing.
+    2. The noisy sum is divided by `sampler.rate` times the declared number of rows, never by the realised batch size.
+    3. Rounding adds to the sensitivity. The addition is bounded in `_rounding.py`, and the noise covers it.
+    4. A dropout mask is a keyed function of the example's position in the data, the step and the layer, under a secret
+       key of 128 bits (`_example_draws.py`). Masks are never released. Neighbouring data have the same masks on their
+       common examples. So under each key the sums differ by one clipped gradient, and a mixture over keys of releases
+       of equal cost costs no more than one of them.
+    5. Point 4 holds for augmentation too, if `augment` changes an input only by its `ExampleDraws`, not by other inputs
+       or by its position in the batch. A module that draws random numbers in another way is refused.
 
+    Parameters
+    ----------
+    steps : int
+        Number of steps.
+    sampler : Sampler
+        Draws the batch of each step: `Poisson` or `FullBatch`.
+    clip : Clip
+        Clips per-example gradients: `flat`, `per_layer`, `automatic` or `quantile`.
+    update : Update
+        Moves the parameters: `sgd`, `momentum`, `adam` or `two_rates`.
+    average : Average, optional
+        Mean over steps that is released instead of the last parameters: `tail` or `ema`.
+    loss : callable
+        `loss(outputs, targets)` returns one value for each example.
+    lr_schedule, noise_schedule : Schedule
+        Factors of the learning rate and of the noise multiplier at each step.
+    microbatch : int, optional
+        Number of examples computed at once; chosen from the free memory if None. It changes results by rounding only.
+    copies : int
+        Number of augmented copies of each example. The mean gradient of the copies is clipped.
+    augment : callable, optional
+        `augment(inputs, draws)` returns augmented inputs, with randomness from the `ExampleDraws` only.
+    precision : str
+        "float32"; "tf32", which rounds the factors of products; or "bf16", which rounds outputs of layers too. With the
+        latter two, cells of `dpnas` store bf16, and gradients are clipped a little below the clipping norm, because
+        products round.
+    overflow : float
+        Probability, charged to delta, that a sample exceeds its slots. Above 0, CUDA draws samples into batches of
+        fixed shape.
+    projection : Projection, optional
+        Releases something else than the clipped gradient sum, from which a gradient follows: `low_rank`, `anchored`.
+
+    Examples
+    --------
     >>> from privaware.descent import Descent, Poisson, flat, sgd
     >>> descent = Descent(steps=100, sampler=Poisson(rate=0.01), clip=flat(1.0), update=sgd(0.1))
     >>> descent.cost(noise=1.1)
@@ -62,12 +93,35 @@ class Descent(DescentRecipe):
         device: str = "cpu",
         callbacks: Callbacks | None = None,
     ) -> nn.Module:
-        """A trained copy of `module`. `rows` is the declared number of rows, which sets the divisor."""
+        """Train a copy of one module.
+
+        Parameters
+        ----------
+        module : nn.Module or callable
+            The module, or a function that builds it and is called with seeded generators.
+        inputs, targets : array, tensor or tuple of them
+            The private examples.
+        noise : float
+            The noise multiplier.
+        rows : int
+            The declared number of rows. Gradient sums are divided by `sampler.rate * rows`.
+        rng : Rng
+            Source of sampling, noise and initial weights.
+        device : str
+            Where to train.
+        callbacks : Callbacks, optional
+            Checkpoint, progress and observers.
+
+        Returns
+        -------
+        nn.Module
+            The trained copy.
+        """
         member = Member(module, noise)
         return self.run_population([member], inputs, targets, rows=rows, rng=rng, device=device, callbacks=callbacks)[0]
 
     def check(self, module: nn.Module, inputs: Any, targets: Any, *, device: str = "cpu") -> None:
-        """Refuses a module that cannot be trained privately. Only shapes and types of the examples are used.
+        """Raise `Refused` if `module` cannot be trained privately. Only shapes and types of the examples are used.
 
         Parameters
         ----------
@@ -76,7 +130,7 @@ class Descent(DescentRecipe):
         inputs, targets : array, tensor or tuple of them
             The examples that `run` would train it on.
         device : str
-            Where it would be trained.
+            Where `run` would train it.
         """
         with seeded(Rng(seed=0), device), matmul_precision(self.precision):
             prepare([module], self.loss, inputs, targets, device)
@@ -92,9 +146,21 @@ class Descent(DescentRecipe):
         device: str = "cpu",
         callbacks: Callbacks | None = None,
     ) -> list[nn.Module]:
-        """Trained copies of models stepped together, each with its own samples, noise, lr and norm.
+        """Train several models together, each with its own samples, noise, learning rate and clipping norm.
 
-        Each model is a release of its own: the population costs what all of them cost together.
+        Each model is a separate release, so the cost of a population is the composition of the costs of its models.
+
+        Parameters
+        ----------
+        members : sequence of Member
+            The models and their settings.
+        inputs, targets, rows, rng, device, callbacks
+            As in `run`.
+
+        Returns
+        -------
+        list of nn.Module
+            The trained copies, in the order of `members`.
         """
         callbacks = callbacks or Callbacks()
         with seeded(rng, device), matmul_precision(self.precision):
@@ -124,7 +190,7 @@ class Descent(DescentRecipe):
         device: str,
         callbacks: Callbacks | None = None,
     ) -> list[nn.Module]:
-        """Trained copies of models that fit one stack."""
+        """Return trained copies of the models of `members`, which fit one stack."""
         padded = PaddedPopulation([member.module for member in members])  # type: ignore[misc]
         prepared = prepare(padded.modules, self.loss, inputs, targets, device)
         members = [replace(member, module=module) for member, module in zip(members, padded.modules, strict=True)]
@@ -136,9 +202,9 @@ class Descent(DescentRecipe):
 
 @contextlib.contextmanager
 def seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Torch's own generators for the initial weights of modules that are built here, restored afterwards.
+    """Seed torch's generators for the initial weights of modules that are built inside, and restore them afterwards.
 
-    A GPU is made the current one meanwhile: graphs, events and kernels are of that one.
+    If `device` is a GPU, it is the current device inside, because graphs, events and kernels use the current device.
     """
     target = torch.device(device)
     devices = [target] if target.type == "cuda" else []

@@ -1,4 +1,4 @@
-"""Losses, schedules and averages from plain tables, as a learner's settings and a command line give them.
+"""Build losses, schedules and averages from plain tables, such as a learner's settings or a command line.
 
 >>> build_loss({"name": "focal", "gamma": 2.0})
 focal(gamma=2.0)
@@ -24,18 +24,35 @@ from privaware.errors import WrongInput
 __all__ = ["build_average", "build_loss", "build_schedule"]
 
 LOSSES: dict[str, Any] = {"focal": focal, "losing_less": losing_less}
+"""Losses with settings, by name."""
+
 PLAIN_LOSSES: dict[str, Any] = {"cross_entropy": cross_entropy, "squared": squared}
+"""Losses without settings, by name."""
+
 SCHEDULES: dict[str, Any] = {
     name: getattr(_schedule, name)
     for name in ("constant", "cosine", "exponential", "linear", "polynomial", "step_down", "time_decay", "warm_up")
 }
 AVERAGES: dict[str, Any] = {"ema": ema, "tail": tail}
 IN_EPOCHS = ("every", "over")
-"""Lengths of schedules: a table gives them in epochs, a schedule counts steps."""
+"""Settings of schedules that a table gives in epochs and a schedule takes in steps."""
 
 
 def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., Any]:
-    """The loss that `table` names; one that changes over time does so over `epochs`."""
+    """Build the loss that a table names.
+
+    Parameters
+    ----------
+    table : mapping
+        `name` and the settings of the loss.
+    epochs : float
+        Length of the training in epochs, for a loss that changes during training.
+
+    Returns
+    -------
+    callable
+        The loss.
+    """
     name = table.get("name")
     if name in PLAIN_LOSSES and len(table) == 1:
         loss: Callable[..., Any] = PLAIN_LOSSES[name]
@@ -46,7 +63,20 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
 
 
 def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
-    """The schedule that `table` names; `epoch` is the number of steps in one."""
+    """Build the schedule that a table names.
+
+    Parameters
+    ----------
+    table : mapping
+        `name` and the settings of the schedule; `every` and `over` are in epochs.
+    epoch : int
+        Number of steps in an epoch.
+
+    Returns
+    -------
+    Schedule
+        The schedule.
+    """
     steps = {
         name: max(1, round(value * epoch)) if name in IN_EPOCHS and isinstance(value, (int, float)) else value
         for name, value in table.items()
@@ -59,7 +89,19 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
 
 
 def build_average(value: float | Mapping[str, Any]) -> Average | None:
-    """The average of the last share of the steps (0: none), or the one that a table names."""
+    """Build an average of parameters over steps.
+
+    Parameters
+    ----------
+    value : float or mapping
+        The fraction of the steps at the end of training to average over (0 for no average), or a table with the `name`
+        and the settings of an average.
+
+    Returns
+    -------
+    Average or None
+        The average.
+    """
     if isinstance(value, Mapping):
         average: Average = _build("average", AVERAGES, value)
         return average

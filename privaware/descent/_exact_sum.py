@@ -1,9 +1,10 @@
-"""Sums between groups of examples without error: rounded to a public lattice, added in any order.
+"""Add sums over groups of examples without rounding error, by rounding each sum to a public lattice first.
 
-Around 1.5 * 2^52 lattice steps neighbouring float64 numbers are one step apart: adding that much to a number and
-taking it away again rounds it to the lattice and does nothing else, as long as it is below 2^51 steps. Sums of lattice
-numbers are exact. With `LATTICE` = 2^-14 the limit is 2^37 / sqrt(parameters) examples at the clipping norm, 67 million
-for 4 million parameters.
+1. Near 1.5 * 2^52 lattice steps, neighbouring float64 numbers are one lattice step apart. So adding this offset to a
+   number and subtracting it again rounds the number to the lattice, if the number is below 2^51 steps.
+2. Sums of lattice numbers in float64 are exact, in any order, while they stay below 2^51 steps.
+3. With `LATTICE` = 2^-14 this limit is 2^37 / sqrt(parameters) examples at the clipping norm: 67 million examples for 4
+   million parameters.
 
 >>> total = ExactSum(torch.ones(1), parameters=2)
 >>> total.start()
@@ -26,18 +27,20 @@ from privaware.kernels import elementwise, group_sums
 
 __all__ = ["ExactSum", "lattice_step"]
 
-START = 1.5 * 2.0**52
-"""Lattice steps whose neighbourhood rounds to the lattice."""
+LATTICE_OFFSET = 1.5 * 2.0**52
+"""Offset, in lattice steps, that rounds a float64 number to the lattice when it is added and subtracted."""
 
 
 NUMBERS_AT_ONCE = 2**17
-"""Numbers that are summed at once; they stay in a processor's cache."""
+"""Number of floats that a CPU rounds and adds at once, so that they stay in its cache."""
 
 
 class ExactSum:
-    """(models, parameters) sums; with `counts` a last column that counts examples in halves.
+    """Exact sums (models, parameters) of group sums.
 
-    `norms` are the models' clipping norms, which a quantile moves. Without noise sums need no lattice.
+    `norms` are the models' clipping norms, which set the lattice steps; a `quantile` clip changes them. With `counts`
+    there is one more column, a count of examples in halves. Without noise (`noisy=False`) sums are not rounded to the
+    lattice.
     """
 
     def __init__(self, norms: Tensor, parameters: int, *, counts: bool = False, noisy: bool = True) -> None:
@@ -49,18 +52,18 @@ class ExactSum:
 
     def _set_offset(self) -> None:
         if self.noisy:
-            self.offset.copy_(START * lattice_step(self.norms, self.parameters)[:, None])
+            self.offset.copy_(LATTICE_OFFSET * lattice_step(self.norms, self.parameters)[:, None])
 
     def start(self) -> None:
-        """Begins a new sum; a CPU writes it over the one before when the first groups come."""
-        if self.counts:  # only a quantile moves norms
+        """Begin a new sum. On a CPU the first group sums overwrite the previous sum; on a GPU it is zeroed here."""
+        if self.counts:  # only a quantile clip changes norms
             self._set_offset()
         self.written = self.total.device.type != "cpu"
         if self.written:
             self.total.zero_()
 
     def add(self, sums: Tensor) -> None:
-        """Adds (models, groups, parameters) sums; a count needs no lattice, since it is one of halves."""
+        """Add group sums (models, groups, parameters). A count is a multiple of 1/2, so it needs no lattice."""
         if sums.is_contiguous() and elementwise.fits(sums):
             group_sums.add_on_lattice(sums, self.total, self.offset, self.parameters if self.noisy else 0)
             return
@@ -78,7 +81,7 @@ class ExactSum:
         self.written = True
 
     def value(self) -> Tensor:
-        """The sums, in float64; those of the next step overwrite them."""
+        """Return the sums in float64. The next step overwrites this tensor."""
         if not self.written:
             self.total.zero_()
             self.written = True
@@ -86,9 +89,10 @@ class ExactSum:
 
 
 def _add_by_block(sums: np.ndarray, total: np.ndarray, offset: np.ndarray, over: bool) -> None:
-    """Rounds and adds block by block, so that what is in work stays in a processor's cache; `over` what was there.
+    """Round `sums` to the lattice and add them to `total`, block by block so that a block stays in a CPU's cache.
 
-    Of two groups one is rounded above the offset and one below its opposite: their sum is that of the rounded numbers.
+    With `over` the previous values of `total` are overwritten. Groups are added in pairs: adding `offset` to the first
+    group and subtracting it from the other rounds both, and the offsets cancel in the sum of the pair.
     """
     models, groups, width = sums.shape
     wide = max(1, NUMBERS_AT_ONCE // models)
@@ -109,7 +113,7 @@ def _add_by_block(sums: np.ndarray, total: np.ndarray, offset: np.ndarray, over:
 
 
 def lattice_step(norms: Tensor, parameters: int) -> Tensor:
-    """For each norm the power of two at or below it times `LATTICE` over the root of the parameters.
+    """Return, for each norm, the largest power of two that is at most `norm * LATTICE / sqrt(parameters)`.
 
     >>> lattice_step(torch.tensor([1.0, 3.0]), parameters=4).log2().tolist()
     [-15.0, -14.0]

@@ -1,12 +1,13 @@
-"""Random numbers of an example: a keyed function of its number, of the step and of the draw in that step.
+"""Draw random numbers for single examples, as a keyed function of example number, step and draw within the step.
 
-Dropout masks and augmentation take their numbers from here. A number never depends on the other examples of a batch, on
-how the batch is cut into microbatches or on how often anything was drawn before. So one example more or less changes no
-other example's numbers, and no generator stands somewhere else because of it.
+Dropout masks and augmentation use these random numbers. They do not depend on the other examples of a batch, on how the
+batch is cut into microbatches, or on how often anything was drawn before. So adding or removing one example changes
+neither the random numbers of other examples nor the state of any generator.
 
-The key has 128 bits of the sampling stream. A seed of 64 bits for each example, step, model and copy comes from it,
-and words of 64 bits come from the seed, both by the mixing function of SplitMix64 (Steele et al. 2014). That is no
-cipher, but nobody sees a mask, and privacy does not rest on masks. The same operations run eagerly and in a CUDA graph.
+The key is 128 bits of the sampling stream. The mixing function of SplitMix64 (Steele et al. 2014) derives a seed of 64
+bits for each example, step, model and copy from the key, and random words of 64 bits from a seed. SplitMix64 is no
+cipher, but masks are never released, and privacy does not rest on masks. The same operations run eagerly and in a CUDA
+graph.
 """
 
 from __future__ import annotations
@@ -25,47 +26,57 @@ from privaware.noise import ExampleNumbers
 __all__ = ["ExampleDraws", "ExampleKey"]
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-"""2^64 over the golden ratio, odd: consecutive numbers times this are far apart."""
+"""2^64 divided by the golden ratio (an odd number), as a signed word; its multiples spread consecutive numbers."""
 
 DRAW = 0xD1B54A32D192ED03 - 2**64
-"""What separates one draw of an example from the next."""
+"""Added to the seed for each further draw of an example in a step."""
 
 PART = 0xAEF17502108EF2D9 - 2**64
-"""What separates the parts of an example that stand in several rows of a tensor."""
+"""Added to the seed for each further row, if an example has several rows in a tensor."""
 
 LANES = 0x7FFF7FFF7FFF7FFF
-"""The bits of a word that masks use: four lanes of 15 bits."""
+"""The bits of a word that dropout masks use: four lanes of 15 bits."""
 
 LANE = 2**15
-"""The number of values of a lane, so the resolution of a dropout rate."""
+"""The number of values of a lane; dropout rates are rounded to multiples of `1 / LANE`."""
 
 
 class ExampleDraws:
-    """The draws of one batch. Row r of each draw belongs to row r of the batch, whatever the other rows are.
+    """The random draws of one batch. Row r of each draw depends on the seed of row r only.
 
+    Parameters
+    ----------
+    seeds : Tensor
+        One secret seed of 64 bits for each row of the batch; seeds differ between rows.
+    count : iterator of int, optional
+        Numbers the draws; from 0 on if not given.
+
+    Examples
+    --------
     >>> draws = [ExampleDraws(torch.tensor(seeds)).uniform((len(seeds), 2)) for seeds in ([7, 8], [8])]
     >>> torch.equal(draws[0][1:], draws[1])
     True
     """
 
     def __init__(self, seeds: Tensor, count: Iterator[int] | None = None) -> None:
-        """`seeds` (rows,) are secret and differ between rows; `count` numbers the draws."""
         self.seeds = seeds
         self.count = itertools.count() if count is None else count
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
-        """Numbers in [0, 1), in float64; the first dimension of `shape` is the rows."""
+        """Return uniform numbers in [0, 1) of the given `shape`, in float64; the first dimension counts rows."""
         rows, width = self._rows(shape), math.prod(shape[1:])
         words = self._words(self.of_rows(rows), width)
         return words.bitwise_and_(2**53 - 1).double().mul_(2.0**-53).view(shape)
 
     def normal(self, shape: Sequence[int]) -> Tensor:
-        """Standard normal numbers, in float64, by Box and Muller's rule."""
+        """Return standard normal numbers of the given `shape`, in float64, by the Box-Muller transform."""
         radius = (-2.0 * torch.log1p(-self.uniform(shape))).sqrt_()
         return radius.mul_(self.uniform(shape).mul_(2.0 * math.pi).cos_())
 
     def kept(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> tuple[Tensor, float]:
-        """A mask that is 1 but for a share `rate` of zeros, and the share of ones, which is a multiple of 1 / `LANE`.
+        """Return a dropout mask, and the probability that one of its entries is 1.
+
+        An entry is 0 with probability `rate`, rounded to a multiple of `1 / LANE`, and 1 otherwise.
 
         >>> mask, share = ExampleDraws(torch.arange(4000)).kept((4000, 10), 0.2, torch.float32)
         >>> bool(abs(mask.mean() - 0.8) < 0.01), round(share, 3)
@@ -79,14 +90,14 @@ class ExampleDraws:
         return mask.view(shape), 1 - zeros / LANE
 
     def of_rows(self, rows: int) -> Tensor:
-        """A seed for each of `rows`, of which every example has the same number, one after another."""
+        """Return a seed for each of `rows` rows; each example has the same number of consecutive rows."""
         parts = rows // len(self.seeds)
         if parts == 1:
             return self.seeds
         return (self.seeds[:, None] + torch.arange(parts, device=self.seeds.device) * PART).flatten()
 
     def alone(self, seed: Tensor) -> ExampleDraws:
-        """The draws of one row with this seed, under `torch.func.vmap`; the next draw here comes after them."""
+        """Return the draws of one row with this `seed`, for `torch.func.vmap`; both objects share one draw counter."""
         return ExampleDraws(seed[None], self.count)
 
     def _rows(self, shape: Sequence[int]) -> int:
@@ -98,22 +109,23 @@ class ExampleDraws:
         return int(shape[0])
 
     def _words(self, seeds: Tensor, width: int) -> Tensor:
-        """(seeds, width) words of this draw."""
+        """Return the words (seeds, width) of the next draw."""
         offsets = torch.arange(width, device=seeds.device).mul_(GOLDEN).add_(_wrapped(next(self.count) * DRAW))
         return _mixed(seeds[:, None] + offsets)
 
 
 class ExampleKey:
-    """The secret of one training on its device, and the number of each of its examples."""
+    """The secret key of one training on its device, and the number of each example."""
 
     def __init__(self, of: ExampleNumbers, device: torch.device) -> None:
         self.key = torch.tensor([_wrapped(word) for word in of.key], device=device)
         self.numbers = torch.from_numpy(of.numbers).to(device)
 
     def draws(self, numbers: Tensor, step: Any, models: int = 1, copies: int = 1) -> ExampleDraws:
-        """The draws of a step for the examples with these numbers, model-major, each with its copies in a row.
+        """Return the draws of a step for the examples with these `numbers`.
 
-        `step` is a number, or in a CUDA graph a tensor of one.
+        Rows are in model-major order, and the copies of an example are consecutive. `step` is an int, or in a CUDA
+        graph a tensor of one entry.
         """
         if not isinstance(step, Tensor):
             step = torch.full((1,), step, device=self.key.device)
@@ -127,12 +139,12 @@ class ExampleKey:
 
 
 def _mixed(words: Tensor) -> Tensor:
-    """SplitMix64's mixing function, in place, with arithmetic shifts: they lose the highest bit, which nothing uses."""
+    """Apply SplitMix64's mixing function in place. Its shifts are arithmetic: the highest bit is lost, and not used."""
     words.bitwise_xor_(words >> 30).mul_(0xBF58476D1CE4E5B9 - 2**64)
     words.bitwise_xor_(words >> 27).mul_(0x94D049BB133111EB - 2**64)
     return words.bitwise_xor_(words >> 31)
 
 
 def _wrapped(word: int) -> int:
-    """A whole number modulo 2^64, as a signed one."""
+    """Return `word` modulo 2^64 as a signed integer of 64 bits."""
     return (word + 2**63) % 2**64 - 2**63

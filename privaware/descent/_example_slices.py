@@ -1,4 +1,4 @@
-"""Per-example gradients materialised for some examples at a time."""
+"""Materialise per-example gradients for some examples at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from privaware.descent._per_example import OuterProduct, PerExampleGradient
 __all__ = ["example_slices"]
 
 
-AT_ONCE = 2**22
-"""Numbers that a CPU materialises at once: enough to read what they are multiplied with seldom."""
+FLOATS_AT_ONCE = 2**22
+"""Number of floats that a CPU materialises at once; large enough that the other factor of a product is read seldom."""
 
 
 def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
-    """Parts of each model's examples, with their gradients: (model, positions among its examples, gradients).
+    """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients).
 
-    Where the gradients are not kept anyway, only some are materialised at once.
+    If the gradients are not in memory already, only those of one slice are materialised at once.
     """
     each = examples // models
     complete, size = None, _at_once(use)
@@ -34,7 +34,7 @@ def example_slices(use: PerExampleGradient, models: int, examples: int) -> Itera
 
 
 def _at_once(use: PerExampleGradient) -> int | None:
-    """How many examples are materialised at once, or None where all are anyway."""
+    """Return how many examples to materialise at once, or None if all gradients are in memory already."""
     if isinstance(use, ConvolutionGradient) and use.materialised is None:
         numbers = use.weight[0].numel()
     elif isinstance(use, OuterProduct) and use.materialised is None:
@@ -42,7 +42,7 @@ def _at_once(use: PerExampleGradient) -> int | None:
     else:
         return None
     device = use.inputs.device
-    return max(1, (AT_ONCE if device.type == "cpu" else materialised_limit(device)) // numbers)
+    return max(1, (FLOATS_AT_ONCE if device.type == "cpu" else materialised_limit(device)) // numbers)
 
 
 def _some(use: PerExampleGradient, part: slice) -> Tensor:

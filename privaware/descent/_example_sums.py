@@ -1,7 +1,8 @@
-"""Norms and weighted sums of per-example gradients, and what they are computed from in parts.
+"""Compute norms and weighted sums of per-example gradients.
 
-Every sum adds one number an example to each entry: an example's positions are added up first, so what rounding does to
-the sum of many examples is bounded by their clipped norms (`_rounding.py`), whatever cancels within an example.
+An example's positions are always added up first, so a sum over examples adds one number for each example to an entry.
+Therefore the rounding error of a sum over examples is bounded by their clipped norms (`_rounding.py`), even if
+positions within an example cancel.
 """
 
 from __future__ import annotations
@@ -35,22 +36,25 @@ __all__ = [
 ]
 
 GHOST_POSITIONS = 256
-"""Above so many positions a ghost norm would be raised by too much of what cancels; see `rounded_up`."""
+"""Largest number of positions for ghost norms; for more, the error bound added by `rounded_up` would be too large."""
 
-CACHED = 2**18
-"""Numbers of a slice of examples that a CPU adds up while its cache holds them."""
+CACHED_FLOATS = 2**18
+"""Number of floats in a slice of examples that a CPU's cache holds while they are summed."""
 
 
 @functools.cache
 def materialised_limit(device: torch.device) -> int:
-    """How many numbers of a layer's per-example gradients may be kept between norm and sum: 1/64 of a GPU's memory."""
+    """Return how many floats of a layer's per-example gradients may stay in memory between norm and sum.
+
+    On a GPU they take 1/64 of its memory (4 bytes each).
+    """
     if device.type != "cuda":
         return 2**26
     return int(torch.cuda.get_device_properties(device).total_memory) // 256
 
 
 def square_sums(values: Tensor) -> Tensor:
-    """The sum of squares of each example; that of long ones from those of blocks, because many additions round more."""
+    """Return the sum of squares of each example; long examples are summed in blocks, which reduces rounding."""
     flat = values.reshape(len(values), -1)
     width = flat.shape[1]
     if width <= 2 * NORM_BLOCK:
@@ -62,23 +66,28 @@ def square_sums(values: Tensor) -> Tensor:
 
 
 def add_at(out: Tensor, index: Tensor, values: Tensor) -> Tensor:
-    """Adds rows of `values` to the rows `index` of `out`, in an order that is the same each time."""
+    """Add the rows of `values` to the rows `index` of `out`, in a deterministic order."""
     return out.index_put_((index,), values, accumulate=True) if out.is_cuda else out.index_add_(0, index, values)
 
 
 def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
-    """Squared norms from Gram matrices of positions, (n, positions, positions), that are sums of `terms` in all."""
+    """Return squared norms from two Gram matrices of positions, both (examples, positions, positions).
+
+    `left` is of the inputs and `right` of the output gradients. `terms` is the number of products summed in an entry of
+    `left` plus an entry of `right`.
+    """
     of_inputs, of_gradients = (t.diagonal(dim1=1, dim2=2).sum(1) for t in (left, right))
     return rounded_up((left * right).sum((1, 2)), of_inputs, of_gradients, terms, left.shape[1])
 
 
 def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: int, positions: int) -> Tensor:
-    """Ghost norms raised by the rounding error of the products they come from: none is underestimated.
+    """Return squared ghost norms, raised by a bound on their rounding error so that none is underestimated.
 
-    A matrix product adds about eight terms at a time and rounds or truncates each sum, by at most eps of the product of
-    two positions' norms. All positions together are wrong by at most so many eps of the squared norms of all inputs
-    and all output gradients. Sixteen more are for the sums over pairs of positions. The gradient itself is computed
-    later, as a sum over positions; norms are raised so far that this rounds at most `POSITION_ROUNDING` of them.
+    1. A matrix product adds about eight terms at a time. It rounds or truncates each sum, by at most eps times the
+       product of the norms of two positions. So all `terms / 8` sums, over all positions, are wrong by at most
+       `eps * terms / 8 * of_inputs * of_gradients`. Another 16 eps cover the sums over pairs of positions.
+    2. The gradient itself is computed later, as a sum over positions. Norms are raised so far that this sum rounds by
+       at most `POSITION_ROUNDING` times the norm.
     """
     eps = torch.finfo(squares.dtype).eps
     of_sum = positions * eps * (1 / 8 if tf32_allowed() else 1 / 2) / POSITION_ROUNDING
@@ -87,12 +96,12 @@ def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: 
 
 
 def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
-    """`values` with all other examples set to zero, even where they are not finite."""
+    """Return `values` with all examples outside the mask `keep` set to zero, even where they are not finite."""
     return torch.where(keep.view(-1, *[1] * (values.ndim - 1)), values, 0)
 
 
 def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
-    """The same for a tensor that nothing else reads: examples that are kept need not be copied."""
+    """Do as `keep_examples`, in place where possible, for a tensor that nothing else reads."""
     if len(values) > 1 and values.is_contiguous() and elementwise.fits(values):
         elementwise.zero_rows(values, keep)
         return values
@@ -100,14 +109,14 @@ def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
-    """Each example times its factor."""
+    """Return each example times its factor."""
     if values.ndim == 2 and elementwise.fits(values):
         return elementwise.scale_rows(values, factors)
     return values * factors.view(-1, *[1] * (values.ndim - 1))
 
 
 def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
-    """Adds each model's weighted sum of its examples to `out` (models, *shape)."""
+    """Add to `out` (models, *shape) the sum of `factors * gradients` over the examples of each model."""
     models = len(out)
     width = math.prod(out.shape[1:])
     if models == 1:
@@ -118,14 +127,14 @@ def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
 
 
 def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]:
-    """Parts of the examples whose gradients, so many `numbers` each, are materialised at once."""
-    limit = materialised_limit(device) if device.type == "cuda" else min(CACHED, materialised_limit(device))
+    """Return slices of the `examples` to materialise at once, for gradients of `numbers` floats per example."""
+    limit = materialised_limit(device) if device.type == "cuda" else min(CACHED_FLOATS, materialised_limit(device))
     size = max(1, limit // numbers)
     return (slice(start, min(start + size, examples)) for start in range(0, examples, size))
 
 
 def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> None:
-    """Adds the weighted gradients of the examples in `part`, each to its own model's sum."""
+    """Add the weighted `gradients` of the examples in `part` to `out`, each to the sum of its own model."""
     if len(gradients) == len(factors):
         add_weighted(factors, gradients, out)
         return
@@ -137,7 +146,7 @@ def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> N
 
 
 def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """out += left @ right, for each model."""
+    """Add `left @ right` to `out`, for each model."""
     if len(out) == 1:
         out[0].addmm_(left[0], right[0])
     else:
@@ -145,5 +154,5 @@ def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 
 def sum_copies(values: Tensor, examples: int) -> Tensor:
-    """(n, ...) summed over the augmented copies of each example."""
+    """Return `values` summed over the augmented copies of each example."""
     return values if len(values) == examples else values.view(examples, -1, *values.shape[1:]).sum(1)

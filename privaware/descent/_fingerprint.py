@@ -1,8 +1,8 @@
-"""Fingerprints of modules and losses: equal fingerprints mean that nothing a setup was built from has changed.
+"""Compute fingerprints of modules and losses. Equal fingerprints mean that a cached setup is still valid.
 
-Everything a module holds is looked at: types, `forward`, attributes, hooks, training and `requires_grad` flags, which
-parameters are shared, shapes, types and devices. An object that may change without notice has no fingerprint, and
-neither has what holds it. Global variables that a `forward` or a loss reads are taken to be fixed.
+A fingerprint covers everything a module holds: types, `forward`, attributes, hooks, training and `requires_grad` flags,
+shared parameters, shapes, types and devices. An object that may change without notice has no fingerprint, and neither
+has an object that holds it. Global variables that a `forward` or a loss reads are assumed to be fixed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PLAIN = (
     torch.layout,
     torch.memory_format,
 )
-"""Values that cannot change, compared by value."""
+"""Types of immutable values, which are compared by value."""
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.MethodDescriptorType)
-"""Copies of a module share these, so that what they do is never out of date."""
+"""Types of functions, which are compared by identity; a copy of a module shares them with the module."""
 
 
 GLOBAL_HOOKS = (
@@ -51,11 +51,11 @@ GLOBAL_HOOKS = (
 
 
 class NoFingerprint(Exception):
-    """Something is held that may change without notice."""
+    """Raised for an object that holds something which may change without notice."""
 
 
 def module_fingerprint(module: nn.Module) -> tuple[Any, ...]:
-    """The module's structure and settings, without the values of parameters and buffers.
+    """Return a fingerprint of a module's structure and settings, without the values of parameters and buffers.
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1))
     >>> before = module_fingerprint(net)
@@ -68,12 +68,12 @@ def module_fingerprint(module: nn.Module) -> tuple[Any, ...]:
 
 
 def loss_fingerprint(loss: Any) -> Any:
-    """The loss function's code and what it closes over, or the fields of a loss object."""
+    """Return a fingerprint of a loss: the code and closure of a function, or the fields of an object."""
     return _Walk(loss).loss(loss)
 
 
 class _Walk:
-    """One pass; an object that is met twice is not taken for an equal one."""
+    """One walk over the objects that `root` holds. It numbers them: two equal objects differ from one shared object."""
 
     def __init__(self, root: Any) -> None:
         self.numbers: dict[int, int] = {}
@@ -82,7 +82,7 @@ class _Walk:
         self.registered = {id(tensor) for tensor in registered}
 
     def _number(self, value: Any) -> tuple[int, bool]:
-        """The number of an object in order of appearance, and whether it appears for the first time."""
+        """Return the number of an object in order of appearance, and whether it appears for the first time."""
         new = id(value) not in self.numbers
         return self.numbers.setdefault(id(value), len(self.numbers)), new
 
@@ -94,7 +94,7 @@ class _Walk:
         return self._class(type(module)), number, state
 
     def _class(self, kind: type[nn.Module]) -> Any:
-        """The class and the attributes of its own that its `forward` may read; torch's classes do not change."""
+        """Describe a class by its `forward` and public attributes; attributes of torch's own classes are left out."""
         if kind not in self.classes:
             bases = [base for base in kind.__mro__ if base is not object and not base.__module__.startswith("torch.")]
             attributes = [item for base in bases for item in vars(base).items() if not item[0].startswith("_")]
@@ -102,16 +102,16 @@ class _Walk:
         return self.classes[kind]
 
     def _attribute(self, value: Any) -> Any:
-        """Methods and properties by identity, class variables by value."""
+        """Return a method or property itself, compared by identity, or describe a class variable by value."""
         return value if hasattr(type(value), "__get__") else self.value(value)
 
     def value(self, value: Any) -> Any:
-        """What is compared for one attribute."""
+        """Describe one attribute by what is compared."""
         kind = type(value)
         if isinstance(value, PLAIN):
             return kind, value
         if isinstance(value, Tensor):
-            if id(value) not in self.registered:  # its values are neither compared nor taken over
+            if id(value) not in self.registered:  # only parameters and buffers are compared or loaded later
                 raise NoFingerprint("a tensor that is neither a parameter nor a buffer may change without notice")
             return self._tensor(value)
         if isinstance(value, nn.Module):
@@ -129,7 +129,7 @@ class _Walk:
         raise NoFingerprint(f"{kind.__name__} may change without notice")
 
     def _tensor(self, value: Tensor) -> Any:
-        """Parameters and buffers by shape; their values are compared or taken over by who holds the setup."""
+        """Describe a parameter or buffer by layout and hooks; the owner of the setup compares or loads its values."""
         if nn.parameter.is_lazy(value):
             raise NoFingerprint("a lazy parameter is not initialised yet")
         number, _ = self._number(value)
@@ -166,7 +166,7 @@ class _Walk:
 
 
 class _Same:
-    """Equal only to one that holds the same object; it keeps the object, so that its id names no other."""
+    """A reference that equals another only if both hold the same object; it keeps the object alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,8 +1,8 @@
-"""Noisy gradients of networks that change between the steps as the caller likes, each at the price of one step.
+"""Query noisy gradients of networks that the caller may change between queries; a query costs as much as one step.
 
-Algorithms that do not descend along a noisy gradient but match it, or draw something public before each step, ask for
-it here. Sampling, clipping, exact sums and noise are those of `Descent`; what the caller does with a gradient is
-post-processing.
+This serves algorithms that match a noisy gradient instead of descending along it, or that draw something public before
+each step. Sampling, clipping, exact sums and noise are the same as in `Descent`. Whatever the caller does with a noisy
+gradient is post-processing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["GradientQueries", "gradient_queries", "keep_gradient"]
 
 @dataclass(frozen=True)
 class keep_gradient:
-    """An update that moves nothing: the noisy mean gradient is kept for the caller."""
+    """An update that changes no parameter and keeps the noisy mean gradient for the caller."""
 
     lr: float = 1.0
 
@@ -41,7 +41,15 @@ class keep_gradient:
 
 
 class GradientQueries:
-    """Called with a network, it returns the noisy mean of the clipped per-example gradients, by parameter name."""
+    """A callable that returns the noisy mean of the clipped per-example gradients of a network.
+
+    `gradient_queries` makes instances.
+
+    Parameters
+    ----------
+    training : Training
+        The prepared training whose steps answer queries.
+    """
 
     def __init__(self, training: Training) -> None:
         self.training = training
@@ -49,7 +57,23 @@ class GradientQueries:
         self.buffers = dict(training.stack.module.named_buffers())
 
     def __call__(self, module: nn.Module) -> dict[str, Tensor]:
-        """One query at the parameters and buffers of `module`; one more than were priced is refused."""
+        """Answer one query at the parameters and buffers of `module`.
+
+        Parameters
+        ----------
+        module : nn.Module
+            A network of the prepared architecture.
+
+        Returns
+        -------
+        dict of str to Tensor
+            The noisy mean gradient, by parameter name.
+
+        Raises
+        ------
+        Refused
+            If all `recipe.steps` charged queries were answered before.
+        """
         training = self.training
         if training.step >= training.recipe.steps:
             raise Refused(f"expected at most {training.recipe.steps} gradient queries, which were priced, got another")
@@ -73,10 +97,32 @@ def gradient_queries(
     rng: Rng,
     device: str = "cpu",
 ) -> Iterator[GradientQueries]:
-    """As many queries as the `recipe` has steps; together they cost `recipe.cost(noise)`. Its update is not used.
+    """Open a context for `recipe.steps` gradient queries, which together cost `recipe.cost(noise)`.
 
-    `module` is any network of the architecture; `rows` is the declared number of rows, which sets the divisor.
+    Parameters
+    ----------
+    recipe : DescentRecipe
+        The settings, such as a `Descent`. Its update is not used.
+    module : nn.Module
+        Any network of the architecture.
+    inputs, targets : array, tensor or tuple of them
+        The private examples.
+    noise : float
+        The noise multiplier.
+    rows : int
+        The declared number of rows. Gradient sums are divided by `recipe.sampler.rate * rows`.
+    rng : Rng
+        Source of sampling and noise.
+    device : str
+        Where to compute.
 
+    Returns
+    -------
+    context manager of GradientQueries
+        The callable that answers queries.
+
+    Examples
+    --------
     >>> from privaware.descent import Descent, FullBatch, flat, gradient_queries, sgd
     >>> net, half_square = nn.Linear(2, 1, bias=False), lambda outputs, targets: (outputs[:, 0] - targets) ** 2 / 2
     >>> _ = nn.init.zeros_(net.weight)

@@ -1,4 +1,4 @@
-"""Layers that cannot be trained privately, and batch norm replaced by group norm."""
+"""Refuse layers that cannot be trained privately, and replace batch norm by group norm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_layers", "replace_batch_norm"]
 
 
 def check_layers(module: nn.Module) -> None:
-    """Refuses layers that are known to mix or remember examples, or are not initialised."""
+    """Raise `Refused` if a layer of `module` is known to mix or remember examples, or is not initialised."""
     for name, layer in module.named_modules():
         where = f"layer {name!r}" if name else "the module"
         if isinstance(layer, _InstanceNorm):
@@ -33,8 +33,22 @@ def check_layers(module: nn.Module) -> None:
 
 
 def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
-    """A copy of `module` with group norm where batch norm was: the same parameters, no example sees another.
+    """Return a copy of a module in which group norm replaces batch norm, so that it no longer mixes examples.
 
+    Parameters
+    ----------
+    module : nn.Module
+        The module; it is not changed.
+    groups : int
+        Largest number of groups of a layer. The number used divides the number of channels.
+
+    Returns
+    -------
+    nn.Module
+        The copy, with the same values of all parameters.
+
+    Examples
+    --------
     >>> replace_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
     8
     """

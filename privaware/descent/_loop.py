@@ -1,4 +1,4 @@
-"""The training loop: every remaining step, with checkpoints, progress and observers."""
+"""Run the training loop: take every remaining step, save checkpoints, report progress and call observers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,27 @@ from privaware.noise import Rng
 __all__ = ["Callbacks", "Observer", "Progress", "every", "train_to_end"]
 
 Progress = Callable[[int, int, float], None]
-"""Called after each step with steps taken, steps in all and the seconds that are left."""
+"""A function that is called after each step with (steps taken, total steps, estimated remaining seconds)."""
 
 Observer = Callable[[Training], None]
-"""Called after each step; it may read the training's state, and must not change it."""
+"""A function that is called after each step. It may read the state of the training but must not change it."""
 
 
 @dataclass(frozen=True)
 class Callbacks:
-    """What happens beside the steps: a file to resume from, progress for a person, observers of the state.
+    """What a training does beside its steps.
 
-    Observers see exact parameters: with private examples, what they read must not be published without a charge.
+    Privacy: observers see every intermediate state. With private examples, what they read must not be published without
+    a charge.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint, optional
+        The file to save to and resume from.
+    progress : callable, optional
+        Called after each step with (steps taken, total steps, estimated remaining seconds).
+    on_step : sequence of callables
+        Observers, called after each step with the training.
     """
 
     checkpoint: Checkpoint | None = None
@@ -34,7 +44,10 @@ class Callbacks:
     on_step: Sequence[Observer] = ()
 
     def for_stack(self, turn: int, turns: int) -> Callbacks:
-        """Those of one stack of several, trained one after another: a file of its own, progress over all."""
+        """Return the callbacks for stack number `turn` of `turns` stacks that are trained one after another.
+
+        Each stack has its own checkpoint file. Progress is reported over all stacks.
+        """
         if turns == 1:
             return self
         checkpoint, progress = self.checkpoint, self.progress
@@ -48,7 +61,20 @@ def _part(progress: Progress, turn: int, turns: int) -> Progress:
 
 
 def every(count: int, observer: Observer) -> Observer:
-    """An observer that is called every `count` steps, and after the last."""
+    """Return an observer that calls another one every `count` steps, and after the last step.
+
+    Parameters
+    ----------
+    count : int
+        Number of steps between two calls.
+    observer : callable
+        The observer, called with the training.
+
+    Returns
+    -------
+    callable
+        The observer for `Callbacks.on_step`.
+    """
 
     def on_step(training: Training) -> None:
         if training.step % count == 0 or training.step == training.recipe.steps:
@@ -58,7 +84,7 @@ def every(count: int, observer: Observer) -> Observer:
 
 
 def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list[nn.Module]:
-    """All remaining steps; the trained copies of the modules."""
+    """Take all remaining steps and return the trained copies of the modules."""
     callbacks = callbacks or Callbacks()
     checkpoint, state, steps = callbacks.checkpoint, training.state, training.recipe.steps
     if checkpoint is not None:
@@ -78,7 +104,10 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 
 
 def stepper(training: Training) -> Callable[[], None]:
-    """The step: captured as a graph on CUDA, unless a recorder listens to the generator or there is no example."""
+    """Return the function that takes one step.
+
+    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng` or there are no examples.
+    """
     if training.stack.device.type != "cuda" or type(training.rng) is not Rng or not training.examples:
         return training.one_step
     return CapturedStep(training).one_step

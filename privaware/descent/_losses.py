@@ -1,4 +1,4 @@
-"""Losses with one value an example: what a private step may use, because none depends on another example.
+"""Losses that return one value for each example and depend on no other example, as private training requires.
 
 >>> import torch
 >>> cross_entropy(torch.zeros(2, 4), torch.tensor([0, 3])).tolist()
@@ -22,21 +22,52 @@ __all__ = ["cross_entropy", "example_losses", "focal", "losing_less", "output_gr
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """-log of the probability of the right class; with (examples, classes, ...) outputs the mean over what follows."""
+    """Return the cross-entropy of each example, `-log(probability of the right class)`.
+
+    Parameters
+    ----------
+    outputs : Tensor
+        Logits (examples, classes) or (examples, classes, ...).
+    targets : Tensor
+        Class numbers (examples,) or (examples, ...).
+
+    Returns
+    -------
+    Tensor
+        One loss for each example; the mean over all dimensions after the class dimension.
+    """
     losses = F.cross_entropy(outputs, targets, reduction="none")
     return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
 
 
 def squared(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Half the squared distance, summed over the outputs of an example."""
+    """Return half the squared error of each example, summed over its outputs.
+
+    Parameters
+    ----------
+    outputs, targets : Tensor
+        Tensors with the same number of entries for each example.
+
+    Returns
+    -------
+    Tensor
+        One loss for each example.
+    """
     return (outputs.flatten(1) - targets.reshape(len(outputs), -1)).square().sum(1) / 2
 
 
 @dataclass(frozen=True)
 class focal:
-    """Cross-entropy times (1 - p)^gamma, p the probability of the right class: hard examples count most.
+    """Focal loss: cross-entropy times `(1 - p)**gamma`, where p is the probability of the right class.
 
-    Paper: Lin et al. 2017, Focal Loss for Dense Object Detection; DPMLBench runs it with gamma 5.
+    Examples with a small p have the largest weight.
+
+    Paper: Lin et al. 2017, Focal Loss for Dense Object Detection; DPMLBench uses gamma 5.
+
+    Parameters
+    ----------
+    gamma : float
+        The exponent.
     """
 
     gamma: float = 5.0
@@ -48,11 +79,28 @@ class focal:
 
 @dataclass(frozen=True)
 class losing_less:
-    """Squared error on raw logits early, focal loss late, and a penalty on pre-activations meanwhile.
+    """A mix of squared error on logits, a penalty on pre-activations, and focal loss, whose weights change in training.
 
-    Paper: Shamsabadi and Papernot, Losing Less: A Loss for Differentially Private Deep Learning.
-    The focal part weighs sigmoid(epoch - turn * epochs); `watch` names the modules whose inputs are penalised.
-    The paper gives neither beta nor the turning epoch: 10 and half-way are ours.
+    The loss is `w * focal + (1 - w) * (squared_error / 2 + penalty)` with `w = sigmoid(epoch - turn * epochs)`. The
+    penalty is the mean square of a watched module's inputs, divided by `2 * beta` and summed over the watched modules.
+
+    Paper: Shamsabadi and Papernot, Losing Less: A Loss for Differentially Private Deep Learning. The paper gives
+    neither `beta` nor `turn`; their defaults are our choice.
+
+    Parameters
+    ----------
+    epochs : float
+        Length of the training in epochs.
+    gamma : float
+        The exponent of the focal loss.
+    beta : float
+        The larger `beta`, the smaller the penalty.
+    turn : float
+        The fraction of the training after which w is 1/2.
+    progress : float or Tensor
+        The fraction of the training that is over.
+    watch : tuple of str
+        Class names of the modules whose inputs are penalised.
     """
 
     epochs: float
@@ -63,7 +111,7 @@ class losing_less:
     watch: tuple[str, ...] = ("ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "Tanh", "Hardtanh", "Sigmoid", "Tempered")
 
     def at(self, progress: Any) -> losing_less:
-        """This loss after the fraction `progress` of the steps."""
+        """Return this loss after the fraction `progress` of the steps."""
         return losing_less(self.epochs, self.gamma, self.beta, self.turn, progress, self.watch)
 
     @property
@@ -80,9 +128,9 @@ class losing_less:
 
 
 def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Tensor | None:
-    """The gradient of the examples' losses by the outputs where it is known without a backward pass, else None.
+    """Return the gradient of the losses by `outputs` if a formula gives it without a backward pass, otherwise None.
 
-    Cross-entropy: the probabilities, less 1 at the right class.
+    For cross-entropy the gradient is the class probabilities, minus 1 at the right class.
     """
     if loss is not cross_entropy or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
@@ -97,14 +145,17 @@ def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Ten
 
 
 def _probabilities(outputs: Tensor) -> Tensor:
-    """Softmax; on a CPU a few classes are faster in the first dimension."""
+    """Return the softmax of `outputs`. On a CPU it is faster over the first dimension if there are few classes."""
     if outputs.device.type == "cpu" and outputs.shape[1] < 8:
         return outputs.t().contiguous().softmax(0).t().contiguous()
     return outputs.softmax(1)
 
 
 def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], examples: int) -> Tensor:
-    """The losses, one an example; its augmented copies count by their mean."""
+    """Return the losses of all augmented copies, each divided by the number of copies of an example.
+
+    Raise `WrongInput` if `loss` does not return one value for each copy.
+    """
     losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)
     if not isinstance(losses, Tensor) or losses.ndim != 1 or examples == 0 or len(losses) % examples:
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__

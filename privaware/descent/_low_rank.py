@@ -1,22 +1,24 @@
-"""Reparametrised gradients: of a large matrix only its gradient along two narrow subspaces is released.
+"""Low-rank reparametrisation: release the gradient of a large matrix along two narrow subspaces only.
 
-A matrix W (out x in; filters are flattened) is written as left right + (W - left right) with orthonormal columns of
-`left` (out x rank) and rows of `right` (rank x in), where only the two factors have gradients:
+1. A matrix W (out x in; filters are flattened) is written as `left @ right + (W - left @ right)`. The columns of `left`
+   (out x rank) and the rows of `right` (rank x in) are orthonormal. Only these two factors have gradients. If G is the
+   gradient by W, they are
 
-    by left:  G right^T    (out x rank)
-    by right: left^T G     (rank x in)
+       by_left = G @ right.T     (out x rank)
+       by_right = left.T @ G     (rank x in)
 
-for a gradient G by W. An example's gradients by all factors, and by all other parameters, are clipped as one vector,
-so rank (out + in) numbers get noise instead of out in. From the noisy sums follows a gradient by W, which without noise
-is the projection of G onto all matrices of the form A right + left B:
+2. An example's gradients by all factors and by all other parameters are clipped as one vector. So `rank * (out + in)`
+   numbers get noise instead of `out * in`.
+3. A gradient by W is rebuilt from the noisy sums. Without noise it is the projection of G onto all matrices of the form
+   `A @ right + left @ B`:
 
-    by_left right + left by_right - left left^T by_left right
+       by_left @ right + left @ by_right - left @ left.T @ by_left @ right
 
-The factors are found by the power method from W and its initial values: post-processing, no privacy cost. Norms are of
-the numbers that are really summed, so the bounds of `_rounding.py` hold as they are, whatever the factors are.
+4. The factors come from W and its initial values by the power method. This is post-processing without privacy cost.
+5. Clipping measures the norms of the numbers that are summed, so the bounds of `_rounding.py` hold for any factors.
 
-Memory: an example takes rank (out + in) numbers a matrix beside its inputs and output gradients; only gradients through
-a standardisation of filters are materialised before.
+Memory: an example takes `rank * (out + in)` floats for each matrix, beside its inputs and output gradients. Only
+gradients through a standardisation of filters are materialised first.
 """
 
 from __future__ import annotations
@@ -43,18 +45,27 @@ from privaware.noise import Rng
 __all__ = ["LowRank", "low_rank"]
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, models.StandardisedConv2d)
+"""Layer types whose weight is treated as a matrix."""
 
 SIDES = ("both", "left")
+"""Allowed values of `low_rank.sides`."""
 
 
 @dataclass(frozen=True)
 class low_rank:
-    """Gradients by factors of this `rank`, for every matrix that has more numbers than its factors.
-
-    With `sides` "left" only the gradient by the left factor is released. The factors are those of the change of a
-    matrix since step `warm_up`, both normalised; up to that step, of the matrix itself.
+    """Release gradients by low-rank factors, for every weight matrix that has more entries than its factors.
 
     Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization.
+
+    Parameters
+    ----------
+    rank : int
+        Rank of the factors.
+    sides : str
+        "both", or "left" to release only the gradient by the left factor.
+    warm_up : int
+        Up to this step the factors approximate the matrix W itself. After it they approximate `W / |W| - W0 / |W0|`,
+        where W0 is W at step `warm_up` and |.| is the Frobenius norm.
     """
 
     clips: ClassVar[tuple[str, ...]] = ("flat", "automatic", "quantile")
@@ -74,7 +85,7 @@ class low_rank:
 
 
 class LowRank:
-    """The factors of one stack's matrices, for each model its own."""
+    """The projection `low_rank`, bound to one stack: the factors of each model's matrices."""
 
     parts, cancelling = 1, 1.0
 
@@ -94,7 +105,7 @@ class LowRank:
         self.tensors = {"reference": stack.theta.clone()}
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Factors of each matrix by one iteration of the power method, from a random start."""
+        """Compute new factors of each matrix by one iteration of the power method from a random start."""
         reference, theta = self.tensors["reference"], self.stack.theta
         if step == self.settings.warm_up:
             reference.copy_(theta)
@@ -111,7 +122,7 @@ class LowRank:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Adds the clipped gradients by the factors and by all other parameters."""
+        """Add the clipped gradients by the factors and by all other parameters to `total`."""
         carriers: Gradients = {}
         for name, uses in gradients.items():
             factors = self.factors.get(name)
@@ -130,7 +141,7 @@ class LowRank:
         return exact
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """The gradient by the matrices themselves, from that by their factors."""
+        """Return the gradient by all parameters, rebuilt from the noisy gradient by the factors."""
         noisy = noisy.to(self.stack.dtype)
         by_name = {slot.name: self.stack.view(noisy, slot) for slot in self.slots}
         parts = []
@@ -163,7 +174,7 @@ class _Factors:
         self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
 
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """The per-example gradients by both factors, from those by the matrix, which are not materialised."""
+        """Return the per-example gradients by both factors, if possible without materialising those by the matrix."""
         if isinstance(use, OuterProduct):
             use.separate_bias()
             inputs, outputs = self._times(use.inputs, self.right.mT), self._times(use.gradients, self.left)
@@ -174,7 +185,10 @@ class _Factors:
         return self._of_materialised(use, examples)
 
     def _of_filters(self, use: ConvolutionGradient) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """The right factor slides as filters of its own; the left one mixes their outputs at each position."""
+        """Return the gradients by both factors of a convolution.
+
+        The right factor is a convolution with `rank` filters. The left factor combines their outputs at each position.
+        """
         filters = self.right.view(*self.right.shape[:2], *use.weight.shape[2:])
         inputs = convolve(use.inputs, filters, None, use.geometry)
         positions = use.gradients.flatten(2).mT
@@ -192,12 +206,12 @@ class _Factors:
         return Materialised(torch.cat(lefts)), Materialised(torch.cat(rights))
 
     def _times(self, values: Tensor, matrices: Tensor) -> Tensor:
-        """(examples, ..., width) times each model's own (width, rank)."""
+        """Return `values` (examples, ..., width) times the matrix (width, rank) of each example's model."""
         by_model = values.reshape(len(matrices), -1, values.shape[-1])
         return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
 
     def rebuilt(self, by_left: Tensor, by_right: Tensor | None) -> Tensor:
-        """The gradient by the matrix: (models, out, in)."""
+        """Return the gradient by the matrix (models, out, in) from the gradients by its factors."""
         left, right = self.left.to(by_left), self.right.to(by_left)
         if by_right is None:
             return by_left @ right
@@ -205,13 +219,13 @@ class _Factors:
 
 
 def _matrices(stack: Stack) -> set[str]:
-    """The names of the weights that are one matrix each."""
+    """Return the names of the weights that are treated as matrices; grouped convolutions are not."""
     layers = (part for part in stack.module.modules() if type(part) in MATRICES)
     return {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
 
 
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
-    """The gradients that are released for a matrix; none where they would be no fewer numbers than its own."""
+    """Return the slots of the factors whose gradients replace a matrix's; none if they would not have fewer entries."""
     out, *wide = slot.shape
     numbers = slot.stop - slot.start
     width = numbers // out
@@ -222,7 +236,7 @@ def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
 
 
 def _after(slots: Sequence[Slot], slot: Slot) -> Slot:
-    """The same numbers behind those of `slots`."""
+    """Return `slot` moved behind the last of `slots`."""
     start = slots[-1].stop if slots else 0
     return Slot(slot.name, slot.shape, start, start + slot.stop - slot.start)
 

@@ -1,7 +1,7 @@
-"""Microbatches: how many examples fit at once, and how samples are cut into them.
+"""Choose the size of microbatches from the free memory, and cut samples into microbatches.
 
-Only speed and memory depend on it: the update is the same for any size, up to rounding. All microbatches of a run have
-one shape that public facts decide, so that one example more or less changes no other example's arithmetic.
+The size affects speed and memory only: the update is the same for any size, up to rounding. Public facts decide the
+shape of all microbatches of a run, so adding or removing an example does not change the arithmetic of other examples.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from privaware.descent._synthetic import synthetic_inputs
 
 __all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
 
-MULTIPLE = 8
-"""Large groups are padded to a multiple of this, which kernels prefer."""
+GROUP_MULTIPLE = 8
+"""Sizes of large groups are rounded up to a multiple of this, because kernels are faster then."""
 
 FIT_CHANCE = 0.977
-"""How often the samples of all models fit the slots that are expected; then the next microbatch takes the others."""
+"""Probability that the samples of all models fit the expected slots; otherwise another microbatch takes the excess."""
 
 WIDE_CHANCE = 0.9995
-"""The same where most samples take narrower shapes."""
+"""Probability that the samples fit the widest shape of a layout with narrower shapes."""
 
 SUM_NUMBERS = {"cpu": 2**21, "cuda": 2**28}
-"""The numbers that the sums of a microbatch's groups may take on a device."""
+"""Largest number of floats in the group sums of a microbatch, by device type."""
 
 MEMORY_FRACTION = 0.4
-"""The part of the free memory that a microbatch may take."""
+"""Fraction of the free memory that a microbatch may take."""
 
 CPU_LIMIT = 2**31
-"""Bytes above which a larger microbatch on a CPU only leaves the caches, without saving calls that matter."""
+"""Largest size of a microbatch on a CPU in bytes; a larger one would not be faster."""
 
-OVERHEAD = 3
-"""What an example takes over what autograd saves for it: gradients, columns of convolutions, copies."""
+MEMORY_OVERHEAD = 3
+"""Memory of an example divided by the memory that autograd saves for it (gradients, unfolded inputs and copies add)."""
 
 
 @dataclass(frozen=True)
 class MicrobatchLayout:
-    """The slots of a microbatch: a model has `groups` of `group` examples, each summed on its own.
+    """The shape of a microbatch: each model has `groups` groups of `group` slots, and each group is summed separately.
 
-    A last microbatch may have narrower groups, of the sizes in `narrower`.
+    The last microbatch of a sample may have groups of one of the smaller sizes in `narrower`.
     """
 
     groups: int
@@ -62,7 +62,7 @@ class MicrobatchLayout:
         return self.groups * self.group
 
     def width_for(self, examples: int) -> int:
-        """The slots of a microbatch for so many examples, or for the first of them.
+        """Return the number of slots of the next microbatch if `examples` are still to be placed.
 
         >>> layout = MicrobatchLayout(groups=2, group=144, narrower=(128, 136))
         >>> [layout.width_for(examples) for examples in (3, 257, 272, 273, 1000)]
@@ -72,7 +72,9 @@ class MicrobatchLayout:
 
     @classmethod
     def of(cls, slots: int, *, microbatch: int, most: int) -> MicrobatchLayout:
-        """The shape that spreads so many slots over few microbatches, with at most `most` examples in a group.
+        """Return the layout that spreads `slots` evenly over as few microbatches as possible.
+
+        A microbatch has at most `microbatch` slots of a model, and a group at most `most` slots.
 
         >>> MicrobatchLayout.of(288, microbatch=10_000, most=144)
         MicrobatchLayout(groups=2, group=144, narrower=())
@@ -82,8 +84,8 @@ class MicrobatchLayout:
         width = math.ceil(slots / math.ceil(slots / microbatch))
         groups = math.ceil(width / most)
         group = math.ceil(width / groups)
-        padded = math.ceil(group / MULTIPLE) * MULTIPLE
-        fits = group >= 8 * MULTIPLE and padded <= most and groups * padded <= microbatch
+        padded = math.ceil(group / GROUP_MULTIPLE) * GROUP_MULTIPLE
+        fits = group >= 8 * GROUP_MULTIPLE and padded <= most and groups * padded <= microbatch
         return cls(groups, padded if fits else min(group, max(1, microbatch // groups)))
 
 
@@ -100,27 +102,32 @@ class Microbatch:
 
 
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
-    """The slots that hold the samples of all models with this chance, from the declared number of rows."""
+    """Return the number of slots that hold the samples of all models with probability `chance` (normal approximation).
+
+    `rows` is the declared number of rows.
+    """
     mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))
     return max(1, min(rows, math.ceil(mean + quantile * deviation)))
 
 
 def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models: int) -> tuple[int, ...]:
-    """Sizes of groups that hardly pad most samples: fine steps for four fifths of them, and one for nearly all.
+    """Return smaller group sizes for the last microbatch, so that most samples need little padding.
+
+    Sizes in small steps cover samples between the 1/20 and the 5/6 quantile; one more covers the `FIT_CHANCE` quantile.
 
     >>> from privaware.descent._sampling import Poisson
     >>> narrower_sizes(MicrobatchLayout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000, models=1)
     (116, 120, 124, 128, 132, 136, 144)
     """
-    step = MULTIPLE // 2
+    step = GROUP_MULTIPLE // 2
     slots = (expected_slots(sampler, rows, models, chance) for chance in (1 / 20, 5 / 6, FIT_CHANCE))
     low, high, far = (math.ceil(count / layout.groups / step) * step for count in slots)
-    return tuple(size for size in (*range(low, high + 1, step), far) if 4 * MULTIPLE <= size < layout.group)
+    return tuple(size for size in (*range(low, high + 1, step), far) if 4 * GROUP_MULTIPLE <= size < layout.group)
 
 
 def microbatches(samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack) -> Iterator[Microbatch]:
-    """The models' samples in order, in microbatches of this layout; the rest is padding."""
+    """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding."""
     longest = max(len(sample) for sample in samples)
     for start in range(0, longest, layout.width):
         width = layout.width_for(longest - start)
@@ -140,8 +147,8 @@ def microbatches(samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack:
 
 
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
-    """The examples a model may have in one microbatch, from the free memory of the device: a power of two."""
-    example_bytes = _example_bytes(stack, inputs) * OVERHEAD * copies * stack.models
+    """Return how many examples of a model fit one microbatch in the device's free memory, as a power of two."""
+    example_bytes = _example_bytes(stack, inputs) * MEMORY_OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)
     if stack.device.type == "cpu":
         limit = min(limit, CPU_LIMIT)
@@ -149,7 +156,7 @@ def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
 
 
 def _example_bytes(stack: Stack, inputs: Sequence[Tensor]) -> int:
-    """The growth of what autograd saves from one synthetic example to three."""
+    """Return the bytes that autograd saves for one more example, measured on one and on three synthetic examples."""
     one, three = (_saved_bytes(stack, inputs, examples) for examples in (1, 3))
     return max((three - one) // 2, sum(_bytes(item[:1]) for item in inputs), 1)
 

@@ -1,7 +1,7 @@
-"""Per-example gradients of one parameter, in forms from which norms and weighted sums are cheap.
+"""Represent the per-example gradients of one parameter in forms whose norms and weighted sums are cheap to compute.
 
-Each is built after the backward pass from a layer's recorded input and the gradient by its output. Examples are
-model-major: a population of P models with B examples each is P * B examples.
+A representation is built after the backward pass, from a layer's recorded input and the gradient by its output.
+Examples are in model-major order: P models with B examples each give P * B examples.
 """
 
 from __future__ import annotations
@@ -34,11 +34,16 @@ __all__ = ["EmbeddingGradient", "Materialised", "OuterProduct", "OuterProductBia
 
 
 Zeroing = Callable[[Tensor, Tensor], Tensor]
-"""Sets examples of a tensor to zero: (values, which to keep) -> values."""
+"""A function `(values, keep) -> values` that sets the examples outside the mask `keep` to zero."""
 
 
 class PerExampleGradient(Protocol):
-    """The per-example gradients of one parameter (or of the slice `part` of its first dimension)."""
+    """The per-example gradients of one parameter, or of the slice `part` of its first dimension.
+
+    `squared_norms` returns the squared norm of each example, or None if another representation counts it.
+    `add_sum` adds each model's sum of `factors * gradients` to `out`. `zero_others` sets all examples outside the mask
+    `keep` to zero.
+    """
 
     part: slice | None
 
@@ -52,7 +57,7 @@ class PerExampleGradient(Protocol):
 
 
 class Materialised:
-    """The per-example gradients themselves: (examples, *shape)."""
+    """Materialised per-example gradients (examples, *shape)."""
 
     def __init__(self, gradients: Tensor, squares: Tensor | None = None, part: slice | None = None) -> None:
         self.gradients, self.part = gradients, part
@@ -72,11 +77,12 @@ class Materialised:
 
 
 class OuterProduct:
-    """The gradient of a matrix: sums over positions t of (output gradient at t) times (input at t), transposed.
+    """The gradient of a matrix: the sum over positions t of `outer(gradients[t], inputs[t])`.
 
-    `inputs` is (examples, positions, in) or (examples, in), `gradients` alike with out. `zeroing` sets examples of the
-    inputs to zero where they are not finite. The squared norm of one position is the product of two squared norms; of
-    several, it is the cheaper of the ghost norm (Gram matrices of the positions) and the materialised product.
+    `inputs` is (examples, positions, in) or (examples, in). `gradients`, by the layer's outputs, is (examples,
+    positions, out) or (examples, out). `zeroing` sets examples of `inputs` to zero. With one position the squared norm
+    is the product of two squared norms. With several positions it is computed by the cheaper of two ways: as a ghost
+    norm (from Gram matrices of the positions), or from the materialised product.
     """
 
     def __init__(
@@ -93,7 +99,7 @@ class OuterProduct:
         return self.inputs.ndim == 2
 
     def squared_norms(self) -> Tensor:
-        """With one position the bias is counted here: it is the weight of an input of 1."""
+        """Return the squared norms. With one position they include the bias, as the weight of a constant input 1."""
         if self.single:
             a, g = self.inputs, self.gradients
             if a.shape[1] <= elementwise.WIDEST and elementwise.fits(a, g):
@@ -111,7 +117,7 @@ class OuterProduct:
         return torch.cat([square_sums(self._products(part)) for part in self._slices()])
 
     def _slices(self) -> Iterator[slice]:
-        """Parts of the examples whose products are computed at once: the same for a norm and for a sum."""
+        """Return slices of examples whose products are computed at once; norms and sums use the same slices."""
         return slices(len(self.inputs), self.inputs.shape[2] * self.gradients.shape[2], self.inputs.device)
 
     def _products(self, part: slice) -> Tensor:
@@ -146,13 +152,13 @@ class OuterProduct:
         add_product(self.scaled(factors, models).transpose(1, 2), inputs, out)
 
     def scaled(self, factors: Tensor, models: int) -> Tensor:
-        """(models, examples, out) scaled output gradients, computed once for the matrix and its bias."""
+        """Return output gradients times `factors`, (models, examples, out); the matrix and its bias share them."""
         if self._scaled is None:
             self._scaled = scale_examples(self.gradients, factors)
         return self._scaled.reshape(models, -1, self.gradients.shape[-1])
 
     def separate_bias(self) -> None:
-        """The bias is counted in its own norm."""
+        """Leave the bias out of these squared norms, so that its own representation counts it."""
         self.with_bias = False
 
     def zero_others(self, keep: Tensor) -> None:
@@ -165,7 +171,7 @@ class OuterProduct:
 
 
 class OuterProductBias:
-    """The gradient of the bias beside an `OuterProduct` of one position: the output gradients."""
+    """The gradient of the bias of a layer whose weight has an `OuterProduct` of one position: the output gradients."""
 
     def __init__(self, outer: OuterProduct, part: slice | None = None) -> None:
         self.outer, self.part = outer, part
@@ -185,12 +191,12 @@ class OuterProductBias:
         self.outer.with_bias = False
 
     def zero_others(self, keep: Tensor) -> None:
-        if not self.outer.with_bias:  # else the outer product zeroes what both read
+        if not self.outer.with_bias:  # otherwise the outer product zeroes the gradients that both read
             self.outer.gradients = keep_examples(self.outer.gradients, keep)
 
 
 class EmbeddingGradient:
-    """The gradient of an embedding table: the gradient at each position goes to that position's entry."""
+    """The gradient of an embedding table: the output gradient at a position belongs to the entry that `codes` names."""
 
     part: slice | None = None
 
@@ -198,7 +204,7 @@ class EmbeddingGradient:
         self.codes, self.gradients, self.shape = codes, gradients, shape
 
     def squared_norms(self) -> Tensor:
-        """Positions with the same entry are added before they are squared or summed: sort, then add up each run."""
+        """Return the squared norms, after adding up the positions of an example that have the same table entry."""
         examples, positions, width = self.gradients.shape
         if positions == 1:
             return square_sums(self.gradients)
@@ -232,10 +238,10 @@ class EmbeddingGradient:
 
 
 def combined(uses: Sequence[PerExampleGradient]) -> list[PerExampleGradient]:
-    """The uses of one parameter that overlap, as one: a shared parameter is clipped by the sum over its uses.
+    """Combine the uses of one parameter that overlap, because a shared parameter's gradient is the sum over its uses.
 
-    Disjoint slices stay separate, because their squared norms add up. Outer products of the same slice join their
-    positions; anything else is materialised and added.
+    Disjoint slices stay separate, because their squared norms add up. Outer products of the same slice are joined along
+    their positions. Other uses of the same slice are materialised and added.
     """
     if len(uses) == 1:
         return list(uses)

@@ -1,4 +1,4 @@
-"""The models of a population, with what each has of its own; and their public numbers step by step."""
+"""Describe the models of a population, their own settings, and the public numbers of each step."""
 
 from __future__ import annotations
 
@@ -17,11 +17,21 @@ __all__ = ["Member", "Population", "ScheduleRow", "StepSettings", "members"]
 
 @dataclass(frozen=True)
 class Member:
-    """A model of a population with its noise multiplier, and a learning rate and clipping norm if not the recipe's.
+    """One model of a population and its settings.
 
-    A function in the place of the module is called when training begins, with seeded generators.
-    `subset` holds the positions of the examples it is trained on, if not all; they are sampled at the same rate, and
-    the declared number of rows is that of a subset.
+    Parameters
+    ----------
+    module : nn.Module or callable
+        The module, or a function that builds it and is called with seeded generators when training begins.
+    noise : float
+        The noise multiplier.
+    lr : float, optional
+        The learning rate, if not the recipe's.
+    norm : float, optional
+        The clipping norm, if not the recipe's.
+    subset : array of int, optional
+        Positions of the examples that the model is trained on, if not all. They are sampled at the recipe's rate, and
+        the declared number of rows then is the number of rows of a subset.
     """
 
     module: nn.Module | Callable[[], nn.Module]
@@ -37,8 +47,24 @@ def members(
     lr: Sequence[float] | None = None,
     norm: Sequence[float] | None = None,
 ) -> list[Member]:
-    """The members of a population from lists of their modules and settings.
+    """Make the members of a population from lists of modules and settings.
 
+    Parameters
+    ----------
+    modules : sequence of nn.Module or callable
+        The modules, or functions that build them.
+    noise : sequence of float
+        The noise multiplier of each.
+    lr, norm : sequence of float, optional
+        The learning rate and clipping norm of each, if not the recipe's.
+
+    Returns
+    -------
+    list of Member
+        The members.
+
+    Examples
+    --------
     >>> [member.lr for member in members([nn.Linear(1, 1)] * 2, noise=[1.0, 1.0], lr=[0.1, 0.2])]
     [0.1, 0.2]
     """
@@ -48,7 +74,10 @@ def members(
 
 @dataclass(frozen=True)
 class ScheduleRow:
-    """The public numbers of one step; the first three hold one for each model."""
+    """The public numbers of one step. `noise`, `gradient_noise` and `lr` hold one number for each model.
+
+    `progress` is the fraction of the steps taken before this step.
+    """
 
     noise: list[float]
     gradient_noise: list[float]
@@ -59,7 +88,11 @@ class ScheduleRow:
 
 @dataclass(frozen=True)
 class StepSettings:
-    """The same for the arithmetic of a step: numbers for one model, (models, 1) tensors for several or in a graph."""
+    """The public numbers of one step in the form that its arithmetic needs.
+
+    `noise`, `gradient_noise` and `lr` are floats for one model, and (models, 1) tensors for several models or in a CUDA
+    graph.
+    """
 
     noise: Any
     gradient_noise: Any
@@ -71,7 +104,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class Population:
-    """Noise multiplier, learning rate and clipping norm of each model; noise is 0 for all or for none."""
+    """The noise multiplier, learning rate and clipping norm of each model. The noise is 0 for all models or none."""
 
     noise: tuple[float, ...]
     lr: tuple[float, ...]
@@ -79,7 +112,9 @@ class Population:
 
     @classmethod
     def of(cls, members: Sequence[Member], recipe: DescentRecipe) -> Population:
-        """>>> from privaware.descent import Descent, FullBatch, flat, sgd
+        """Collect the settings of `members`; those that a member does not give are the recipe's.
+
+        >>> from privaware.descent import Descent, FullBatch, flat, sgd
         >>> recipe = Descent(steps=1, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))
         >>> Population.of([Member(nn.Linear(1, 1), noise=2.0), Member(nn.Linear(1, 1), noise=3.0, lr=0.5)], recipe)
         Population(noise=(2.0, 3.0), lr=(0.1, 0.5), norm=(1.0, 1.0))
@@ -98,7 +133,7 @@ class Population:
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
     def row(self, recipe: DescentRecipe, step: int) -> ScheduleRow:
-        """The public numbers of a step."""
+        """Return the public numbers of a step."""
         noise = [recipe.noise_at(value, step) for value in self.noise]
         average = recipe.average
         return ScheduleRow(
@@ -110,7 +145,7 @@ class Population:
         )
 
     def settings(self, recipe: DescentRecipe, step: int, like: Tensor) -> StepSettings:
-        """The public numbers of a step for its arithmetic, on the device of `like`."""
+        """Return the public numbers of a step for its arithmetic, on the device of `like`."""
         row = self.row(recipe, step)
         if len(self.noise) == 1:
             return StepSettings(row.noise[0], row.gradient_noise[0], row.lr[0], row.average_weight, row.progress, step)

@@ -1,10 +1,13 @@
-"""The privacy probe: a module must not mix examples, remember them, or use parameters where no rule can see it.
+"""Probe a module before training, on synthetic examples, and refuse it if it cannot be trained privately.
 
-Before training, the module is run on three synthetic examples (only shapes and types of the inputs are used). Examples
-must not influence each other, buffers must not change, and the engine must agree with autograd; else it is refused.
-A run with TF32 products is probed with them too: rounding may turn a sum, but no per-example gradient may exceed its
-norm. In microbatches of the shape of a run, what is computed for an example must not depend on its slot. In a forward
-pass only dropout layers may draw random numbers, because their masks belong to the examples.
+Only the shapes and types of the inputs are used. A module is refused unless all of these hold:
+
+1. Examples do not influence each other's losses, and no buffer changes.
+2. The per-example norms and the clipped sums of the engine agree with autograd.
+3. With TF32 products, the clipped sums may deviate by rounding, but no clipped per-example gradient exceeds the
+   clipping norm by more than `TF32_MARGIN` allows.
+4. In microbatches of the run's shape, an example's gradient does not depend on its slot.
+5. Only dropout layers draw random numbers in a forward pass, because only their masks belong to single examples.
 """
 
 from __future__ import annotations
@@ -31,17 +34,17 @@ from privaware.errors import PrivawareError, Refused
 
 __all__ = ["check_slots", "needs_materialising"]
 
-LOSSES = "privaware.descent._losses"
-"""Module whose losses are taken to be fixed code."""
+LOSS_MODULE = "privaware.descent._losses"
+"""Name of the module whose losses are assumed to be fixed code."""
 
-OURS = ("torch.nn.", "privaware.models.")
-"""Beginnings of the names of modules whose layers are taken to be fixed code."""
+FIXED_CODE = ("torch.nn.", "privaware.models.")
+"""Name prefixes of the modules whose layers are assumed to be fixed code."""
 
-REMEMBERED = 256
-"""Structures whose probes are remembered."""
+MAX_CACHED_PROBES = 256
+"""Largest number of structures whose probe results are cached."""
 
 EXAMPLES = 3
-"""Synthetic examples of a probe."""
+"""Number of synthetic examples of a probe."""
 
 FLOAT32_TOLERANCE = 2e-3
 """Largest relative error of norms and of clipped sums in float32."""
@@ -50,11 +53,13 @@ TF32_TOLERANCE = 0.05
 """Largest relative error of norms in TF32 and BF16."""
 
 TF32_ROTATION = 0.25
-"""Largest distance of a clipped sum from the true one, as a fraction of `EXAMPLES` times the clipping norm."""
+"""Largest distance of a clipped sum from the correct sum, divided by `EXAMPLES` times the clipping norm."""
 
-DRAWS = 3
-"""Rounding may switch a unit that is nearly off: then other synthetic examples are drawn. A rule that is wrong fails
-with all. In float32 that is so rare that all the others must agree."""
+MAX_DRAWS = 3
+"""Number of sets of synthetic examples to try, because rounding may switch a unit whose input is almost zero.
+
+A wrong layer rule fails on all sets. In float32, where such a switch is rare, all further sets must agree.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class _Case:
             return example_losses(self.loss, self.module(*inputs), self.targets, [], EXAMPLES)
 
     def batch(self, models: int) -> Batch:
-        """The same examples for each of several models."""
+        """Return the synthetic examples repeated for each of `models` models."""
         inputs = tuple(torch.cat([item] * models) for item in self.inputs)
         return Batch(inputs, torch.cat([self.targets] * models), EXAMPLES * models)
 
@@ -84,35 +89,34 @@ class _Case:
 def needs_materialising(
     module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Tensor, device: Any, models: int = 1
 ) -> bool:
-    """Whether no layer rule gives the module's per-example gradients, so that `torch.func.vmap` has to materialise
-    them; refuses what cannot be private at all.
+    """Return whether the layer rules fail for `module`, so that `torch.func.vmap` must materialise its gradients.
 
-    Rules are compared in float32: TF32 would blur what is right and what is wrong. A run with TF32 may have kernels
-    of its own, so it is probed as it is too, with the tolerance that it needs. Modules of equal structure are probed
-    once a process.
+    Raise `Refused` if the module cannot be trained privately at all. Layer rules are compared with autograd in float32,
+    because TF32 errors could hide a wrong rule. A run with TF32 may use other kernels, so it is probed with TF32 too,
+    at a larger tolerance. Modules of equal structure are probed once in a process.
     """
     key = _structure(module, loss, (*inputs, targets), str(device), models > 1, tf32_allowed())
     if key is None:
         return _probed(module, loss, inputs, targets, device, models)
     if key not in known:
-        if len(known) >= REMEMBERED:
+        if len(known) >= MAX_CACHED_PROBES:
             known.clear()
         known[key] = _probed(module, loss, inputs, targets, device, models)
     return known[key]
 
 
 known: dict[Any, bool] = {}
-"""Of structures that were probed before: whether they need materialising."""
+"""Cached results of `needs_materialising`, by structure."""
 
 
 def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts: Any) -> Any:
-    """All that a probe depends on, or None where something may change without notice.
+    """Return a key of everything that a probe depends on, or None if something may change without notice.
 
-    That may be so for all code that is not ours or torch's, and for buffers.
+    Code of other packages than torch and this one may change without notice, and so may buffers.
     """
     shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
     kinds = {type(part).__module__ for part in module.modules()}
-    ours = getattr(loss, "__module__", "") == LOSSES and all(kind.startswith(OURS) for kind in kinds)
+    ours = getattr(loss, "__module__", "") == LOSS_MODULE and all(kind.startswith(FIXED_CODE) for kind in kinds)
     if not ours or any(True for _ in module.buffers()):
         return None
     try:
@@ -127,10 +131,10 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
     tf32 = tf32_allowed()
     with matmul_precision("float32"):
         probe = copy.deepcopy(module).to(device)
-        for parameter in probe.parameters():  # diverged weights would overflow; structure is probed
+        for parameter in probe.parameters():  # diverged weights would overflow, and only the structure matters
             parameter.data.nan_to_num_(0.0).clamp_(-1, 1)
         synthetic_targets = targets.new_zeros((EXAMPLES, *targets.shape[1:]))
-        draws = [synthetic_inputs(inputs, EXAMPLES, at) for at in range(DRAWS)]
+        draws = [synthetic_inputs(inputs, EXAMPLES, at) for at in range(MAX_DRAWS)]
         cases = [_Case(probe, loss, draw, synthetic_targets) for draw in draws]
         _check_isolation(cases[0])
         probe.eval()
@@ -145,9 +149,10 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
 def check_slots(
     stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False, tolerance: float = 0.0
 ) -> None:
-    """Refuses if examples that are alike, one in every slot, differ in their norms by more than a share `tolerance`.
+    """Raise `Refused` if the norm of an example depends on its slot.
 
-    Dropout is left out: each example has masks of its own.
+    Every slot of `batches` holds the same example. Norms may differ by at most `tolerance` times the norm. Dropout is
+    switched off, because each example would have its own mask.
     """
     modes = [(part, part.training) for part in stack.module.modules()]
     stack.module.eval()
@@ -166,15 +171,15 @@ def check_slots(
 
 
 def _check_draws(stack: Stack, case: _Case) -> None:
-    """Refuses a forward pass that draws random numbers otherwise than by dropout layers that have a rule.
+    """Raise `Refused` if a forward pass draws random numbers in another way than by dropout layers that have a rule.
 
-    Such numbers depend on how many examples came before, and torch's generator would tell how many there were.
+    Such random numbers depend on how many examples came before, and the state of torch's generator would reveal it.
     """
     states, outputs = [_generator_states(stack.device)], []
     for _ in range(2):
         draws = ExampleDraws(torch.arange(EXAMPLES, device=stack.device))
-        made, _ = stack.forward(case.inputs, EXAMPLES, draws)
-        outputs.append([part for part in torch.utils._pytree.tree_leaves(made) if isinstance(part, Tensor)])
+        output, _ = stack.forward(case.inputs, EXAMPLES, draws)
+        outputs.append([part for part in torch.utils._pytree.tree_leaves(output) if isinstance(part, Tensor)])
         states.append(_generator_states(stack.device))
     moved = any(not torch.equal(one, two) for state in states[1:] for one, two in zip(states[0], state, strict=True))
     pairs = zip(*outputs, strict=True)
@@ -187,19 +192,19 @@ def _check_draws(stack: Stack, case: _Case) -> None:
 
 
 def _generator_states(device: torch.device) -> list[Tensor]:
-    """The states of torch's generators that a forward pass may draw from."""
+    """Return the states of torch's generators that a forward pass may draw from."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """(models, slots, norms of an example)."""
+    """Return the squared norms of each example as (models, slots, norms of an example)."""
     unused = stack.theta.new_zeros(stack.models, stack.columns)
     squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
     return squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
 
 
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:
-    """Rules if they agree with autograd, else the fallback if it does, else nothing."""
+    """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`."""
     problem: Exception | str = ""
     for materialise in (False, True):
         exact = partial(_agrees_in_float32, model_counts=model_counts, materialise=materialise)
@@ -222,7 +227,7 @@ def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bo
 
 
 def _check_isolation(case: _Case) -> None:
-    """Changing one example must leave the other examples' losses alone, and no buffer may remember any."""
+    """Raise `Refused` if changing one example changes another example's loss, or if a buffer changes."""
     module = case.module
     before = {name: value.clone() for name, value in module.named_buffers()}
     changed = tuple(_with_other_example(item) for item in case.inputs)
@@ -245,7 +250,7 @@ def _with_other_example(item: Tensor) -> Tensor:
 
 
 def _autograd_gradients(case: _Case) -> list[dict[str, Tensor]]:
-    """Each example's gradients; a trainable parameter without one is refused."""
+    """Return each example's gradients by autograd; raise `Refused` if a trainable parameter has no gradient."""
     named = {name: p for name, p in case.module.named_parameters() if p.requires_grad}
     by_example = []
     for loss in case.losses(case.inputs):
@@ -266,7 +271,7 @@ def _agrees_in_float32(case: _Case, model_counts: tuple[int, ...], materialise: 
 
 
 def _agrees_in_tf32(case: _Case, models: int, materialise: bool) -> bool:
-    """Near autograd in float32, and each example alone keeps its norm."""
+    """Return whether TF32 results are near those of autograd in float32, and each example alone keeps its norm."""
     expected = _autograd_gradients(case)
     with matmul_precision("tf32"):
         near = _agrees(case, expected, materialise, models, tf32=True)
@@ -274,7 +279,7 @@ def _agrees_in_tf32(case: _Case, models: int, materialise: bool) -> bool:
 
 
 def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
-    """Whether each clipped per-example gradient keeps its norm as it is rounded, up to the margin of a run."""
+    """Return whether each clipped per-example gradient in TF32 has a norm of at most `norm / (1 - TF32_MARGIN)`."""
     stack, norm = stacked([case.module] * models, device=case.targets.device, materialise=materialise), 1e-3
     longest = 0.0
     for at in range(EXAMPLES):
@@ -285,9 +290,9 @@ def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
 
 
 def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, models: int, tf32: bool = False) -> bool:
-    """Whether the engine computes the same norms and clipped sums, for one model or for two alike.
+    """Return whether the engine's norms and clipped sums agree with the `expected` gradients for `models` equal models.
 
-    In float32 each number must be the same, in TF32 the sum as a whole.
+    In float32 each entry of the sum must agree, in TF32 the sum as a vector.
     """
     stack = stacked([case.module] * models, device=case.targets.device, materialise=materialise)
     total = torch.zeros_like(stack.theta)

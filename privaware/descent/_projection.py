@@ -1,7 +1,8 @@
-"""Releases other than the sum of clipped per-example gradients, from which a gradient follows.
+"""Interfaces of projections, which release something else than the sum of clipped per-example gradients.
 
-A projection says what of a per-example gradient is clipped and summed, and how a gradient comes back from the noisy
-sums. It chooses its coordinates from what was released before and from public rows, so only the sums cost privacy.
+A projection defines what is computed from a per-example gradient, clipped and summed, and how a gradient is rebuilt
+from the noisy sums. It chooses its coordinates from earlier releases and from public rows only. So only the sums have a
+privacy cost.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ __all__ = ["BoundProjection", "Projection"]
 
 
 class BoundProjection(Protocol):
-    """The projection of one stack.
+    """A projection of one stack.
 
-    `columns` are the numbers that are summed for an example. `parts` is how many vectors of the clipping norm an
-    example adds to the release; `cancelling` is the length of what is summed over that of what is released (see
-    `_rounding.py`). `tensors` are what a checkpoint holds, `fingerprint` what it has to agree in.
+    `columns` is how many numbers are summed for an example. `parts` is how many vectors, each clipped to the clipping
+    norm, an example adds to the release. `cancelling` bounds the ratio of the norm of the summed vector to the norm of
+    the released vector (see `_rounding.py`). A checkpoint holds `tensors`, and must agree in `fingerprint`.
     """
 
     columns: int
@@ -28,28 +29,32 @@ class BoundProjection(Protocol):
     fingerprint: str
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Chooses the coordinates of a step, in place: no private row is read."""
+        """Choose the coordinates of `step`, in place, without reading a private row."""
         ...
 
     def accumulate(self, gradients: Any, batch: Any, clip: Any, norm: Any, total: Tensor, capturing: bool) -> Tensor:
-        """Adds the clipped coordinates of each example to `total`; the squared norms that were clipped by."""
+        """Add the clipped coordinates of each example to `total`; return the squared norms used for clipping."""
         ...
 
     def released(self, exact: Tensor) -> Tensor:
-        """What the noise is added to, from the exact sums."""
+        """Return the vectors to which noise is added, computed from the `exact` sums."""
         ...
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """(models, trainable): the gradient sum that follows from the noisy release."""
+        """Return the gradient sum (models, trainable) rebuilt from the `noisy` release."""
         ...
 
 
 class Projection(Protocol):
-    """The public settings of a projection, a field of `Descent`."""
+    """The interface of the public settings of a projection, as in the field `Descent.projection`.
+
+    `clips` and `precisions` name the clips and precisions that the projection supports. `bind(stack, rng)` returns the
+    projection of one stack.
+    """
 
     clips: tuple[str, ...]
     precisions: tuple[str, ...]
 
     def bind(self, stack: Any, rng: Any) -> BoundProjection:
-        """The projection of this stack."""
+        """Return the projection of `stack`."""
         ...

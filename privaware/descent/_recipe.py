@@ -1,4 +1,4 @@
-"""The recipe of private training: its public settings and what they cost."""
+"""Hold the public settings of private training, and compute their privacy cost."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from privaware.events import NOTHING, Approximate, Event, Gaussian
 __all__ = ["DescentRecipe"]
 
 PRECISIONS = ("float32", "tf32", "bf16")
+"""Allowed values of `DescentRecipe.precision`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescentRecipe:
-    """The fields of `Descent` and their cost; see there."""
+    """The fields of `Descent`, which documents them, and their privacy cost."""
 
     steps: int
     sampler: Sampler
@@ -55,15 +56,29 @@ class DescentRecipe:
             expect_one_of("projection", ("sgd", "momentum"), update=type(self.update).__name__)
 
     def noise_at(self, noise: float, step: int) -> float:
-        """The noise multiplier of one step: the knob times the schedule, for the price and for the run alike."""
+        """Return the noise multiplier of one step: `noise` times the schedule. Both `cost` and `run` use it."""
         return noise * self.noise_schedule.at(step, self.steps)
 
     def gradient_noise(self, noise: float) -> float:
-        """The noise multiplier of the gradient sum alone, from that which prices a step."""
+        """Return the noise multiplier of the gradient sum alone, from the noise multiplier of the whole step.
+
+        They differ for a `quantile` clip only, because it releases a count too.
+        """
         return self.clip.gradient_noise(noise) if isinstance(self.clip, quantile) else noise
 
     def cost(self, noise: float) -> Event:
-        """What `run` with this noise multiplier reveals."""
+        """Return the privacy cost of `run` with this noise multiplier.
+
+        Parameters
+        ----------
+        noise : float
+            The noise multiplier.
+
+        Returns
+        -------
+        Event
+            The cost of all steps, and of `overflow`.
+        """
         if isinstance(self.clip, quantile):
             for step in range(self.steps):
                 self.clip.gradient_noise(self.noise_at(noise, step))

@@ -1,4 +1,4 @@
-"""The release of a step: the clipped gradient sum with Gaussian noise, one draw whatever the microbatches were."""
+"""Release the clipped gradient sum of a step with Gaussian noise, drawn once for all its microbatches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["GaussianRelease"]
 
 @dataclass(frozen=True)
 class GaussianRelease:
-    """Adds the noise of a step to `exact` sums (models, trainable numbers).
+    """Adds the noise of a step to the exact sums (models, trainable).
 
-    `norms` are the models' clipping norms, which a quantile moves; `divisor` is the public batch size; `rounding` is
-    the sensitivity over the norm (`_rounding.py`).
+    `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
+    `rounding` is the sensitivity divided by the clipping norm, which rounding makes larger than 1 (`_rounding.py`).
     """
 
     clip: Clip
@@ -30,7 +30,10 @@ class GaussianRelease:
     rng: Rng
 
     def noisy(self, exact: Tensor, settings: StepSettings, norm: float) -> tuple[Tensor, Any]:
-        """The noisy sums, and the deviation of the noise in each; `norm` is that of a population of one."""
+        """Return the noisy sums, and the standard deviation of the noise of each model.
+
+        `norm` is the clipping norm of the first model; it is used if there is one model only.
+        """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)
         sensitivity: Any = (norm if isinstance(settings.noise, float) else self.norms[:, None]) * self.rounding
@@ -38,7 +41,10 @@ class GaussianRelease:
         return noisy, settings.noise * sensitivity
 
     def _with_count(self, clip: quantile, exact: Tensor, settings: StepSettings) -> tuple[Tensor, Any]:
-        """Sum and count as one vector: the count is scaled to the sum's noise; the pair costs what `noise` says."""
+        """Release the gradient sum and the count as one vector, and update the clipping norms by the noisy count.
+
+        The count is scaled so that both have the same noise. The joint noise multiplier is `settings.noise`.
+        """
         norms = self.norms[:, None]
         deviation = settings.gradient_noise * norms * self.rounding
         scale = deviation / clip.count_noise

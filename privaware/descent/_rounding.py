@@ -1,26 +1,28 @@
-"""How far rounding moves a clipped gradient sum when one example is added or removed, from public facts alone.
+"""Bound how far rounding moves a clipped gradient sum when one example is added or removed, from public facts only.
 
-Claim: a step's exact sum on neighbouring data differs by at most norm * (1 + ROUNDING), in the arithmetic really done.
+Claim: a step's exact sums on neighbouring data differ by at most `norm * (1 + ROUNDING)`, in the arithmetic that is
+really done.
 
-1. A sample is put into microbatches of one public shape in uniformly random order; what is left over is padding. Take
-   the order on the larger data, let its last example fill the slot of the one that is removed: that is a uniformly
-   random order of the smaller data. So there is a coupling under which at most two slots differ, and every other
-   slot holds the same example. In batches of one shape an example's numbers depend on that example and its slot, not
-   on other slots, so all other examples add the same bits; the one that changes its slot is rounded otherwise there,
-   by at most `SLOT_ROUNDING` of its length (checked on synthetic examples before training: `_probe.py`). The last
-   microbatch may be narrower where alike examples have the same bits in all slots of both shapes.
-2. The slots of a microbatch are summed in groups. A group of n examples adds, to each entry, n numbers that are an
-   example's own. In any order this is wrong by at most gamma(n + 3) times the sum of absolute values, where
-   gamma(k) = k u / (1 - k u) and u is the unit of rounding; three more are for the factor, the scaled gradient and the
-   addition to zero. By the triangle inequality that is gamma(n + 3) * n * norm in length. At most two groups differ,
-   or one and all of a last microbatch of another shape, each in two versions. All others are the same bit for bit.
-3. Group sums are rounded to a public lattice and added in float64 without error (`_exact_sum.py`), each of those
-   versions wrong by half a step in each of the parameters.
-4. One example's gradient may exceed the norm by the rounding of its measured norm, and where it is computed once more
-   from many positions by `POSITION_ROUNDING` (`rounded_up`).
+1. A sample is put into microbatches of one public shape in uniformly random order; unused slots are padding. Take such
+   an order of the larger data, and move its last example into the slot of the removed example. The result is a
+   uniformly random order of the smaller data. So there is a coupling of the two orders under which at most two slots
+   differ. In batches of one shape the numbers computed for an example depend on that example and its slot only. So
+   all examples that keep their slots add the same bits. The example that changes its slot may be rounded differently
+   there, by at most `SLOT_ROUNDING` times its norm; `_probe.py` checks this on synthetic examples before training. The
+   last microbatch may be narrower if equal examples give the same bits in all slots of both shapes.
+2. The slots of a microbatch are summed in groups. A group of n examples adds n numbers to each entry, one for each
+   example. In any order of addition the sum is wrong by at most gamma(n + 3) times the sum of absolute values, where
+   gamma(k) = k u / (1 - k u) and u is the unit roundoff; the 3 covers the rounding of the clipping factor, of the
+   scaled gradient, and of the addition to zero. By the triangle inequality the error vector of a group has a norm of at
+   most gamma(n + 3) * n * norm. At most two groups differ between the two orders, or one group and all groups of a last
+   microbatch of another shape. Each of them counts twice, once for each order. All other groups agree bit for bit.
+3. Group sums are rounded to a public lattice and added in float64 without error (`_exact_sum.py`). Each group of point
+   2, in each order, is wrong by half a lattice step in each parameter.
+4. One example's clipped gradient may exceed the norm by the rounding error of its measured norm, and, if it is computed
+   a second time from many positions, by `POSITION_ROUNDING` times the norm (`rounded_up`).
 
-TF32 and BF16 products also round single factors; runs with them clip a little lower for that (`TF32_MARGIN`). Tensor
-cores may truncate where others round to nearest, so u is doubled for them.
+TF32 and BF16 products also round single factors. Runs with these products clip to a slightly smaller norm
+(`TF32_MARGIN`). Tensor cores may truncate instead of rounding to nearest, so u is doubled for them.
 """
 
 from __future__ import annotations
@@ -30,35 +32,37 @@ from dataclasses import dataclass
 
 from privaware.errors import Refused
 
-__all__ = ["LATTICE", "MOST_EXAMPLES", "NORM_BLOCK", "POSITION_ROUNDING", "ROUNDING", "SLOT_ROUNDING", "Arithmetic"]
+__all__ = ["LATTICE", "MAX_GROUP_SIZE", "NORM_BLOCK", "POSITION_ROUNDING", "ROUNDING", "SLOT_ROUNDING", "Arithmetic"]
 
 ROUNDING = 2.0**-6
-"""What is added to the sensitivity, over the clipping norm."""
+"""Addition to the sensitivity for rounding, as a fraction of the clipping norm."""
 
 POSITION_ROUNDING = 2.0**-9
-"""The most that one example's gradient gains when its positions are added up once more, over its norm."""
+"""Largest rounding error of an example's gradient when its positions are summed a second time, divided by its norm."""
 
 SLOT_ROUNDING = 2.0**-10
-"""The most that one example's clipped gradient may differ between two slots, over its norm."""
+"""Largest difference of an example's clipped gradient between two slots, divided by its norm."""
 
 LATTICE = 2.0**-14
-"""The length of one lattice step in every parameter, over the clipping norm."""
+"""Norm of the vector that has one lattice step in every parameter, divided by the clipping norm."""
 
 NORM_BLOCK = 4096
-"""Squares that are added up at once."""
+"""Number of squares that are summed in one block of a norm."""
 
-MOST_EXAMPLES = 216
-"""The examples of the largest groups: more would round too much."""
+MAX_GROUP_SIZE = 216
+"""Largest number of examples in a group; a larger group would round too much."""
 
 UNITS = {16: 2.0**-8, 32: 2.0**-24, 64: 2.0**-53}
-"""The unit of rounding by the bits of a number."""
+"""Unit roundoff of a floating-point format, by its number of bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic:
-    """The public facts that rounding depends on: parameters of a model, bits of a number, precision of products.
+    """The public facts that rounding depends on.
 
-    `cancelling` bounds the length of what is summed for an example over that of its clipped gradient.
+    `parameters` is the number of entries of a sum. `bits` is the size of a float. `precision` is the precision of
+    products. `cancelling` bounds the ratio of the norm of the vector summed for an example to the norm of its clipped
+    gradient.
 
     >>> facts = Arithmetic(parameters=255_000)
     >>> round(facts.rounding(144), 4), facts.group_size(), facts.may_narrow(groups=2, group=144)
@@ -75,15 +79,15 @@ class Arithmetic:
         return UNITS[self.bits] * (1 if self.precision == "float32" else 2)
 
     def rounding(self, group: int, groups: int = 2) -> float:
-        """The bound of points 2 to 4, over the clipping norm, where so many groups of so many examples differ."""
+        """Return the rounding bound, divided by the clipping norm, if `groups` groups of `group` examples differ."""
         sums = 2 * groups * _gamma(group + 3, self.unit) * group * self.cancelling
         squares = min(self.parameters, 2 * NORM_BLOCK) + self.parameters / NORM_BLOCK + 32
         own = (1 + _gamma(squares, self.unit) / 2) * (1 + POSITION_ROUNDING)
         return own * (1 + sums) - 1 + groups * LATTICE + SLOT_ROUNDING
 
     def group_size(self) -> int:
-        """The most examples that may be summed at once."""
-        for group in range(MOST_EXAMPLES, 0, -1):
+        """Return the largest number of examples in a group for which the bound is at most `ROUNDING`."""
+        for group in range(MAX_GROUP_SIZE, 0, -1):
             if self.rounding(group) <= ROUNDING:
                 return group
         raise Refused(
@@ -92,7 +96,7 @@ class Arithmetic:
         )
 
     def may_narrow(self, groups: int, group: int) -> bool:
-        """Whether the bound holds where all groups of a last microbatch differ, and one before."""
+        """Return whether the bound holds if all `groups` of a last microbatch differ, and one group before it."""
         return self.rounding(group, groups + 1) <= ROUNDING
 
 

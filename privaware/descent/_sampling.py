@@ -1,6 +1,6 @@
-"""Which examples take part in a step, and what the sampling is worth.
+"""Choose the examples of a step.
 
-A sampler draws the batch and prices a step on it in one object, so the two cannot disagree:
+A sampler both draws the batch and gives the privacy cost of a step on that batch, so the two cannot disagree:
 
 >>> from privaware.events import Gaussian
 >>> Poisson(rate=0.01).event(Gaussian(noise=1.1))
@@ -24,7 +24,11 @@ __all__ = ["FullBatch", "Poisson", "Sampler"]
 
 
 class Sampler(Protocol):
-    """Draws the batch of each step, and prices a step on it."""
+    """The interface of a sampler.
+
+    `rate` is the sampling rate. `draw(rng, examples)` returns the indices of the examples in a batch. `event(inner)`
+    returns the cost of a step whose mechanism costs `inner` on the batch.
+    """
 
     @property
     def rate(self) -> float: ...
@@ -36,7 +40,13 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson:
-    """Each example is in the batch with probability `rate`, independently at each step; a batch may be empty."""
+    """Poisson sampling: each example is in the batch independently with probability `rate`. A batch may be empty.
+
+    Parameters
+    ----------
+    rate : float
+        The sampling rate, in (0, 1].
+    """
 
     rate: float
 
@@ -48,13 +58,13 @@ class Poisson:
         return inner.sampled(rate=self.rate)
 
     def draw(self, rng: Rng, examples: int) -> np.ndarray:
-        """The indices of the examples in the batch."""
+        """Return the indices of the examples in the batch."""
         return np.flatnonzero(rng.poisson(examples, self.rate))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatch:
-    """Every example at every step: no randomness, no amplification."""
+    """Use every example in every step: no random sampling, and no privacy amplification."""
 
     @property
     def rate(self) -> float:

@@ -1,6 +1,6 @@
-"""Public factors that change from step to step, for the learning rate and for the noise.
+"""Schedules: public factors of the learning rate or of the noise multiplier that change from step to step.
 
-The price and the run read the same object, so a schedule cannot be calibrated as one curve and run as another.
+The cost and the run read the same schedule, so the noise that is charged is the noise that is added.
 
 >>> [round(cosine().at(step, 4), 3) for step in range(4)]
 [1.0, 0.854, 0.5, 0.146]
@@ -32,14 +32,20 @@ __all__ = [
 
 
 class Schedule(Protocol):
-    """A factor for each step, public and known before training."""
+    """The interface of a schedule: `at(step, steps)` returns the factor of a step, which is known before training."""
 
     def at(self, step: int, steps: int) -> float: ...
 
 
 @dataclass(frozen=True)
 class constant:
-    """The same factor throughout."""
+    """The same factor at every step.
+
+    Parameters
+    ----------
+    factor : float
+        The factor.
+    """
 
     factor: float = 1.0
 
@@ -49,7 +55,13 @@ class constant:
 
 @dataclass(frozen=True)
 class linear:
-    """A straight line from 1 at the first step to `end` after the last."""
+    """A factor that changes linearly from 1 at the first step to `end` after the last step.
+
+    Parameters
+    ----------
+    end : float
+        The factor after the last step.
+    """
 
     end: float = 0.0
 
@@ -59,7 +71,13 @@ class linear:
 
 @dataclass(frozen=True)
 class cosine:
-    """Half a cosine from 1 at the first step to `end` after the last."""
+    """A factor that follows half a cosine wave from 1 at the first step to `end` after the last step.
+
+    Parameters
+    ----------
+    end : float
+        The factor after the last step.
+    """
 
     end: float = 0.0
 
@@ -69,7 +87,15 @@ class cosine:
 
 @dataclass(frozen=True)
 class exponential:
-    """`factor` once more after every `every` steps: few different values, hence a cheap price."""
+    """The factor `factor**(step // every)`. A large `every` gives few distinct values, so its cost is quick to compute.
+
+    Parameters
+    ----------
+    factor : float
+        The ratio of two successive values.
+    every : int
+        Number of steps with the same value.
+    """
 
     factor: float
     every: int = 1
@@ -84,7 +110,15 @@ class exponential:
 
 @dataclass(frozen=True)
 class time_decay:
-    """1 / (1 + decay * t), t counting periods of `every` steps: it falls fast first, slowly later."""
+    """The factor `1 / (1 + decay * (step // every))`.
+
+    Parameters
+    ----------
+    decay : float
+        The rate of the decay.
+    every : int
+        Number of steps with the same value.
+    """
 
     decay: float
     every: int = 1
@@ -99,8 +133,21 @@ class time_decay:
 
 @dataclass(frozen=True)
 class polynomial:
-    """From 1 to `end` over the fraction `within` of the steps, as (1 - t)^power, then `end`; a value for each `every`.
+    """The factor `end + (1 - end) * (1 - t)**power`, where t grows from 0 to 1 over the first steps; then `end`.
 
+    Parameters
+    ----------
+    power : float
+        The exponent.
+    end : float
+        The last factor.
+    within : float
+        The fraction of the steps over which t grows from 0 to 1.
+    every : int
+        Number of steps with the same value.
+
+    Examples
+    --------
     >>> [round(polynomial(power=2.0, end=0.5).at(step, 4), 3) for step in range(4)]
     [1.0, 0.781, 0.625, 0.531]
     """
@@ -124,7 +171,15 @@ class polynomial:
 
 @dataclass(frozen=True)
 class step_down:
-    """1 for the fraction `after` of the steps, then `factor`."""
+    """The factor 1 at first, and `factor` after a fraction of the steps.
+
+    Parameters
+    ----------
+    factor : float
+        The later factor.
+    after : float
+        The fraction of the steps with the factor 1.
+    """
 
     factor: float
     after: float = 0.5
@@ -135,7 +190,15 @@ class step_down:
 
 @dataclass(frozen=True)
 class warm_up:
-    """A line from near 0 to 1 over the first `over` steps, then `then`."""
+    """The factor `min(1, (step + 1) / over)` times another schedule.
+
+    Parameters
+    ----------
+    over : int
+        Number of steps of the warm-up.
+    then : Schedule
+        The other schedule. It runs from the first step on.
+    """
 
     over: int
     then: Schedule = constant()
@@ -146,7 +209,13 @@ class warm_up:
 
 @dataclass(frozen=True)
 class piecewise:
-    """One factor for each of equally long parts of the run."""
+    """One factor for each of several equally long parts of the training.
+
+    Parameters
+    ----------
+    factors : sequence of float
+        The factors, in the order of the parts.
+    """
 
     factors: tuple[float, ...]
 

@@ -1,7 +1,8 @@
-"""A population of models of one architecture as one set of stacked parameters, stepped together.
+"""Stack the parameters of models of one architecture, so that they are trained together.
 
-The module's own forward code runs unchanged on P * B examples (model-major). Only layers with parameters are replaced:
-each model computes with its own, and what the layer rules need is recorded; parameters never ask for gradients.
+The module's own forward code runs unchanged on P * B examples of P models, in model-major order. Only layers with
+parameters are replaced. A replaced layer computes with each model's own parameters, and records what its layer rule
+needs. Parameters themselves never require gradients.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from privaware.errors import Refused, WrongInput
 __all__ = ["Builder", "Slot", "Stack", "Tape"]
 
 Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
-"""Turns the gradient by a layer's output into per-example gradients, by parameter name."""
+"""A function that turns the gradient by a layer's output into pairs of parameter name and per-example gradients."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a trainable parameter lies in the flat vector of its model."""
+    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop`."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,7 +40,11 @@ class Slot:
 
 
 class Tape:
-    """What one forward pass recorded: edges to differentiate by, and a builder of per-example gradients for each."""
+    """The record of one forward pass.
+
+    `edges` are the graph edges to differentiate by. `builders` turn the gradient by each edge into per-example
+    gradients. `hidden` holds the inputs that a loss penalises.
+    """
 
     def __init__(self) -> None:
         self.edges: list[Any] = []
@@ -47,7 +52,10 @@ class Tape:
         self.hidden: list[Tensor] = []
 
     def per_example_gradients(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[PerExampleGradient]]:
-        """One backward pass from `end` (by which the loss has the gradient `seeds`), by parameter."""
+        """Run one backward pass from `end` and return per-example gradients by parameter name.
+
+        `seeds` is the gradient of the loss by `end`; None if `end` is the loss.
+        """
         by_parameter: dict[str, list[PerExampleGradient]] = {}
         if not self.edges or not end.requires_grad:
             return by_parameter
@@ -60,7 +68,7 @@ class Tape:
 
 
 class _Begin(torch.autograd.Function):
-    """Marks a tensor as the end of differentiation, without a copy."""
+    """Makes a tensor, without a copy, the point at which the backward pass ends."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, token: Tensor) -> Tensor:
@@ -73,11 +81,15 @@ class _Begin(torch.autograd.Function):
 
 
 class Stack:
-    """The parameters of a population, flat: `theta` is (models, trainable numbers). Layers get their rules later."""
+    """The stacked parameters of models of one architecture, and one module that computes with them.
+
+    `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
+    `module` is a copy of the first module; `stacked` gives its layers their rules.
+    """
 
     def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:
         self.models = len(modules)
-        self.device = torch.empty(0, device=device).device  # with its number: it names generators
+        self.device = torch.empty(0, device=device).device  # with its index, which is part of generator names
         self.module = copy.deepcopy(modules[0]).to(self.device)
         self.names = {id(p): n for n, p in self.module.named_parameters()}
         named = dict(self.module.named_parameters())
@@ -97,7 +109,7 @@ class Stack:
         self.examples = 0
         self.caller_storages: set[int] = set()
         self.finite_inputs = False
-        self.cancelling = 1.0  # see `rounding_bound`
+        self.cancelling = 1.0  # see `Arithmetic.cancelling`
         self.layer_numbers = _layer_numbers(self.slots)
         self.excluded: dict[str, Tensor] = {}
         self.layers: dict[str, str] = {}
@@ -108,15 +120,15 @@ class Stack:
 
     @property
     def columns(self) -> int:
-        """The numbers that are summed for an example: its gradient, or what the projection makes of it."""
+        """How many numbers are summed for an example: the entries of its gradient or of its projection."""
         return self.theta.shape[1] if self.projection is None else self.projection.columns
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
-        """The (models, *shape) part of a flat (models, trainable) tensor, or of one with several sums a model."""
+        """Return the part of `flat` (rows, trainable) that belongs to `slot`, as (rows, *shape)."""
         return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
-        """Takes the parameters of modules of the same architecture; frozen ones only where they differ."""
+        """Copy the parameters of `modules`; frozen parameters are stacked only if they differ between modules."""
         trainable = {slot.name: slot for slot in self.slots}
         others = [dict(module.named_parameters()) for module in modules]
         for name, parameter in self.module.named_parameters():
@@ -137,9 +149,10 @@ class Stack:
                 self.frozen[name] = torch.stack(values)
 
     def exclude_untrained(self, mask: Tensor) -> None:
-        """Layers of which a model trains nothing by `mask` (models, trainable) count in none of its norms.
+        """Leave layers that a model does not train out of its gradient norms.
 
-        A layer that is trained in part counts completely: its gradients may be clipped more, never less.
+        `mask` (models, trainable) is 0 where a model trains nothing. A partly trained layer counts completely, so its
+        gradients may be clipped more, but never less.
         """
         trained: dict[int, Tensor] = {}
         for slot in self.slots:
@@ -152,7 +165,7 @@ class Stack:
                 self.excluded[slot.name] = flags[:, None].to(self.dtype)
 
     def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
-        """The slot's name (None if frozen) and the stacked values of a parameter of `self.module`."""
+        """Return the slot name (None if frozen) and the stacked values of a parameter of `self.module`."""
         if parameter is None:
             return None, None
         name = self.names[id(parameter)]
@@ -161,13 +174,16 @@ class Stack:
         return (name if trainable else None), (parameter[None] if values is None else values)
 
     def zeroing(self, values: Tensor) -> Zeroing:
-        """How examples of a recorded tensor are zeroed: never in the caller's memory, and there only if needed."""
+        """Return the function that zeroes examples of the recorded tensor `values`.
+
+        The caller's own memory is never overwritten: such a tensor is copied, unless all inputs are finite.
+        """
         if values.untyped_storage().data_ptr() not in self.caller_storages:
             return zero_in_place
         return (lambda examples, keep: examples) if self.finite_inputs else keep_examples
 
     def record(self, output: Tensor, build: Builder) -> Tensor:
-        """Records a layer's output; `build` turns the gradient by it into per-example gradients."""
+        """Record a layer's output and return it; `build` turns the gradient by it into per-example gradients."""
         if not torch.is_grad_enabled():
             return output
         if output._is_view():  # an in-place operation later on would rewrite a view's history
@@ -179,7 +195,7 @@ class Stack:
         return output
 
     def record_inputs_of(self, kinds: Sequence[str]) -> None:
-        """The inputs of modules of these kinds are recorded too, for a loss that penalises them."""
+        """Record the inputs of modules with a class name in `kinds`, for a loss that penalises them."""
         for module in self.module.modules():
             if type(module).__name__ in kinds:
                 module.register_forward_pre_hook(self._record_input)
@@ -188,15 +204,15 @@ class Stack:
         self.tape.hidden.append(inputs[0])
 
     def expect_draws(self) -> ExampleDraws:
-        """The draws of the examples of this forward pass."""
+        """Return the draws of this forward pass; raise `Refused` if there are none."""
         if self.draws is None:
             raise Refused("expected draws of the examples for dropout in training mode, got none")
         return self.draws
 
     def forward(self, inputs: tuple[Tensor, ...], examples: int, draws: ExampleDraws | None = None) -> tuple[Any, Tape]:
-        """The population's outputs on model-major examples, and what was recorded.
+        """Return the outputs of all models on their examples (model-major), and the record of the forward pass.
 
-        Dropout in training mode takes the numbers of each example from `draws`.
+        Dropout in training mode takes its masks from `draws`.
         """
         self.tape, self.examples, self.draws = Tape(), examples, draws
         self.caller_storages = {item.untyped_storage().data_ptr() for item in inputs}
@@ -211,7 +227,7 @@ class Stack:
         return outputs, tape
 
     def trained(self, modules: Sequence[nn.Module], theta: Tensor) -> list[nn.Module]:
-        """Copies of the given modules with the parameters `theta`."""
+        """Return copies of `modules` with the parameters `theta`."""
         copies = []
         for at, module in enumerate(modules):
             trained = copy.deepcopy(module)
@@ -224,13 +240,13 @@ class Stack:
         return copies
 
     def tensor(self, values: Any) -> Tensor:
-        """A tensor on the stack's device, floating-point values in its precision."""
+        """Return `values` as a tensor on the stack's device; floats get the stack's type."""
         tensor = values if isinstance(values, Tensor) else torch.as_tensor(values)
         kind = self.dtype if tensor.is_floating_point() else None
         return tensor.to(device=self.device, dtype=kind)
 
     def inputs(self, inputs: Any) -> tuple[Tensor, ...]:
-        """What the module is called with: one tensor or a tuple of them."""
+        """Return the inputs of the module as a tuple of tensors, from one array or several of equal length."""
         several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = tuple(self.tensor(item) for item in several)
         if not tensors or any(item.ndim == 0 or len(item) != len(tensors[0]) for item in tensors):
@@ -248,7 +264,7 @@ def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
 
 
 def _layer_numbers(slots: list[Slot]) -> dict[str, int]:
-    """The number of the layer (the module that owns it) of each parameter."""
+    """Return, for each parameter, the number of its layer, which is the module that owns it."""
     owners: dict[str, int] = {}
     return {slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots}
 

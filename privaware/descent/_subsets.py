@@ -1,6 +1,6 @@
-"""Models of a population that are trained on parts of the examples, each on its own: shadow models of attacks.
+"""Train models of a population on different subsets of the examples, such as the shadow models of an attack.
 
-Everything public that the result of a training depends on, so that a checkpoint is of one run only.
+`settings_digest` identifies the public settings of a training, so that a checkpoint is used with these settings only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Subsets", "settings_digest"]
 def settings_digest(
     recipe: DescentRecipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
 ) -> str:
-    """All of it in one digest."""
+    """Return a digest of every public setting that the result of a training depends on."""
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
     facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
@@ -48,14 +48,18 @@ def settings_digest(
 
 @dataclass(frozen=True, eq=False)
 class Subsets:
-    """(models, longest) positions of the examples that each model is trained on, and how many they are."""
+    """The examples that each model is trained on.
+
+    `positions` (models, size of the largest subset) holds the positions of the examples, and `sizes` (models,) how many
+    of them belong to the model.
+    """
 
     positions: np.ndarray
     sizes: np.ndarray
 
     @classmethod
     def of(cls, subsets: Sequence[Any], examples: int) -> Subsets | None:
-        """Those of the members of a population; None where every model is trained on all examples.
+        """Return the subsets of the members of a population, or None if every model is trained on all examples.
 
         >>> Subsets.of([np.array([0, 2]), None], examples=3).positions.tolist()
         [[0, 2, 0], [0, 1, 2]]
@@ -77,17 +81,20 @@ class Subsets:
         return int(self.sizes.max())
 
     def shuffle(self, rng: Rng) -> None:
-        """Puts each subset into random order, for full batches."""
+        """Put each subset into random order, for full batches."""
         for row, size in zip(self.positions, self.sizes, strict=True):
             rng.shuffle(row[:size])
 
     def within(self, index: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of examples for places in the longest subset; a place beyond a model's own subset is not valid."""
+        """Translate indices into subsets to positions of examples.
+
+        An index beyond the size of a model's own subset is not valid.
+        """
         own = (valid != 0) & (index < self.sizes[:, None])
         return np.take_along_axis(self.positions, np.where(own, index, 0), 1), own
 
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Positions and sizes as tensors on a device."""
+        """Return positions and sizes as tensors on `device`."""
         return torch.from_numpy(self.positions).to(device), torch.from_numpy(self.sizes[:, None]).to(device)
 
     def digest(self) -> str:

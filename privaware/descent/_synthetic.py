@@ -1,4 +1,4 @@
-"""Synthetic examples: only the shapes and types of the data are used, so they have no privacy cost."""
+"""Make synthetic examples from the shapes and types of the data only, without privacy cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["synthetic", "synthetic_inputs"]
 
 
 def synthetic(like: Tensor, seed: int, examples: int) -> Tensor:
-    """Numbers in [0, 1], or 0 and 1 for whole numbers, of the shape and type of `like`.
+    """Return random numbers of the type and example shape of `like`: floats in [0, 1], or integers 0 and 1.
 
     >>> synthetic(torch.zeros(100, 2), seed=0, examples=3).shape
     torch.Size([3, 2])
@@ -24,5 +24,5 @@ def synthetic(like: Tensor, seed: int, examples: int) -> Tensor:
 
 
 def synthetic_inputs(inputs: Sequence[Tensor], examples: int, draw: int = 0) -> tuple[Tensor, ...]:
-    """Synthetic examples for each input of a module; another `draw` gives others."""
+    """Return synthetic examples for each input of a module; each `draw` gives other examples."""
     return tuple(synthetic(item, seed, examples) for seed, item in enumerate(inputs, draw * len(inputs)))

@@ -1,4 +1,4 @@
-"""The training of one stack of models: what it needs, and its step."""
+"""Prepare the training of one stack of models, and take its steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from privaware.descent._precision import TF32_MARGIN
 from privaware.descent._probe import check_slots, needs_materialising
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
-from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, Arithmetic
+from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets, settings_digest
@@ -48,7 +48,7 @@ __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A stack whose layers have their rules, and the examples on its device."""
+    """A stack with layer rules, and the examples on its device."""
 
     stack: Stack
     inputs: tuple[Tensor, ...]
@@ -56,7 +56,7 @@ class Prepared:
 
 
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
-    """Stacks the modules and probes them; refuses what cannot be trained privately."""
+    """Stack the modules and probe them; raise `Refused` if they cannot be trained privately."""
     first, watch = modules[0], getattr(loss, "watch", ())
     check_layers(first)
     prepared = on_device(stacked(modules, device=device, watch=watch), inputs, targets)
@@ -67,7 +67,7 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """The examples as tensors on the stack's device, in its precision."""
+    """Return the examples as tensors on the stack's device; floats get the stack's type."""
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
         raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
@@ -75,7 +75,7 @@ def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
 
 
 class Training:
-    """Models of one stack, their examples and the state that steps change."""
+    """The training of one stack: its models, their examples, and the state that steps change."""
 
     def __init__(
         self,
@@ -87,7 +87,11 @@ class Training:
         rng: Rng,
         mask: Tensor | None = None,
     ) -> None:
-        """`rows` is the declared number of rows; `mask` (models, trainable) is 0 where a model trains nothing."""
+        """Prepare the first step.
+
+        `rows` is the declared number of rows. `mask` (models, trainable) is 0 for parameters that a model does not
+        train.
+        """
         expect_count("", rows=rows)
         self.recipe, self.rng = recipe, rng
         self.modules: list[Any] = [member.module for member in members]
@@ -130,14 +134,14 @@ class Training:
             self._shuffle()
 
     def lay_out(self, slots: int) -> None:
-        """Chooses the shape of microbatches for so many slots a model, and makes room for the sums of their groups."""
+        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums."""
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
             bits=self.stack.dtype.itemsize * 8,
             precision=self.recipe.precision,
             cancelling=self.stack.cancelling * self.projected_cancelling,
         )
-        most = arithmetic.group_size() if self.noisy else MOST_EXAMPLES
+        most = arithmetic.group_size() if self.noisy else MAX_GROUP_SIZE
         room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
         microbatch = min(self.microbatch, max(1, room) * most)
         self.layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
@@ -151,7 +155,7 @@ class Training:
         self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
     def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> MicrobatchLayout:
-        """Lets a last microbatch be narrower, if an example's numbers are the same in all shapes."""
+        """Return a layout whose last microbatch may be narrower, if an example's numbers are the same in all shapes."""
         sampler, groups = self.recipe.sampler, self.layout.groups
         for chance in (WIDE_CHANCE, FIT_CHANCE):
             slots = expected_slots(sampler, self.rows, self.models, chance)
@@ -163,7 +167,7 @@ class Training:
         return self.layout
 
     def _alike_in_all(self, layout: MicrobatchLayout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
-        """Whether the bound of rounding holds with groups of all these sizes, and examples keep their bits in them."""
+        """Return whether the rounding bound holds, and examples give the same bits, for all these group `sizes`."""
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False
         batches = [self._alike(replace(layout, group=size)) for size in (*sizes, layout.group)]
@@ -174,7 +178,7 @@ class Training:
         return True
 
     def _shuffle(self) -> None:
-        """Puts the examples of full batches into random order, once: a sampled batch is in random order anyway."""
+        """Put the examples into random order once, for full batches. (Sampled batches are shuffled at each step.)"""
         if self.subsets is not None:
             self.subsets.shuffle(self.rng)
             return
@@ -186,7 +190,7 @@ class Training:
             self.stack.key.numbers = self.stack.key.numbers[index]
 
     def _alike(self, layout: MicrobatchLayout) -> Batch:
-        """One synthetic example in every slot."""
+        """Return a batch of this layout that holds one synthetic example in every slot."""
         slots = self.models * layout.width
         one = (*synthetic_inputs(self.inputs, 1), torch.zeros_like(self.targets[:1]))
         *inputs, targets = (item.repeat_interleave(slots * self.recipe.copies, 0) for item in one)
@@ -194,7 +198,7 @@ class Training:
 
     @property
     def projected_cancelling(self) -> float:
-        """The length of what is summed over that of what is released."""
+        """Bound on the norm of the vector summed for an example divided by the norm of its released vector."""
         return 1.0 if self.stack.projection is None else self.stack.projection.cancelling
 
     @property
@@ -211,16 +215,16 @@ class Training:
 
     @property
     def sampled_from(self) -> int:
-        """The examples that a sample is drawn from; where models have subsets, the longest of them."""
+        """The number of examples that a sample is drawn from; if models have subsets, the size of the largest."""
         return self.examples if self.subsets is None else self.subsets.longest
 
     @property
     def step(self) -> int:
-        """Steps taken so far."""
+        """The number of steps taken so far."""
         return self.state.step
 
     def released(self) -> list[nn.Module]:
-        """Copies of the modules with the trained (or averaged) parameters."""
+        """Return copies of the modules with the trained (or averaged) parameters."""
         theta = self.state.averages.get("average", self.state.theta) if self.step else self.state.theta
         return self.stack.trained(self.modules, theta)
 
@@ -233,17 +237,17 @@ class Training:
         self.state.step += 1
 
     def refresh(self) -> None:
-        """Lets the projection choose its coordinates for this step; it has done so for the first."""
+        """Let the projection choose its coordinates for this step, except for the first, which `__init__` prepared."""
         if self.stack.projection is not None and self.step:
             self.stack.projection.refresh(self.loss_at(self.step / self.recipe.steps), self.step)
 
     def loss_at(self, progress: Any) -> Any:
-        """The loss after this share of the steps."""
+        """Return the loss after the fraction `progress` of the steps."""
         loss = self.recipe.loss
         return loss.at(progress) if hasattr(loss, "at") else loss
 
     def samples(self) -> list[np.ndarray]:
-        """Each model's sample in random order (`_rounding.py` says why); a full batch was shuffled before."""
+        """Draw each model's sample and shuffle it (`_rounding.py` says why); a full batch was shuffled before."""
         sizes = [self.examples] * self.models if self.subsets is None else self.subsets.sizes.tolist()
         samples = [self.recipe.sampler.draw(self.rng, size) for size in sizes]
         if not isinstance(self.recipe.sampler, FullBatch):
@@ -254,14 +258,14 @@ class Training:
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
 
     def step_on(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool = False) -> None:
-        """One step on these microbatches."""
+        """Take one step on the microbatches `selections`."""
         self.exact_sum.start()
         self.accumulate(settings, selections, capturing)
         noisy, deviation = self.noisy_sum(settings)
         self.update(settings, noisy, deviation)
 
     def accumulate(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool) -> None:
-        """Adds the clipped per-example gradients of all microbatches to the exact sum."""
+        """Add the clipped per-example gradients of all microbatches to the exact sum."""
         loss = self.loss_at(settings.progress)
         margin = 1.0 if self.recipe.precision == "float32" else 1 - TF32_MARGIN
         for selection in selections:
@@ -272,7 +276,7 @@ class Training:
             self.exact_sum.add(sums.view(self.models, -1, sums.shape[1]))
 
     def _batch(self, selection: Microbatch, step: Any) -> Batch:
-        """The selected examples (a slice is not copied), each as many times as `copies` says, augmented."""
+        """Return the selected examples as a batch, with `copies` augmented copies of each; a slice is not copied."""
         *selected, targets = (_selected(item, selection.index) for item in (*self.inputs, self.targets))
         inputs = tuple(selected)
         examples, copies, augment = len(targets), self.recipe.copies, self.recipe.augment
@@ -285,7 +289,7 @@ class Training:
         return Batch(inputs, targets, examples, selection.valid, draws)
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
-        """What dropout and augmentation draw for the selected examples in a step."""
+        """Return the draws of dropout and augmentation for the selected examples in a step."""
         key = self.stack.key
         if key is None:
             return None
@@ -297,10 +301,10 @@ class Training:
         return (self.state.norms * margin).repeat_interleave(examples // self.models)[:, None]
 
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
-        """The noisy sums, and the deviation of the noise in each model's."""
+        """Return the noisy sums, and the standard deviation of each model's noise."""
         exact = self.exact_sum.value()
         if self.mask is not None and self.stack.excluded:
-            # What a model does not train was not clipped, so it must not be released.
+            # Gradients of parameters that a model does not train were not clipped, so they must not be released.
             exact[:, : self.state.theta.shape[1]] *= self.mask
         if self.stack.projection is not None:
             exact = self.stack.projection.released(exact)
@@ -309,7 +313,7 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divides by a public number and updates: post-processing."""
+        """Divide the noisy sums by a public number and update the parameters, which is post-processing."""
         theta = self.state.theta
         if self.stack.projection is not None:
             noisy = self.stack.projection.gradient(noisy)
@@ -317,14 +321,14 @@ class Training:
         if self.mask is not None:
             gradient = gradient * self.mask
         self.recipe.update.apply(theta, gradient, self.state.update, settings.lr, deviation / self.divisor)
-        if self.mask is not None:  # a weight decay moves what has no gradient too
+        if self.mask is not None:  # weight decay would change untrained parameters too
             torch.where(self.mask != 0, theta, self.untrained, out=theta)
         if self.recipe.average is not None:
             self.recipe.average.update(theta, self.state.averages, settings.average_weight)
 
 
 def _selected(values: Tensor, index: Tensor | slice) -> Tensor:
-    """What `values[index]` is; on a CPU `index_select` takes half the time."""
+    """Return `values[index]`; on a CPU by `index_select`, which is faster."""
     return values[index] if isinstance(index, slice) or values.is_cuda else values.index_select(0, index)
 
 

@@ -1,7 +1,7 @@
-"""Updates by a noisy gradient, and averages of the parameters: post-processing, no privacy cost.
+"""Update parameters by a noisy gradient, and average parameters over steps. Both are post-processing.
 
-An update keeps its state in a dictionary of tensors shaped like the parameters, so that one step of a population is a
-handful of operations and a checkpoint is a plain file.
+The state of an update is a dictionary of tensors for all models together. So a step of a population takes few
+operations, and a checkpoint is a plain file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ State = dict[str, Tensor]
 
 
 class Update(Protocol):
-    """Moves parameters along a noisy mean gradient."""
+    """The interface of an update, which moves parameters along a noisy mean gradient.
+
+    `lr` is the learning rate. `initial_state(theta)` returns the state before the first step. `apply(theta, gradient,
+    state, lr, deviation)` changes `theta` and `state` in place; `deviation` is the standard deviation of the noise in
+    the mean gradient.
+    """
 
     @property
     def lr(self) -> float: ...
@@ -37,7 +42,15 @@ def _checked(name: str, lr: float) -> None:
 
 @dataclass(frozen=True)
 class sgd:
-    """theta - lr (gradient + decay theta)."""
+    """Gradient descent: `theta - lr * (gradient + decay * theta)`.
+
+    Parameters
+    ----------
+    lr : float
+        The learning rate.
+    decay : float
+        The weight decay.
+    """
 
     lr: float
     decay: float = 0.0
@@ -56,7 +69,17 @@ class sgd:
 
 @dataclass(frozen=True)
 class momentum:
-    """Gradients add up in a velocity that decays by `beta`."""
+    """Gradient descent with momentum: `velocity = beta * velocity + gradient`, then `theta - lr * velocity`.
+
+    Parameters
+    ----------
+    lr : float
+        The learning rate.
+    beta : float
+        The factor of the velocity at each step.
+    decay : float
+        The weight decay, added to the gradient as `decay * theta`.
+    """
 
     lr: float
     beta: float = 0.9
@@ -79,7 +102,17 @@ class momentum:
 
 @dataclass(frozen=True)
 class two_rates:
-    """Gradient descent whose last `count` parameters, such as an output layer's, have `ratio` times the rate."""
+    """Gradient descent with another learning rate for the last parameters, such as an output layer's.
+
+    Parameters
+    ----------
+    lr : float
+        The learning rate.
+    ratio : float
+        The learning rate of the last parameters is `ratio * lr`.
+    count : int
+        Number of last parameters, as single numbers.
+    """
 
     lr: float
     ratio: float
@@ -101,10 +134,22 @@ class two_rates:
 
 @dataclass(frozen=True)
 class adam:
-    """Adam with the noise's variance subtracted from the second moment.
+    """Adam, with the variance of the noise subtracted from the second moment.
 
-    Paper: Tang, Shpilevskiy, Lecuyer 2024, DP-AdamBC. `deviation` is that of the noise in the mean gradient; the
-    corrected second moment is held above `floor` times the noise's variance, because it is itself noisy.
+    Paper: Tang, Shpilevskiy, Lecuyer 2024, DP-AdamBC.
+
+    Parameters
+    ----------
+    lr : float
+        The learning rate.
+    betas : tuple of float
+        Decay rates of the first and of the second moment.
+    eps : float
+        Added to the root of the second moment.
+    correct : bool
+        Whether to subtract the variance of the noise in the mean gradient from the second moment.
+    floor : float
+        The corrected second moment is at least `floor` times the variance of the noise, because it is itself noisy.
     """
 
     lr: float
@@ -149,7 +194,11 @@ def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
 
 
 class Average(Protocol):
-    """What is released instead of the last parameters: a mean over steps."""
+    """The interface of an average over steps, which is released instead of the last parameters.
+
+    `weight(step, steps)` returns how far the average moves towards the parameters after a step. `update(theta, state,
+    weight)` moves it. `initial_state(theta)` returns the state before the first step.
+    """
 
     def initial_state(self, theta: Tensor) -> State: ...
 
@@ -159,7 +208,7 @@ class Average(Protocol):
 
 
 class _Mean:
-    """A running mean: at each step the mean moves towards the parameters by `weight`."""
+    """A running mean: at each step it changes by `weight * (theta - mean)`."""
 
     def initial_state(self, theta: Tensor) -> State:
         return {"average": theta.clone()}
@@ -170,7 +219,13 @@ class _Mean:
 
 @dataclass(frozen=True)
 class tail(_Mean):
-    """The mean of the parameters over the last fraction `share` of the steps."""
+    """The mean of the parameters over the last steps.
+
+    Parameters
+    ----------
+    share : float
+        The fraction of the steps to average over.
+    """
 
     share: float = 0.5
 
@@ -185,7 +240,13 @@ class tail(_Mean):
 
 @dataclass(frozen=True)
 class ema(_Mean):
-    """An exponential moving average, warmed up so that early steps are forgotten."""
+    """An exponential moving average whose decay is smaller in early steps: `min(decay, (step + 1) / (step + 10))`.
+
+    Parameters
+    ----------
+    decay : float
+        The factor of the average at each step.
+    """
 
     decay: float = 0.99
 

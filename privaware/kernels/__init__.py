@@ -1,1 +1,1 @@
-"""Triton kernels, one subject a file; tests compare each with the same computation in plain PyTorch."""
+"""Triton kernels for CUDA, one topic per file. Tests compare each kernel with the same computation in plain PyTorch."""

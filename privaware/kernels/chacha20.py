@@ -1,11 +1,11 @@
-"""Random numbers on a device, by ChaCha20 (RFC 8439) keyed with 256 bits.
+"""Draw random numbers on a device by ChaCha20 (RFC 8439) with a key of 256 bits.
 
-A stream is a key and a counter of blocks; both lie on the device, so a CUDA graph that was captured once draws new
-numbers at every replay. A block has 16 words of 32 bits, from which 8 numbers are made: uniform ones from 64 bits
-each, of which 53 are kept, or 4 pairs of normal ones by Box and Muller's rule in float64. The radius has 64 bits, so
-no draw exceeds 9.42 standard deviations: the missing tails have probability 5e-21 (with 32 bits, as in
-`torch.randn` on CUDA, 3e-11, which is met once in 14,000 steps of 2.7 million parameters). Triton does it in one
-kernel where it is ready; elsewhere PyTorch's operations compute the same words, slowly.
+A stream consists of a key and a block counter. Both lie on the device, so a captured CUDA graph draws new numbers at
+every replay. A block has 16 words of 32 bits and gives 8 numbers. A uniform number takes 64 bits and keeps 53 of them.
+Normal numbers come in 4 pairs by the Box-Muller transform in float64. The radius of a pair has 64 bits, so no draw
+exceeds 9.42 standard deviations; the missing tails have a probability of 5e-21. (With 32 bits, as in `torch.randn` on
+CUDA, it would be 3e-11, which occurs once in about 14,000 steps of 2.7 million parameters.) Triton computes a stream in
+one kernel. Without Triton, PyTorch's operations compute the same words more slowly.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -30,13 +30,16 @@ except ImportError:
 __all__ = ["ChaCha20", "block_words"]
 
 LANES = 64
-"""Blocks of one program, one for each thread."""
+"""Number of ChaCha20 blocks that one Triton program computes, one for each thread."""
 
 EACH = 8
-"""Numbers of one block."""
+"""Number of random numbers that one block gives."""
 
 CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
+"""The first four words of ChaCha20's state, which the RFC fixes."""
+
 WORD = 0xFFFFFFFF
+"""Mask of the low 32 bits."""
 
 
 if triton is not None:
@@ -59,7 +62,7 @@ if triton is not None:
 
     @triton.jit
     def _words(key, at):
-        """The 16 words of the blocks numbered `at` (uint64)."""
+        """Return the 16 words of the blocks with the counters `at` (uint64)."""
         zero = (at ^ at).to(tl.uint32)
         i0, i1, i2, i3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
         i4, i5 = zero + tl.load(key).to(tl.uint32), zero + tl.load(key + 1).to(tl.uint32)
@@ -95,7 +98,7 @@ if triton is not None:
 
     @triton.jit
     def _eight(key, counter, NORMAL: tl.constexpr, LANES: tl.constexpr):
-        """Eight numbers of each block of this program."""
+        """Return eight random numbers of each block of this program."""
         number = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES) + tl.load(counter)
         x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15 = _words(key, number.to(tl.uint64))
         if NORMAL:
@@ -127,7 +130,7 @@ if triton is not None:
                 scale = tl.load(scales).to(tl.float64)
             else:
                 scale = tl.load(scales + at // width, mask=inside, other=1.0).to(tl.float64)
-            # Clearing the mantissa leaves the power of two at or below.
+            # Clearing the mantissa rounds `scale * spacing` down to a power of two.
             bits = (scale * spacing).to(tl.int64, bitcast=True) & 0x7FF0000000000000
             step = bits.to(tl.float64, bitcast=True)
             inverse = (0x7FE0000000000000 - bits).to(tl.float64, bitcast=True)
@@ -136,7 +139,7 @@ if triton is not None:
 
 
 class ChaCha20:
-    """A stream of random numbers on one device; `counter` is the number of the next block."""
+    """A stream of random numbers on one device. `key` has 32 bytes; `counter` is the number of the next block."""
 
     def __init__(self, key: bytes, device: Any, counter: int = 0) -> None:
         words = [int.from_bytes(key[at : at + 4], "little") for at in range(0, 32, 4)]
@@ -144,17 +147,17 @@ class ChaCha20:
         self.counter = torch.tensor([counter], dtype=torch.int64, device=device)
 
     def uniform(self, shape: tuple[int, ...]) -> Tensor:
-        """Multiples of 2^-53 from 0 up to but without 1, as float64."""
+        """Return uniform multiples of 2^-53 in [0, 1), as float64."""
         return self._numbers(shape, normal=False)
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
-        """Standard normal numbers, as float64."""
+        """Return standard normal numbers, as float64."""
         return self._numbers(shape, normal=True)
 
     def noisy(self, exact: Tensor, scale: Tensor, spacing: float) -> Tensor:
-        """exact + scale * normal for (models, width) values and (models, 1) scales, by one kernel.
+        """Return `exact + scale * normal`, for `exact` (models, width) and `scale` (models, 1), by one kernel.
 
-        The result is a multiple of the power of two at or below scale * spacing.
+        The result is rounded to a multiple of the largest power of two that is at most `scale * spacing`.
         """
         out = torch.empty_like(exact)
         arguments = (self.key, self.counter, exact, scale, out, exact.shape[1], exact.numel(), spacing)
@@ -163,19 +166,19 @@ class ChaCha20:
         return out
 
     def fits(self, exact: Tensor, scale: Any) -> bool:
-        """Whether `noisy` can take these: a matrix without gaps, and one scale for each of its rows."""
+        """Return whether `noisy` supports these arguments: a contiguous matrix, and one scale for each of its rows."""
         if not isinstance(scale, Tensor) or exact.ndim != 2 or scale.shape != (len(exact), 1):
             return False
         tensors = (exact, scale)
         return elementwise.ready(exact.device) and all(t.is_floating_point() and t.is_contiguous() for t in tensors)
 
     def state(self) -> dict[str, Any]:
-        """Key and counter as plain numbers."""
+        """Return key and counter as plain numbers."""
         return {"key": self.key.tolist(), "counter": int(self.counter)}
 
     @classmethod
     def restore(cls, state: dict[str, Any], device: Any) -> ChaCha20:
-        """The stream that `state` described, on a device."""
+        """Return the stream with this `state` on a device."""
         return cls(b"".join(word.to_bytes(4, "little") for word in state["key"]), device, state["counter"])
 
     def _numbers(self, shape: tuple[int, ...], normal: bool) -> Tensor:
@@ -186,8 +189,8 @@ class ChaCha20:
             _draw[(programs,)](self.key, self.counter, out, count, NORMAL=normal, LANES=LANES, num_warps=2)
         else:
             words = block_words(self.key, self.counter + torch.arange(programs * LANES, device=self.key.device))
-            made = _normals(words) if normal else _uniforms(words[0::2], words[1::2])
-            out = made.view(EACH, programs, LANES).transpose(0, 1).flatten()[:count]
+            numbers = _normals(words) if normal else _uniforms(words[0::2], words[1::2])
+            out = numbers.view(EACH, programs, LANES).transpose(0, 1).flatten()[:count]
         self._advance(count)
         return out.view(shape)
 
@@ -200,7 +203,7 @@ class ChaCha20:
 
 
 def block_words(key: Tensor, numbers: Tensor, nonce: tuple[int, int] = (0, 0)) -> Tensor:
-    """(16, blocks) words of the blocks with these numbers: ChaCha20 with 64 bits each of counter and nonce.
+    """Return the words (16, blocks) of the blocks with these counter `numbers`; counter and nonce have 64 bits each.
 
     >>> block_words(torch.zeros(8, dtype=torch.int64), torch.tensor([0]))[0].tolist() == [0xADE0B876]
     True
@@ -218,7 +221,7 @@ def block_words(key: Tensor, numbers: Tensor, nonce: tuple[int, int] = (0, 0)) -
 
 
 def _quarter_rounds(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four quarter rounds side by side."""
+    """Apply four quarter rounds in parallel."""
     for left, right in ((16, 12), (8, 7)):
         a = (a + b) & WORD
         d = _rotated(d ^ a, left)

@@ -1,9 +1,9 @@
-"""Bias, activation and 2 x 2 max pool after a convolution as one CUDA kernel each way, in both layouts at once.
+"""Bias, activation and 2 x 2 max pool after a convolution, as one CUDA kernel forwards and one backwards.
 
-Tensor cores convolve channels-last images; per-example gradients by the filters are fastest from channels-first ones.
-The program that computes a number has it in a register, so it is written in both layouts there, instead of being read
-again to be converted. Maxima are taken before the activation, which keeps order: of values that it makes equal the
-greatest is chosen, where PyTorch takes the first.
+Tensor cores convolve images in channels-last layout. Per-example gradients by the filters are fastest in channels-first
+layout. The kernels write each number in both layouts while it is in a register, so no pass over memory converts it. The
+maximum is taken before the activation, which is monotonic. If the activation makes several values of a window equal,
+the kernel chooses the position of the largest input, and PyTorch the first position.
 
 Images may be stored in float32 or bf16. The kernels compute in float32 in both cases.
 """
@@ -25,7 +25,7 @@ __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_back
 
 
 class Images(NamedTuple):
-    """The outputs of a block in channels-first layout, in channels-last layout if asked for, and each pool's argmax."""
+    """The outputs of a block in channels-first layout, in channels-last layout (or None), and each pool's argmax."""
 
     channels_first: Any
     channels_last: Any
@@ -33,7 +33,7 @@ class Images(NamedTuple):
 
 
 class Above(NamedTuple):
-    """What a block's backward pass reads: the gradient by its output, the output in the same layout, the argmax."""
+    """What a block's backward pass reads: the gradient by its output, the output in the same layout, and the argmax."""
 
     gradient: Any
     output: Any
@@ -55,7 +55,7 @@ if triton is not None:
 
     @triton.jit
     def _slope(value, KIND: tl.constexpr):
-        """The derivative, from what the activation gave."""
+        """Return the derivative of the activation, computed from the activation's output `value`."""
         if KIND == "relu":
             return tl.where(value > 0.0, 1.0, 0.0)
         return 1.0 - value * value
@@ -182,7 +182,7 @@ if triton is not None:
 
 
 def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, channels_last: bool) -> Images:
-    """The block's outputs from those of its convolution, `z` (n, filters, height, width) in either layout."""
+    """Return the block's outputs from its convolution's outputs `z` (n, filters, height, width), in either layout."""
     import torch
 
     examples, filters, high, wide = z.shape
@@ -216,8 +216,11 @@ def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, chan
 def bias_activation_pool_backward(
     above: Above, size: Any, activation: str, *, channels_last: bool, channels_first: bool, sums: bool
 ) -> tuple[Any, Any, Any]:
-    """The gradient by `z` of the `size` (height, width): in channels-last layout, in channels-first layout, and
-    summed over the positions in float32, each if asked for."""
+    """Return the gradient by `z`, whose images have the `size` (height, width), in up to three forms.
+
+    The forms are: channels-last layout, channels-first layout, and summed over positions in float32. A form that is not requested
+    by `channels_last`, `channels_first` or `sums` is None.
+    """
     import torch
 
     g, y, argmax = above
@@ -250,7 +253,7 @@ def bias_activation_pool_backward(
 
 
 def _grid(examples: int, filters: int, positions: int) -> tuple[tuple[int, int], dict[str, int]]:
-    """A program does some filters of an example at all positions, a tile after the other."""
+    """Return the launch grid and tile size; a program handles some filters of one example, at all positions in turn."""
     each = 32 if filters % 32 == 0 else 16
     wide = max(16, min(64, 1 << (positions - 1).bit_length()))
     return (examples, filters // each), {"FILTERS": each, "PLACES": wide}

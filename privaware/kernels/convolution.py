@@ -1,14 +1,15 @@
-"""Per-example gradients by the filters of a convolution as one CUDA kernel, without unfolded columns in memory.
+"""Compute per-example gradients by the filters of a convolution in one CUDA kernel, without unfolded inputs in memory.
 
-One program does a tile of one example's (filters, kernel x channels) matrix: the product of the example's output
-gradients and of what the filters saw, gathered straight from the unpadded input, summed over the positions of all
-copies of the example. It adds up what norms need while the tile is in registers, and writes the tile only where it is
-kept. A weighted sum over examples is the same product example after example, each multiplied by its factor before it is
-added: no number is rounded that the norm has not seen.
+One program computes a tile of one example's gradient, a matrix (filters, kernel x channels). The gradient is the
+product of the example's output gradients and the unfolded inputs, which are gathered from the unpadded input, summed
+over the positions of all copies of the example. While the tile is in registers, the program computes what norms need,
+and it writes the tile only if gradients are kept. A weighted sum over examples repeats the same product for one example
+after another, and multiplies each product by its factor before adding it. So the sum contains no rounding of a product
+that the norm did not contain.
 
-Where there are few positions norms need no such product: what two positions of the output saw overlaps like two
-positions of the input, moved by each tap of the kernel, so that products of positions of the input alone, nine times
-fewer for a kernel of 3 x 3, say what products of columns would.
+With few positions, norms need no such product. The inner product of two columns of the unfolded input is a sum, over
+kernel taps, of inner products of two positions of the input. There are fewer inner products of input positions than of
+unfolded columns, by a factor of nine for a 3 x 3 kernel.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -29,17 +30,17 @@ except ImportError:
 __all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gradients", "weighted_gradient_sum"]
 
 MOST_POSITIONS = 2**20
-"""Up to here a division in float32 gives the position exactly."""
+"""Positions below this number are found exactly by a division in float32."""
 
 LARGEST_OFFSET = 2**30
-"""Numbers of a tensor that a kernel reaches with offsets of 32 bits."""
+"""Number of tensor entries that a kernel can address with offsets of 32 bits."""
 
 PROGRAMS = 2048
-"""Programs that fill a GPU several times, so that the last ones do not keep it waiting."""
+"""Number of programs to launch at least; they fill a GPU several times, so that it is busy until the end."""
 
 
 class Conv2dGeometry(NamedTuple):
-    """How filters slide in two dimensions."""
+    """How filters slide in two dimensions: kernel size, stride, padding and dilation, each as (height, width)."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -48,7 +49,7 @@ class Conv2dGeometry(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """How much one program does: filters x columns, so many positions at a time."""
+    """The work of one program: a tile of `filters` x `columns`, summed over `positions` at a time."""
 
     filters: int
     columns: int
@@ -125,7 +126,7 @@ if triton is not None:
             count = places
         tall = tl.cdiv(filters, FILTERS)
         part, tile = tl.program_id(0) // (tall * broad), tl.program_id(0) % (tall * broad)
-        if SUM:  # one after the other `many` of the `each` rows of a model, or what is left of them
+        if SUM:  # a program sums `many` of the `each` rows of a model, or the fewer that remain
             model = part // parts
             first = model * each + (part - model * parts) * many
             steps = tl.minimum(many, (model + 1) * each - first) * tl.cdiv(count, PLACES)
@@ -134,9 +135,9 @@ if triton is not None:
         row = first.to(tl.int64)
         filter_at = (tile % tall) * FILTERS + tl.arange(0, FILTERS)
         present = filter_at < filters
-        # Beyond the edge the last one is done again, and left out at the end: no mask in the loop.
+        # Beyond the edge the last filter is computed again and dropped at the end, so the loop needs no mask.
         filter_at = tl.minimum(filter_at, filters - 1)
-        if WHOLE:  # all columns of the tile are of one spot of the kernel: what is outside is told once for all
+        if WHOLE:  # all columns of the tile belong to one kernel tap, so they share one mask of the image's edges
             strips = tl.cdiv(channels, COLUMNS)
             spot = tile // tall // strips
             channel = (tile // tall % strips) * COLUMNS + tl.arange(0, COLUMNS)
@@ -168,8 +169,8 @@ if triton is not None:
                 place = at - copy * places
             line = ((place.to(tl.float32) + 0.5) * per_line).to(tl.int32)
             top, left = line * stride_h, (place - line * wide) * stride_w
-            # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp read
-            # along places. Only of even steps it knows how they lie to multiples of 16 bytes.
+            # Tell the compiler that neighbouring places are neighbours in memory, so that the threads of a warp read
+            # along places. It knows the alignment to 16 bytes for even steps only.
             to_g, to_x = place, top * width + left
             if not EVEN:
                 to_g = tl.max_contiguous(copy * filters * places + place, PLACES)
@@ -188,13 +189,13 @@ if triton is not None:
                 seen = seen & inside
                 slope = tl.load(slopes + to_g[None, :], mask=inside, other=0.0)
             value = tl.load(values + to_x, mask=seen, other=0.0)
-            if SUM:  # a row whose weight is zero may have no numbers
+            if SUM:  # a row whose weight is zero may contain NaN
                 made = tl.dot(slope, tl.trans(value), input_precision=PRECISION)
                 weight = tl.load(weights + row + after)
                 total = tl.where(weight != 0, total + weight * made, total)
             else:
                 total = tl.dot(slope, tl.trans(value), total, input_precision=PRECISION)
-        # Columns in order, also those left out: so the compiler sees that threads may write side by side.
+        # Keep all columns in order, even unused ones, so that the compiler sees that threads write side by side.
         flat = filter_at[:, None] * columns + to[None, :]
         inside = present[:, None] & used[None, :]
         total = tl.where(inside, total, 0.0)
@@ -261,12 +262,12 @@ if triton is not None:
             q_from = q // image * height * width
             q_top, q_left = (q % image // wide * stride_h - pad_h, q % image % wide * stride_w - pad_w)
             common = tl.zeros((SIZE, SIZE), tl.float32)
-            for spot in tl.static_range(HIGH * WIDE):  # its loads do not wait for each other
+            for spot in tl.static_range(HIGH * WIDE):  # unrolled, so that loads do not wait for each other
                 down, across = spot // WIDE * far_h, spot % WIDE * far_w
                 p_y, p_x, q_y, q_x = p_top + down, p_left + across, q_top + down, q_left + across
                 p_in = (p < places) & (p_y >= 0) & (p_y < height) & (p_x >= 0) & (p_x < width)
                 q_in = (q < places) & (q_y >= 0) & (q_y < height) & (q_x >= 0) & (q_x < width)
-                # Neighbours in q are neighbours in memory, which the compiler cannot see: it had them read across.
+                # Neighbours in q are neighbours in memory; without this hint the compiler does not read along q.
                 along = tl.max_contiguous(q_from + q_y * width + q_x, SIZE)[None, :]
                 at = (p_from + p_y * width + p_x)[:, None] * seen + along
                 common += tl.load(left + at, mask=p_in[:, None] & q_in[None, :], other=0.0)
@@ -283,9 +284,10 @@ if triton is not None:
 
 
 def fits(x: Any, g: Any, copies: int) -> bool:
-    """Whether the kernel should take these inputs (n, channels, *positions) and output gradients: float32 on a GPU.
+    """Return whether the kernel should handle inputs `x` (n, channels, *positions) and output gradients `g`.
 
-    Without TF32 there are no tensor cores to feed, and columns with a library's product are as fast.
+    They must be float32 on a GPU with TF32 products. Without TF32, tensor cores are not used, and a library's matrix
+    product of unfolded inputs is as fast.
     """
     import torch
 
@@ -306,10 +308,11 @@ def per_example_gradients(
     centred: Any = None,
     tile: Tile | None = None,
 ) -> tuple[Any, Any]:
-    """The per-example gradients (examples, filters, kernel x channels), where they are kept, and sums of them.
+    """Return per-example gradients (examples, filters, kernel x channels), or None without `keep`, and sums of them.
 
-    The sums are the (examples,) squared norms; or, with `centred` filters (models, filters, kernel x channels), for
-    each filter its square, its product with the filter and its own sum: (3, examples, filters).
+    Without `centred` the sums are squared norms (examples,). With `centred` filters (models, filters, kernel x
+    channels) they are (3, examples, filters): for each filter the gradient's squared norm, its inner product with the
+    centred filter, and the sum of its entries.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
@@ -323,9 +326,9 @@ def per_example_gradients(
 def weighted_gradient_sum(
     x: Any, g: Any, factors: Any, geometry: Conv2dGeometry, models: int, tile: Tile | None = None
 ) -> Any:
-    """Each model's sum of per-example gradients times (examples,) factors: (models, filters, kernel x channels).
+    """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
-    Examples of factor zero add nothing, even where they are not finite.
+    An example with a factor of zero adds nothing, even if its gradient is not finite.
     """
     examples = len(factors)
     tile = tile or _tile_of(x, g, geometry, examples)
@@ -340,7 +343,11 @@ def weighted_gradient_sum(
 
 
 class _Launch(NamedTuple):
-    """The examples of one launch, `each` a model, summed in `parts` of `many`; and what it reads and writes."""
+    """The arguments of one launch.
+
+    `examples` is the number of examples of all models, `each` of one model. A model's examples are summed in `parts`
+    parts of `many` examples. The other fields are the tensors that the kernel reads and writes.
+    """
 
     examples: int
     each: int
@@ -403,11 +410,11 @@ def _launch(x: Any, g: Any, geometry: Conv2dGeometry, tile: Tile, launch: _Launc
 
 
 def ghost_norm_sums(left: Any, right: Any, geometry: Conv2dGeometry, input_size: Any, output_size: Any) -> Any:
-    """(examples, 3): each example's squared gradient norm, and the squared norms of its columns and output gradients.
+    """Return, for each example, the squared norms of its gradient, unfolded inputs and output gradients: (examples, 3).
 
-    `left` (examples, positions, positions) are products of positions of the input, summed over channels, `right` of
-    positions of the output gradient, summed over filters; copies of an example are further positions. The sizes are
-    (height, width) of both images.
+    `left` (examples, positions, positions) holds inner products of positions of the input, over channels. `right` holds
+    inner products of positions of the output gradient, over filters. Copies of an example count as further positions.
+    `input_size` and `output_size` are (height, width).
     """
     examples, positions = len(right), right.shape[1]
     size = 32 if positions > 16 else 16
@@ -444,7 +451,7 @@ def _tile_of(x: Any, g: Any, geometry: Conv2dGeometry, examples: int) -> Tile:
 
 
 def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:
-    """How many tiles an example has, how many side by side, and whether each is of one tap of the kernel."""
+    """Return the number of tiles of an example, the number along columns, and whether a tile covers one kernel tap."""
     parts = -(-channels // tile.columns)
     one_tap = parts * tile.columns * 3 <= channels * 4
     broad = columns // channels * parts if one_tap else -(-columns // tile.columns)
@@ -452,12 +459,12 @@ def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, 
 
 
 def _tile(filters: int, channels: int, columns: int, count: int) -> Tile:
-    """What was fastest, or nearly so, on an H200 for the convolutions of Tramer and Boneh's networks."""
+    """Return a tile size that is fast on an H200 for the convolutions of Tramèr and Boneh's networks."""
     deep = 32 if count > 16 else 16
     if filters > 64 and channels >= 64:
         return Tile(128, 64, deep, 4, 3)
     tall = min(64, max(16, 1 << (filters - 1).bit_length()))
     broad = 128 if channels > 192 or tall < 64 else 64
-    if tall < 64 and 16 < channels <= 32:  # a tile of one tap of the kernel
+    if tall < 64 and 16 < channels <= 32:  # a tile covers one kernel tap
         broad = 32
     return Tile(tall, min(broad, max(16, 1 << (columns - 1).bit_length())), deep, 4, 3)

@@ -1,9 +1,9 @@
-"""The operations of a cell as single CUDA kernels: 3 x 3 convolutions of each channel with what follows, and pools.
+"""The operations of a DPNAS cell as CUDA kernels: depthwise 3 x 3 convolution, group norm, activation and pools.
 
-A program takes one example's group of channels, so that examples never mix. A convolution, its group norm and its
-activation read the input once; the backward pass reads the stored normalised values and counts instructions, not bytes.
-Everything adds to what is there already, so that a node's sum is never a pass of its own. What is stored may be bf16,
-what is computed is float32. Without Triton, or where the shapes do not fit, PyTorch's own operations do the same.
+A program handles one group of channels of one example, so examples never mix. A convolution, its group norm and its
+activation read the input once. The backward pass reads the stored normalised values. Every kernel can add to existing
+values, so the sum over a node's inputs needs no separate pass. Values are stored as float32 or bf16 and computed in
+float32. Without Triton, or for other shapes, PyTorch's own operations compute the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -44,8 +44,10 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("linear", "relu", "selu", "tanh", "hardtanh", "sigmoid")
+"""Activations in the order of their numbers (`kind`)."""
+
 WIDEST = 16384
-"""The most numbers of a group that one program holds."""
+"""Largest number of values of a group that one program holds."""
 
 
 if triton is not None:
@@ -53,7 +55,7 @@ if triton is not None:
 
     @triton.jit
     def _bent(v, kind):
-        """The activation; what is not a number stays so."""
+        """Return the activation number `kind` of `v`; NaN stays NaN."""
         if kind == 1:
             v = tl.where(v <= 0.0, 0.0, v)
         elif kind == 2:
@@ -69,7 +71,7 @@ if triton is not None:
 
     @triton.jit
     def _bent_back(g, v, kind):
-        """`g` times the activation's slope at `v`."""
+        """Return `g` times the derivative of the activation at `v`."""
         if kind == 1:
             g = tl.where(v <= 0.0, 0.0, g)
         elif kind == 2:
@@ -86,14 +88,14 @@ if triton is not None:
 
     @triton.jit
     def _near(x, channel, place, inside, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Every place's neighbour that `tap` looks at; zero beyond the edges."""
+        """Return, for every place, the neighbour that kernel tap `tap` reads; zero beyond the edges."""
         seen = seen_from(inside, place // WIDE, place % WIDE, tap, HIGH, WIDE)
         at = x + channel * (HIGH * WIDE) + place + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
         return tl.load(at, mask=seen, other=0.0).to(tl.float32)
 
     @triton.jit
     def _slid(x, w, channel, place, used, inside, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Each channel convolved with its own nine weights."""
+        """Convolve each channel with its own nine weights."""
         total = tl.zeros(inside.shape, tl.float32)
         for tap in tl.static_range(9):
             weight = tl.load(w + channel * 9 + tap, mask=used, other=0.0)
@@ -185,8 +187,8 @@ if triton is not None:
         tilt = tl.sum(tl.sum(slope * z, 0), 0) / (CHANNELS * HIGH * WIDE)
         slope = tl.where(inside, scale * (slope - level - z * tilt), 0.0)
         tl.store(own + spot, slope, mask=inside)
-        tl.debug_barrier()  # what the neighbours wrote is there
-        # Each weight's gradient is a sum over the places that its input went to: the same shifted slopes, once more.
+        tl.debug_barrier()  # wait until the neighbours have written
+        # The gradient by a weight is a sum over places of input times shifted slope; the loop has both.
         value = tl.load(x + row * x_row + start + spot, mask=inside, other=0.0).to(tl.float32)
         before = base + row * base_row + start + spot
         back = tl.load(before, mask=used & (place < HIGH * WIDE * add), other=0.0).to(tl.float32)
@@ -199,7 +201,7 @@ if triton is not None:
             found = tl.where(taps == 8 - tap, tl.sum(near * value, 1)[:, None], found)
         to = dw + (row * groups + group) * (CHANNELS * 9) + channel * 9 + taps
         tl.store(to, found, mask=used & (taps < 9))
-        tl.debug_barrier()  # all neighbours have read
+        tl.debug_barrier()  # wait until all neighbours have read
         tl.store(own + spot, back, mask=inside)
 
     @compiled
@@ -224,7 +226,7 @@ if triton is not None:
 
 
 def fits(images: Any) -> bool:
-    """Whether the kernels can take these: float32 or bf16 on a ready device, each example without gaps."""
+    """Return whether the kernels support `images`: float32 or bf16 on a ready device, each example contiguous."""
     import torch
 
     kinds = (torch.float32, torch.bfloat16)
@@ -238,7 +240,7 @@ def _dense(images: Any) -> bool:
 
 
 def fits_groups(images: Any, groups: int) -> bool:
-    """Whether a group of channels is small enough for one program."""
+    """Return whether a group of channels is small enough for one program."""
     if images.shape[1] % groups:
         return False
     tile = _tile(images.shape, groups)
@@ -248,10 +250,11 @@ def fits_groups(images: Any, groups: int) -> bool:
 def conv_norm_activation(
     x: Any, weight: Any, y: Any, groups: int, eps: float, kind: int, add: bool, keep: bool
 ) -> tuple[Any, Any] | None:
-    """Writes into `y` (or adds) the activation of the group norm of the convolution.
+    """Write `activation(group_norm(conv(x)))` into `y`, or with `add` add it to `y`.
 
-    `weight` is (models, channels, 1, 3, 3), examples are model-major; `kind` is the activation's number. If `keep`, the
-    normalised values and each group's scale come back, as `conv_norm_activation_backward` needs them.
+    `weight` is (models, channels, 1, 3, 3), and examples are in model-major order. `kind` is the number of the
+    activation in `ACTIVATIONS`. With `keep`, return the normalised values and each group's scale for
+    `conv_norm_activation_backward`.
     """
     rows = len(x)
     normed = y.new_empty(x.shape) if keep else y
@@ -281,9 +284,9 @@ def conv_norm_activation(
 def conv_norm_activation_backward(
     x: Any, weight: Any, g: Any, kept: tuple[Any, Any], base: Any, dx: Any, groups: int, kind: int
 ) -> Any:
-    """Writes `base` plus the gradient by `x` into `dx`; per-example gradients by the weights (examples, channels, 9).
+    """Write `base` plus the gradient by `x` into `dx`; return per-example weight gradients (examples, channels, 9).
 
-    Meanwhile `dx` holds something else: it must not overlap `base`.
+    The kernel uses `dx` for intermediate values, so `dx` must not overlap `base`.
     """
     rows, channels = x.shape[:2]
     dw = weight.new_empty(rows, channels, 9)
@@ -313,7 +316,7 @@ def conv_norm_activation_backward(
 
 
 def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Dense images with each group of channels normalised, and each group's scale."""
+    """Return contiguous images with each group of channels normalised, and each group's scale."""
     y, scales = x.new_empty(x.shape), x.new_empty(len(x), groups)
     count = x[0].numel() // groups
     size = _power(count)
@@ -322,7 +325,7 @@ def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
 
 
 def group_norm_backward(g: Any, y: Any, scales: Any) -> Any:
-    """The gradient by the inputs of a group norm, from that by its result `y`."""
+    """Return the gradient by the inputs of a group norm from the gradient `g` by its output `y`."""
     dx, count = y.new_empty(y.shape), y[0].numel() // scales.shape[1]
     size = _power(count)
     _normed_back[(scales.numel(),)](g, y, scales, dx, count, size, num_warps=_warps(size))
@@ -345,9 +348,10 @@ def _power(least: int) -> int:
 
 
 def _threads(tile: dict[str, int], back: bool) -> dict[str, int]:
-    """By trial on an H200: backwards, where every warp adds up for itself, few warps with much to do each.
+    """Return the launch options that were fastest on an H200.
 
-    Forwards, two programs should fit into the registers of one processor.
+    The backward pass uses few warps, because every warp sums separately. In the forward pass two programs should fit
+    into the registers of one multiprocessor.
     """
     total, places = tile["C"] * tile["S"], tile["S"]
     most = total // 2048 if back else min(8, places // 32, total // 512)

@@ -1,7 +1,7 @@
-"""Chains of small operations of a private step as single CUDA kernels, where Triton and a compiler are installed.
+"""Fuse chains of small operations of a private step into single CUDA kernels, if Triton and a compiler are installed.
 
-A step of a small model is a few dozen launches of about a microsecond each, so each launch counts. Elsewhere PyTorch's
-own operations do the same.
+A step of a small model takes a few dozen kernel launches of about a microsecond each, so fewer launches are faster.
+Without Triton PyTorch's own operations compute the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -30,10 +30,10 @@ __all__ = [
 ]
 
 NUMBERS_PER_PROGRAM = 1024
-"""Numbers that one program of a kernel loads at once."""
+"""Largest number of values that one program of a kernel loads at once."""
 
 WIDEST = 16 * NUMBERS_PER_PROGRAM
-"""One program does a row; wider rows are better spread by PyTorch's own reductions."""
+"""Largest width of a row that one program handles; PyTorch's own reductions are faster for wider rows."""
 
 
 if triton is not None:
@@ -137,7 +137,7 @@ if triton is not None:
 
 @functools.cache
 def ready(device: Any) -> bool:
-    """Whether kernels can be compiled for this device; one is compiled to find out."""
+    """Return whether kernels can be compiled for `device`, by compiling one."""
     import torch
 
     if triton is None or device.type != "cuda":
@@ -151,7 +151,7 @@ def ready(device: Any) -> bool:
 
 
 def fits(*tensors: Any) -> bool:
-    """Whether the kernels can take these: float32, on a device where they are ready, rows without gaps."""
+    """Return whether the kernels support `tensors`: float32, contiguous rows, on a device that is `ready`."""
     import torch
 
     return all(t.is_cuda and t.dtype == torch.float32 and t.stride(-1) == 1 for t in tensors) and (
@@ -160,7 +160,7 @@ def fits(*tensors: Any) -> bool:
 
 
 def product_squares(a: Any, g: Any, bias: bool) -> Any:
-    """(|a|^2 + 1 if there is a bias) |g|^2 of each row of two matrices."""
+    """Return `(|a|^2 + bias) * |g|^2` for each row of the matrices `a` and `g`, where `bias` counts as 0 or 1."""
     out = a.new_empty(len(a))
     widths = (a.shape[1], g.shape[1])
     _product_squares[(len(a),)](a, g, out, *widths, a.stride(0), g.stride(0), BIAS=float(bias), SIZE=_size(max(widths)))
@@ -168,7 +168,7 @@ def product_squares(a: Any, g: Any, bias: bool) -> Any:
 
 
 def clip_factors(squares: Any, norm: Any, slack: float) -> Any:
-    """min(1, norm / root of squares), rounded down by `slack`; 0 where the square is not finite."""
+    """Return `min(1, norm / (sqrt(squares) * slack))`; 0 where a square is not finite."""
     out = squares.new_empty(squares.shape)
     each = not isinstance(norm, float)
     norms, number = (norm, 1.0) if each else (squares, norm)
@@ -178,7 +178,7 @@ def clip_factors(squares: Any, norm: Any, slack: float) -> Any:
 
 
 def scale_rows(values: Any, weights: Any) -> Any:
-    """Each row times its factor; rows of factor zero are zero even where they are not finite."""
+    """Return each row of `values` times its weight; a row with weight zero is zero even if it is not finite."""
     out = values.new_empty(values.shape)
     width = values.shape[1]
     size = _size(width)
@@ -187,13 +187,16 @@ def scale_rows(values: Any, weights: Any) -> Any:
 
 
 def zero_rows(values: Any, good: Any) -> None:
-    """Writes zeros into the rows that are not good; the others are not touched."""
+    """Write zeros into the rows of `values` that are not `good`, in place."""
     width = values.numel() // len(values)
     _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
 
 
 def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
-    """(rows, width) indices and factors in the order of their keys, in each row: each counts the smaller keys."""
+    """Return `index` and `valid` (rows, width) with each row sorted by the row of `keys`.
+
+    An entry's new position is the number of smaller keys in its row.
+    """
     keys, index, valid = keys.contiguous(), index.contiguous(), valid.contiguous()
     out = index.new_empty(index.shape), valid.new_empty(valid.shape)
     rows, width = keys.shape
@@ -202,7 +205,7 @@ def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
 
 
 def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    """(n, channels, kernel): for each plane of `x`, the gradient by the kernel that slides over it alone."""
+    """Return the gradients (n, channels, kernel) by the weights of a depthwise convolution, for each plane of `x`."""
     area = kernel[0] * kernel[1]
     out = g.new_empty(*g.shape[:2], area)
     planes, places = g.shape[0] * g.shape[1], g.shape[2] * g.shape[3]

@@ -1,6 +1,6 @@
-"""Sums of groups of examples in float64 as single CUDA kernels: rounded to a lattice, through weight standardisation.
+"""Sum groups of examples in float64 by CUDA kernels, with rounding to a lattice or through weight standardisation.
 
-PyTorch takes a pass over memory for each operation; a model's groups are read here once and stay in registers.
+PyTorch would pass over memory for each operation. These kernels read a model's groups once and keep them in registers.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -19,10 +19,10 @@ except ImportError:
 __all__ = ["MOST_NUMBERS", "add_on_lattice", "add_standardised"]
 
 NUMBERS_PER_PROGRAM = 512
-"""Parameters that one program of the kernel sums."""
+"""Number of parameters that one program of the kernel sums."""
 
 MOST_NUMBERS = 2**13
-"""Numbers of a filter that one program keeps in its registers."""
+"""Largest number of entries of a filter that one program can hold in its registers."""
 
 
 if triton is not None:
@@ -59,9 +59,10 @@ if triton is not None:
 
 
 def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
-    """Adds float32 sums (models, groups, width) to float64 totals (models, width).
+    """Add float32 `sums` (models, groups, width) to the float64 `total` (models, width).
 
-    In the first `parameters` columns each sum is rounded to the spacing of float64 at `offset` (models, 1) before.
+    In the first `parameters` columns each sum is first rounded to the spacing of float64 numbers at `offset`
+    (models, 1).
     """
     models, groups, width = sums.shape
     grid = (triton.cdiv(width, NUMBERS_PER_PROGRAM), models)
@@ -69,10 +70,10 @@ def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
 
 
 def add_standardised(gradients: Any, centred: Any, sizes: Any, out: Any) -> None:
-    """Adds gradients (rows, filters, ...) by standardised filters to `out`, as gradients by the filters before.
+    """Turn `gradients` (rows, filters, ...) by standardised into gradients by original filters, and add them to `out`.
 
-    `centred` (models, filters, ...) and `sizes` (models, filters) are those of the models, each of which has as many
-    consecutive rows as any other; rows of `out` may lie apart.
+    `centred` (models, filters, ...) holds the centred filters of each model and `sizes` (models, filters) their scales.
+    Each model has equally many consecutive rows. The rows of `out` need not be contiguous.
     """
     filters, count = gradients.shape[1], gradients[0, 0].numel()
     groups = len(gradients) // len(centred)

@@ -1,6 +1,6 @@
-"""Pooling of each channel as single CUDA kernels, which add to what is there already.
+"""Pool each channel by single CUDA kernels, which can add to existing values.
 
-Which value of a window was the greatest is kept in one byte. Without Triton, PyTorch's own operations do the same.
+The position of a window's maximum is stored in one byte. Without Triton PyTorch's own operations compute the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -19,20 +19,20 @@ except ImportError:
 __all__ = ["avg_pool_3x3", "max_pool_2x2", "max_pool_2x2_backward", "max_pool_3x3", "max_pool_3x3_backward"]
 
 SIZE = 512
-"""Values of an example that one program does."""
+"""Number of values of an example that one program handles."""
 
 
 if triton is not None:
 
     def compiled(function):
-        """One compilation for each shape: strides, sums and activations are ordinary arguments."""
+        """Compile `function` once for each shape; arguments without annotation do not cause another compilation."""
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         plain = [name for name in parameters if name not in function.__annotations__]
         return triton.jit(do_not_specialize=plain)(function)
 
     @triton.jit
     def seen_from(inside, down, across, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Which places have the neighbour that `tap` looks at."""
+        """Return a mask of the places whose neighbour at kernel tap `tap` lies inside the image."""
         if tap < 3:
             inside = inside & (down > 0)
         if tap > 5:
@@ -161,7 +161,7 @@ if triton is not None:
 
 
 def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
-    """Writes into `y` (or adds) the greatest value of each 3 x 3 window; its index in the window."""
+    """Write the maximum of each 3 x 3 window into `y`, or with `add` add it; return its position in the window."""
     index, width = _bytes(y), y[0].numel()
     _maxima[(len(x), triton.cdiv(width, SIZE))](
         x, y, index, x.stride(0), y.stride(0), width, int(add), *x.shape[2:], SIZE
@@ -170,7 +170,7 @@ def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
 
 
 def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
-    """Writes into `dx` `base` plus the gradients of the windows that chose a position."""
+    """Write into `dx`, at each position, `base` plus the gradients of the windows whose maximum is there."""
     width = dx[0].numel()
     under = dx if base is None else base
     _maxima_back[(len(g), triton.cdiv(width, SIZE))](
@@ -189,7 +189,7 @@ def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
 
 
 def max_pool_2x2(x: Any) -> tuple[Any, Any]:
-    """The greatest value of each 2 x 2 block of dense images, in float32, and its index in the block."""
+    """Return the maximum of each 2 x 2 block of contiguous images, in float32, and its position in the block."""
     import torch
 
     rows, channels, high, wide = x.shape
@@ -200,13 +200,13 @@ def max_pool_2x2(x: Any) -> tuple[Any, Any]:
 
 
 def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
-    """Writes into `dx` each block's gradient at the position it chose, and zero elsewhere."""
+    """Write into `dx` each block's gradient at the position of its maximum, and zero elsewhere."""
     width = dx[0].numel()
     _halved_back[(len(g), triton.cdiv(width, SIZE))](g, index, dx, width, *dx.shape[2:], *g.shape[2:], SIZE)
 
 
 def avg_pool_3x3(x: Any, base: Any, y: Any) -> None:
-    """Writes into `y` `base` plus the sum of each 3 x 3 window over 9; its backward pass is itself."""
+    """Write `base + window_sum / 9` into `y` for each 3 x 3 window. The backward pass is the same operation."""
     width = x[0].numel()
     under = y if base is None else base
     _averaged[(len(x), triton.cdiv(width, SIZE))](

@@ -1,4 +1,7 @@
-"""The only place that draws privacy noise: `Rng` (see `_rng`), from generators keyed with 256 bits (see `_streams`)."""
+"""Draw privacy noise, samples of rows and initial values. No other package draws privacy noise.
+
+`Rng` (in `_rng`) draws from generators with keys of 256 bits (in `_streams`).
+"""
 
 from privaware.noise._positions import ExampleNumbers, PositionDraws
 from privaware.noise._rng import LATTICE, SMEAR, Perturbed, Rng, lattice

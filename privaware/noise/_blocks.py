@@ -1,4 +1,4 @@
-"""Noise for arrays in float64, block by block, so that what is in work stays in a processor's cache."""
+"""Add Gaussian noise to arrays in float64, block by block so that a block stays in a CPU's cache."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 __all__ = ["add_noise"]
 
 NUMBERS_AT_ONCE = 2**15
-"""Numbers of an array that get their noise at once."""
+"""Number of array entries that get their noise at once."""
 
-START = 1.5 * 2.0**52
-"""Steps around which neighbouring float64 numbers are one step apart: adding so many rounds to a whole number."""
+LATTICE_OFFSET = 1.5 * 2.0**52
+"""Offset, in lattice steps, that rounds a float64 number to the lattice when it is added and subtracted."""
 
 
 def add_noise(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """(rows, width) values plus normal noise of (rows, 1) deviations `scale`, at the nearest multiples of `step`.
+    """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step` (rows, 1).
 
-    Steps are powers of two. The blocks take the numbers of the stream in the order of the array. (What exceeds 2^51
-    steps becomes a multiple of two.)
+    `scale` (rows, 1) holds standard deviations. Steps are powers of two. The blocks take the numbers of the stream in
+    the order of the array. (A value beyond 2^51 steps is rounded to a multiple of two steps.)
 
     >>> ones = np.ones((2, 1))
     >>> add_noise(np.zeros((2, 3)), 8 * ones, 4 * ones, np.random.Generator(np.random.SFC64(0))) % 4
@@ -31,7 +31,7 @@ def add_noise(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np
     released, draws = np.empty_like(exact), np.empty(high * wide)
     for top in range(0, rows, high):
         some = slice(top, min(top + high, rows))
-        start = START * step[some]
+        start = LATTICE_OFFSET * step[some]
         for left in range(0, width, wide):
             part = (some, slice(left, min(left + wide, width)))
             shape = exact[part].shape

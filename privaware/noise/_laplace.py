@@ -1,8 +1,9 @@
-"""Laplace noise for arrays, exact: what is released is the true value plus a real Laplace number, rounded once.
+"""Add exact Laplace noise to arrays: the result is the true value plus a real Laplace number, rounded once.
 
-A Laplace number is the logarithm of a uniform number w with a random sign. Of w, 63 bits are drawn; the bits that
-follow are drawn only where they decide between two neighbouring lattice values, and then the logarithm is bounded from
-both sides in decimal arithmetic. So the result is distributed as that of real arithmetic, at any distance.
+1. A standard Laplace number is `ln(w)` with a random sign, where w is uniform in (0, 1].
+2. 63 bits of w are drawn for every number. More bits are drawn only if they decide between two neighbouring lattice
+   values. Then `ln(w)` is bounded from both sides in decimal arithmetic.
+3. So the result has the same distribution as with real arithmetic, at any distance from the true value.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ import numpy as np
 __all__ = ["add_laplace"]
 
 BITS = 63
-"""Bits of w that are drawn for every number, beside its sign."""
+"""Number of bits of w that are drawn for every number, in addition to its sign."""
 
 MORE_BITS = 64
-"""Bits of w that are drawn at a time where the first ones do not decide."""
+"""Number of bits of w that are drawn at a time if the first bits do not decide."""
 
 MOST_STEPS = 2.0**13
-"""The largest scale of the noise in lattice steps for which `NEAR` is proven."""
+"""Largest scale of the noise, in lattice steps, for which `NEAR` is proven."""
 
 COARSE_BELOW = 2**40
-"""A uniform draw w below COARSE_BELOW / 2^BITS is known too coarsely to decide with float64."""
+"""A draw w below `COARSE_BELOW / 2**BITS` has too few significant bits to decide in float64."""
 
 NEAR = 2.0**-26
-"""What float64 adds to a number of lattice steps: 2^-27 for bits of w that are not drawn, and 2^-31 for rounding."""
+"""Bound on the error of float64, in lattice steps: 2^-27 for bits of w that are not drawn, plus 2^-31 for rounding."""
 
 
 def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Values plus Laplace noise, at the nearest multiples of `step`.
+    """Return values plus Laplace noise, rounded to the nearest multiples of `step`.
 
     Parameters
     ----------
@@ -41,14 +42,17 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
     scale : array that broadcasts to `exact`
         The scale of the noise.
     step : array that broadcasts to `exact`
-        The spacing of what is released: powers of two of at least scale / 2^13.
+        The spacing of released values: powers of two of at least `scale / MOST_STEPS`.
     stream : Generator
-        Where random bits come from.
+        The source of random bits.
 
     Returns
     -------
-    array of float64, of the shape of `exact`
+    array of float64
+        The noisy values, in the shape of `exact`.
 
+    Examples
+    --------
     >>> released = add_laplace(np.zeros(3), np.array(8.0), np.array(0.25), np.random.Generator(np.random.SFC64(0)))
     >>> released % 0.25
     array([0., 0., 0.])
@@ -63,7 +67,7 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
     rest = np.subtract(values, whole, out=values)  # exact, and at most half a step
     raw = stream.bit_generator.random_raw(exact.size).view(np.int64).reshape(exact.shape)
     negative = raw >= 0
-    bits = raw ^ (raw >> BITS)  # all inverted where the first is set
+    bits = raw ^ (raw >> BITS)  # all bits inverted if the sign bit is set
     noisy = bits + 0.5
     noisy *= 2.0**-BITS
     np.log(noisy, out=noisy)
@@ -82,7 +86,7 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
 
 
 def _nearest(rest: Fraction, scale: Fraction, bits: int, stream: np.random.Generator) -> int:
-    """The whole number nearest to rest - scale ln(w), where `bits` are the first bits of w."""
+    """Return the integer nearest to `rest - scale * ln(w)`, where `bits` are the first bits of w."""
     count = BITS
     while True:
         if bits:
@@ -94,9 +98,9 @@ def _nearest(rest: Fraction, scale: Fraction, bits: int, stream: np.random.Gener
 
 
 def _exponential_bounds(bits: int, count: int) -> tuple[Fraction, Fraction]:
-    """Bounds of -ln(w) for w from bits / 2^count to (bits + 1) / 2^count."""
+    """Return bounds on -ln(w) for w between `bits / 2**count` and `(bits + 1) / 2**count`."""
     context = Context(prec=20 + count // 3)
-    slack = Fraction(count, 10 ** (context.prec - 5))  # decimal logarithms are rounded correctly: far less
+    slack = Fraction(count, 10 ** (context.prec - 5))  # far above the error of decimal logarithms
     unit = Fraction(count * Fraction(context.ln(Decimal(2))))
     low, high = (unit - Fraction(context.ln(Decimal(end))) for end in (bits + 1, bits))
     return low - slack, high + slack

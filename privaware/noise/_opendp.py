@@ -1,4 +1,4 @@
-"""Single numbers and choices by OpenDP, whose floating-point arithmetic is exact."""
+"""Add noise to single numbers and make noisy choices with OpenDP, which handles floating point exactly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["noisy_max", "noisy_number"]
 
 
 def noisy_number(kind: str, scale: float) -> Any:
-    """A function that adds "gaussian" or "laplace" noise of this scale to a number."""
+    """Return a function that adds noise of this `kind` ("gaussian" or "laplace") and `scale` to a number."""
     from opendp.domains import atom_domain
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.metrics import absolute_distance
@@ -20,7 +20,7 @@ def noisy_number(kind: str, scale: float) -> Any:
 
 
 def noisy_max(scale: float) -> Any:
-    """A function that returns the index of the largest score after exponential noise of this scale."""
+    """Return a function that returns the index of the largest score after exponential noise of this `scale`."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_max
     from opendp.measures import max_divergence

@@ -1,7 +1,8 @@
-"""Uniform numbers by position: a keyed function of where a row stands, which whoever holds the row can compute.
+"""Draw uniform numbers for rows, as a keyed function of a row's position.
 
-A key is drawn for each sample or split, so that a number is a function of position and step, never of what the row
-holds: equal rows would be drawn together otherwise. Neither how rows are cut into parts nor who reads them changes it.
+A key is drawn for each sample or split. So a number depends on the row's position and the step, but not on the row's
+values; otherwise equal rows would always be sampled together. Any process that holds the key can compute the number of
+a row. The numbers do not depend on how the rows are cut into parts.
 
 >>> draws = PositionDraws(key=(1, 2))
 >>> bool((draws.uniforms(0, 9)[5:] == draws.uniforms(5, 4)).all())
@@ -16,13 +17,21 @@ import numpy as np
 
 __all__ = ["ExampleNumbers", "PositionDraws"]
 
-TOGETHER = 4
-"""Numbers that one value of Philox's counter gives."""
+NUMBERS_PER_COUNTER = 4
+"""Number of random numbers that one value of Philox's counter gives."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExampleNumbers:
-    """A `key` of 128 bits for what is drawn for each example, and the number that each example has in it."""
+    """The key of what a training draws for each example, and the number of each example.
+
+    Parameters
+    ----------
+    key : tuple of int
+        Two words of 64 bits.
+    numbers : ndarray
+        The number of each example, from which the key derives its draws.
+    """
 
     key: tuple[int, int] = field(repr=False)
     numbers: np.ndarray = field(repr=False)
@@ -30,21 +39,27 @@ class ExampleNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class PositionDraws:
-    """Philox 4x64 with 10 rounds (Salmon et al. 2011) in counter mode, under a `key` of 128 bits."""
+    """Draws for rows by position: Philox 4x64 with 10 rounds (Salmon et al. 2011) in counter mode.
+
+    Parameters
+    ----------
+    key : tuple of int
+        Two words of 64 bits.
+    """
 
     key: tuple[int, int] = field(repr=False)
 
     def uniforms(self, begin: int, rows: int) -> np.ndarray:
-        """Numbers in [0, 1) of 53 bits for so many rows from position `begin` on."""
-        block, before = divmod(begin, TOGETHER)
+        """Return uniform numbers of 53 bits in [0, 1) for `rows` rows from position `begin` on."""
+        block, before = divmod(begin, NUMBERS_PER_COUNTER)
         philox = np.random.Philox(key=np.array(self.key, np.uint64), counter=block)
         return np.random.Generator(philox).random(before + rows)[before:]
 
     def sample(self, begin: int, rows: int, rate: float) -> np.ndarray:
-        """A mask of these rows: each is in with probability `rate`, at rate 1 every one."""
+        """Return a mask of these rows in which each is True with probability `rate`; at rate 1 all are."""
         return self.uniforms(begin, rows) < rate
 
     def shards(self, begin: int, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        """The part of each of these rows, where a share of all rows is in each part."""
+        """Return the part of each of these rows; a row is in part i with probability `shares[i] / sum(shares)`."""
         edges = np.cumsum(np.asarray(shares, dtype=float) / sum(shares))[:-1]
         return np.searchsorted(edges, self.uniforms(begin, rows), side="right")

@@ -1,4 +1,4 @@
-"""Randomised response among candidates: the probabilities, and draws that have them also where they are tiny."""
+"""Randomised response among candidates: its probabilities, and draws that follow even tiny probabilities."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["randomised_response", "response_probabilities", "small_uniforms"]
 def randomised_response(
     exact: np.ndarray, candidates: np.ndarray, epsilon: float, stream: np.random.Generator
 ) -> np.ndarray:
-    """A response for each class code of `exact`, with the probabilities of `response_probabilities`.
+    """Return a random response for each class code in `exact`, with the probabilities of `response_probabilities`.
 
-    `candidates` (..., classes) are broadcast over the leading axes of `exact`.
+    `candidates` (..., classes) is a mask that is broadcast over the leading axes of `exact`.
     """
     if not candidates.any(axis=-1).all():
         raise WrongInput("expected at least one candidate for each row, got a row without any")
@@ -29,11 +29,12 @@ def randomised_response(
 
 
 def response_probabilities(candidates: np.ndarray, epsilon: float) -> np.ndarray:
-    """(codes, responses): how likely each response is to each class code, of one row with these candidates.
+    """Return the probability of each response to each class code of a row, as a matrix (codes, responses).
 
-    A code among k candidates is kept with probability e^epsilon / (e^epsilon + k - 1), and any other candidate has the
-    same chance to replace it; to a code that is no candidate all k are as likely. Two codes differ by at most e^epsilon
-    for any response.
+    A code that is one of the k candidates is kept with probability `e**epsilon / (e**epsilon + k - 1)`; otherwise one
+    of the other candidates replaces it, each with the same probability. For a code that is not a candidate, all k
+    candidates have the same probability. So for any response the probabilities of two codes differ by at most the
+    factor `e**epsilon`.
 
     >>> response_probabilities(np.array([True, True, False]), epsilon=math.log(3)).round(3).tolist()
     [[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]
@@ -47,7 +48,7 @@ def response_probabilities(candidates: np.ndarray, epsilon: float) -> np.ndarray
 
 
 def _change(exact: np.ndarray, allowed: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Whether a code is a candidate, how many others there are, and the probability that one of them replaces it."""
+    """Return whether each code is a candidate, the number of other candidates, and the probability of replacement."""
     inside = np.take_along_axis(allowed, exact[..., None], axis=-1)[..., 0]
     others = allowed.sum(axis=-1) - inside
     odds = others * math.exp(-epsilon)
@@ -55,5 +56,5 @@ def _change(exact: np.ndarray, allowed: np.ndarray, epsilon: float) -> tuple[np.
 
 
 def small_uniforms(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:
-    """Uniform in [0, 1], with 53 significant bits also near 0: below 2^-53 the first draw alone would be 0."""
+    """Return uniform numbers in [0, 1] that have 53 significant bits near 0 too, where a single draw would be 0."""
     return stream.random(shape) + stream.random(shape) * 2.0**-53

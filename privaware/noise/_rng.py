@@ -1,16 +1,20 @@
-"""Noise for releases, samples of rows and initial values.
+"""Draw noise for releases, samples of rows and initial values.
 
-An `Rng` holds three separate streams (sampling, noise, initialisation), each keyed with 256 bits of
-the operating system's entropy. Single numbers and choices are drawn by OpenDP, whose floating-point
-arithmetic is exact. Laplace noise for arrays is exact too (`_laplace`). Gaussian noise for arrays and tensors
-comes from fast generators in float64, whatever it is added to. All sums are released on a lattice, so that
-low-order bits carry nothing about the rows. (In float32 normal numbers are sparser than the lattice beyond
-6.1 deviations, which a model of 2.7 million parameters draws once in 350 steps, and there a release shows
-which sums it cannot come from. In float64 this begins at 11 deviations on the CPU and 8 on a device, where
-tails end at 13 and 9.4: less than 1e-15 of the draws.)
+An `Rng` holds three separate streams (sampling, noise, initialisation), each with a key of 256 bits from the operating
+system's entropy.
 
-A noisy release is one call that is given the exact value and its sensitivity, so neither
-can be forgotten, and `privaware.testing.replay` can record every call and repeat it on neighbouring rows.
+1. Single numbers and choices are drawn by OpenDP, which handles floating point exactly.
+2. Laplace noise for arrays is exact too (`_laplace`).
+3. Gaussian noise for arrays and tensors is drawn by fast generators in float64, whatever the type of the exact value.
+4. All sums are released on a lattice, so that low-order bits carry nothing about the rows.
+
+Why float64: float32 normal numbers are sparser than the lattice beyond 6.1 standard deviations, which a model of 2.7
+million parameters draws once in 350 steps. There a release would show which sums it cannot come from. In float64 this
+begins at 11 standard deviations on the CPU and 8 on a device, where the tails end at 13 and 9.4. These are less than
+1e-15 of the draws.
+
+A noisy release is one call that takes the exact value and its sensitivity. So neither can be forgotten, and
+`privaware.testing.replay` can record every call and repeat it on neighbouring rows.
 
 >>> rng = Rng(seed=7)
 >>> float(rng.laplace(10.0, noise=0.001, sensitivity=1.0)) == 10.0
@@ -38,19 +42,20 @@ from privaware.noise._streams import Streams
 __all__ = ["LATTICE", "SMEAR", "Perturbed", "Rng", "lattice"]
 
 LATTICE = 2.0**-12
-"""Spacing of released values over their noise scale (rounded down to a power of two)."""
+"""Spacing of released values divided by their noise scale; the product is rounded down to a power of two."""
 
 
 SMEAR = 1000.0
-"""Final noise over that of the vector: it hides that minimisers are exact to a tolerance only."""
+"""The final noise of `Rng.perturb`, which hides a minimiser's tolerance, has `SMEAR` times the noise multiplier."""
 
 
 class Perturbed(Protocol):
-    """What `Rng.perturb` asks of a set of problems, one row of every array for each.
+    """The interface of a set of problems for `Rng.perturb`. Every array has one row for each problem.
 
-    `solve` maps random vectors to what is released, one to one, with an error of length at most
-    `slack` (because it stops at a gradient of length `tolerance`); `implied` goes back: the vectors
-    that lead to these values, and the log of the volume that the way back stretches there.
+    `solve(vectors)` maps random vectors one to one to the values to release. It stops at a gradient of norm at most
+    `tolerance`, so its error has a norm of at most `slack`. `implied(released)` is the inverse map: it returns the
+    vectors that lead to these values, and the log volume (the log determinant of the inverse map) there. `masks` names
+    the columns that each problem uses.
     """
 
     @property
@@ -68,9 +73,15 @@ class Perturbed(Protocol):
 
 
 class Rng:
-    """Randomness for one run. Without a seed it is fit for release; with one it is reproducible and marked as not.
+    """The random generator of one run.
 
-    Without a seed, no copy and no forked or other process that is given the generator draws the same numbers as it.
+    Without a seed its noise is fit for release. Then no copy of the generator draws the same numbers, in this process
+    or in a forked or other process. With a seed a run can be repeated, and `certified` is False.
+
+    Parameters
+    ----------
+    seed : int, optional
+        The seed.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -81,18 +92,33 @@ class Rng:
 
     @property
     def certified(self) -> bool:
-        """Whether what this generator noised may be released."""
+        """Whether values with noise of this generator may be released."""
         return self.seed is None
 
     @property
     def initial(self) -> np.random.Generator:
-        """Without privacy noise: initial weights, candidate settings, augmentation."""
+        """The stream for what needs no privacy noise: initial weights, candidate settings, augmentation."""
         return self._streams.cpu["initial"]
 
-    # What protects rows. Each takes the exact value, never returns it, and is overridden by the recorder of `testing`.
+    # Methods that protect rows. Each takes the exact value and never returns it. `testing.Recorder` overrides them.
 
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
-        """`exact` (a number, array or tensor) plus Gaussian noise of deviation noise * sensitivity (L2)."""
+        """Return a value plus Gaussian noise of standard deviation `noise * sensitivity`.
+
+        Parameters
+        ----------
+        exact : float, ndarray or Tensor
+            The exact value.
+        noise : float or array
+            The noise multiplier.
+        sensitivity : float or array
+            The L2 sensitivity of `exact`.
+
+        Returns
+        -------
+        float, ndarray or Tensor
+            The noisy value.
+        """
         if isinstance(exact, float):
             return self._scalar("gaussian", exact, noise * sensitivity)
         if isinstance(exact, np.ndarray):
@@ -102,7 +128,22 @@ class Rng:
         return self._gaussian_tensor(exact, noise * sensitivity)
 
     def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
-        """`exact` (a number or array) plus Laplace noise of scale noise * sensitivity (L1)."""
+        """Return a value plus Laplace noise of scale `noise * sensitivity`.
+
+        Parameters
+        ----------
+        exact : float or ndarray
+            The exact value.
+        noise : float or array
+            The noise multiplier.
+        sensitivity : float or array
+            The L1 sensitivity of `exact`.
+
+        Returns
+        -------
+        float or ndarray
+            The noisy value.
+        """
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
         scale = np.asarray(noise * sensitivity, dtype=float)
@@ -110,9 +151,21 @@ class Rng:
         return noisy.astype(exact.dtype if exact.dtype.kind == "f" else float)
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
-        """The index of a large score: the largest after exponential noise.
+        """Return the index of the largest score after exponential noise, which is epsilon-DP.
 
-        It is epsilon-DP for scores that each move by at most `sensitivity`.
+        Parameters
+        ----------
+        exact : ndarray
+            The exact scores.
+        epsilon : float
+            The epsilon of the guarantee.
+        sensitivity : float
+            The most by which one row can change any score.
+
+        Returns
+        -------
+        int
+            The chosen index.
         """
         scale = 2 * sensitivity / epsilon
         if self.seed is not None:
@@ -122,10 +175,27 @@ class Rng:
     def respond(
         self, exact: np.ndarray, *, epsilon: float, classes: int, candidates: np.ndarray | None = None
     ) -> np.ndarray:
-        """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another.
+        """Return randomised responses to class codes.
 
-        With `candidates` (rows, classes), public for each row, responses are among a row's k candidates: its code is
-        kept with probability e^epsilon / (e^epsilon + k - 1) if it is one of them, else all k are as likely.
+        A code is kept with probability `e**epsilon / (e**epsilon + classes - 1)`, otherwise replaced by another class.
+
+        Parameters
+        ----------
+        exact : ndarray
+            The exact class codes.
+        epsilon : float
+            The epsilon of the guarantee for each row.
+        classes : int
+            Number of classes.
+        candidates : ndarray, optional
+            A public mask (rows, classes). A row's response is one of its k candidates. Its code is kept with
+            probability `e**epsilon / (e**epsilon + k - 1)` if it is a candidate; otherwise all k candidates have the
+            same probability.
+
+        Returns
+        -------
+        ndarray
+            The responses.
         """
         stream = self._streams.cpu["noise"]
         if candidates is not None:
@@ -144,12 +214,29 @@ class Rng:
         volume: np.ndarray,
         price: tuple[Any, ...],
     ) -> np.ndarray:
-        """What `problem` makes of random vectors of scale noise * sensitivity, one for each problem.
+        """Release the solutions of problems that are perturbed by random vectors (objective perturbation).
 
-        The distribution is "gaussian", or "gamma": density proportional to exp(-length / scale). One row moves
-        the vector implied by any release by at most `sensitivity` and its log volume by at most
-        `volume`; `price` names the event of each problem, which the caller proves. What `solve` leaves
-        inexact is hidden by the same distribution at a thousandth of its cost (approximate minima).
+        `solve` is not exact, so a second draw from the same distribution, at a thousandth of the cost, hides its error.
+
+        Parameters
+        ----------
+        problem : Perturbed
+            The problems.
+        distribution : str
+            "gaussian", or "gamma" for a density proportional to `exp(-|vector| / scale)`.
+        noise : ndarray
+            The noise multiplier of each problem; random vectors have the scale `noise * sensitivity`.
+        sensitivity : ndarray
+            The most by which one row moves the vector that a release implies, for each problem.
+        volume : ndarray
+            The most by which one row changes the log volume, for each problem.
+        price : tuple of Event
+            The event of each problem, which the caller has proven.
+
+        Returns
+        -------
+        ndarray
+            The released values, one row for each problem.
         """
         vectors = (noise * sensitivity)[:, None] * self._vectors(distribution, problem.masks)
         exact = problem.solve(vectors)
@@ -165,10 +252,26 @@ class Rng:
         sensitivity: float,
         tail: int = 0,
     ) -> np.ndarray:
-        """The last of a chain: each of `maps` in turn, plus Gaussian noise of deviation noise * sensitivity.
+        """Apply maps in turn, each followed by Gaussian noise, and release the last value only.
 
-        No map may move two points apart, and one row may change one map, by at most `sensitivity`
-        anywhere. `tail` more draws of noise follow. Only the end is seen.
+        Parameters
+        ----------
+        initial : ndarray
+            The public start.
+        maps : sequence of callables
+            The maps. None may increase the distance of two points. One row may change one map only, by at most
+            `sensitivity` at any point.
+        noise : float
+            The noise multiplier; the noise after each map has the standard deviation `noise * sensitivity`.
+        sensitivity : float
+            The L2 sensitivity of a map.
+        tail : int
+            Number of further draws of noise at the end.
+
+        Returns
+        -------
+        ndarray
+            The last value.
         """
         at, scale = initial, noise * sensitivity
         for move in maps:
@@ -177,8 +280,20 @@ class Rng:
         return self._on_lattice(at, draw, scale)
 
     def runs(self, *, eta: float, gamma: float) -> int:
-        """A secret number of runs, at least one: truncated negative binomial, or logarithmic at eta 0.
+        """Draw a secret number of runs, at least one.
 
+        Parameters
+        ----------
+        eta, gamma : float
+            Parameters of the truncated negative binomial distribution; the logarithmic distribution if `eta` is 0.
+
+        Returns
+        -------
+        int
+            The number of runs.
+
+        Examples
+        --------
         >>> runs = [Rng(seed=seed).runs(eta=1.0, gamma=0.1) for seed in range(2000)]
         >>> min(runs), bool(abs(np.mean(runs) - 10) < 1)
         (1, True)
@@ -192,20 +307,19 @@ class Rng:
                 return int(runs)
 
     def spawn(self) -> Rng:
-        """A separate generator for a part of the work, possibly in another process."""
+        """Return a separate generator for a part of the work, possibly in another process."""
         return Rng(None if self.seed is None else int(self.initial.integers(2**63)))
 
-    # What decides which rows take part.
+    # Methods that choose rows.
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
-        """A mask over `rows`: each is in with probability `rate`, independently. At rate 1 every row is in."""
+        """Return a mask over `rows` rows; each entry is True independently with probability `rate` (at rate 1 all)."""
         return self.by_position().sample(0, rows, rate)
 
     def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """Several samples distributed as `poisson`'s at once: (samples, width) row positions, and which of them count.
+        """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
 
-        Independent geometric gaps lie between the rows of such a sample, so a draw is spent on a row that is in and
-        none on the many that are not.
+        The gaps between sampled rows are independent and geometric. So a draw is needed for each sampled row only.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16
@@ -225,13 +339,14 @@ class Rng:
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Puts row positions into uniformly random order, in place."""
+        """Put row positions into uniformly random order, in place."""
         self._streams.cpu["sampling"].shuffle(rows)
 
     def shuffle_each(self, samples: np.ndarray, inside: np.ndarray) -> None:
-        """Puts the row positions that count of each of several samples into uniformly random order, in place.
+        """Put the valid row positions of each of several samples into uniformly random order, in place.
 
-        Those that count stand first. They keep the order that a random order of all of them has.
+        The mask `inside` is True for valid positions, which come first in each row of `samples`. Their order is the one
+        that a random permutation of the whole row gives them.
         """
         if len(samples) == 1:
             self.shuffle(samples[0, : int(inside.sum())])
@@ -241,46 +356,47 @@ class Rng:
             samples[inside] = marked[marked >= 0]
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        """The part of each row, by an independent draw for each: no row's part depends on another row."""
+        """Return the part of each row, drawn independently; part i has the probability `shares[i] / sum(shares)`."""
         return self.by_position().shards(0, rows, shares)
 
     def by_position(self) -> PositionDraws:
-        """Draws for the rows of one sample or split, wherever they are, under a key of their own."""
+        """Return draws for the rows of one sample or split, with a new key."""
         first, second = self._streams.cpu["sampling"].integers(2**64, size=2, dtype=np.uint64)
         return PositionDraws(key=(int(first), int(second)))
 
     def by_example(self, rows: int) -> ExampleNumbers:
-        """A key for what a training draws for each example (dropout masks, augmentation), and the examples' numbers.
+        """Return a new key for what a training draws for each example (dropout, augmentation), and example numbers.
 
-        The number of an example is its position. The recorder of `testing` keeps it where a neighbour has a row less.
+        The number of an example is its position. On a neighbour with one row less, `testing.Replayer` keeps the numbers
+        of all other examples.
         """
         return ExampleNumbers(key=self.by_position().key, numbers=np.arange(rows))
 
     def uniforms(self, shape: tuple[int, ...], device: Any) -> Any:
-        """A float64 tensor of the sampling stream on a device: uniform in [0, 1), new at each replay of a graph."""
+        """Return a float64 tensor of uniform numbers in [0, 1) from the sampling stream, new at each graph replay."""
         return self._streams.on("sampling", device).uniform(shape)
 
     def counters(self, device: Any) -> list[Any]:
-        """The tensors that drawing on a device changes: a capture of a graph restores them after its trial steps."""
+        """Return the tensors that drawing on a device changes; the capture of a graph restores them afterwards."""
         return [self._streams.on(stream, device).counter for stream in ("sampling", "noise")]
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
-        """A torch generator for one of the streams on a device: for what protects no row, as CUDA's has 64 bits."""
+        """Return a torch generator for a stream on a device. It must not protect rows: on CUDA its seed has 64 bits."""
         return self._streams.torch(stream, str(device))
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs to go on bit for bit. Secret: for checkpoints, never for a release."""
+        """Return the state from which a run resumes bit for bit. It is secret: for checkpoints, never for a release."""
         return self._streams.state()
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Rng:
-        """The generator that `state` described."""
+        """Return the generator with this `state`."""
         rng = cls(state["seed"])
         rng._streams = Streams.restore(state)
         return rng
 
     def _vectors(self, distribution: str, masks: np.ndarray) -> np.ndarray:
-        """Standard vectors on the columns of each mask."""
+        """Return a random vector of scale 1 for each mask; columns outside the mask are 0."""
         stream = self._streams.cpu["noise"]
         draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
         if distribution == "gaussian":
@@ -322,7 +438,7 @@ class Rng:
 
 
 def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:
-    """One scale a row as (rows, 1), or one for all numbers as (1, 1); None where scales are otherwise."""
+    """Return `scale` as (rows, 1) if each row of `exact` has one, as (1, 1) if it is one number, otherwise None."""
     shape = getattr(scale, "shape", ())
     if shape != () and (exact.ndim != 2 or shape != (len(exact), 1)):
         return None
@@ -330,8 +446,20 @@ def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:
 
 
 def lattice(scale: Any) -> Any:
-    """The power of two at or below `LATTICE` times the noise scale: the spacing of what is released.
+    """Return the spacing of released values: the largest power of two that is at most `scale * LATTICE`.
 
+    Parameters
+    ----------
+    scale : float, array or Tensor
+        The noise scale.
+
+    Returns
+    -------
+    float, array or Tensor
+        The spacing.
+
+    Examples
+    --------
     >>> float(lattice(1.0)) == 2.0**-12
     True
     """

@@ -1,16 +1,17 @@
-"""The generators of a run, each keyed with 256 bits of the operating system's entropy.
+"""Hold the generators of a run, each with a key of 256 bits from the operating system's entropy.
 
-On the CPU a stream is numpy's SFC64, and the key is its whole state: fast, but no cipher, so nobody should see many of
-its raw outputs; nobody does, since they leave as noise on unknown sums only. Which rows a sample takes is a function of
-their positions, Philox under 128 bits of the sampling stream that are drawn for each sample (`_positions`): no cipher
-either, and nobody sees a sample. On another device a stream is ChaCha20 with a key of its own.
-PyTorch's own generators are for what protects no row (initial weights, public rows, proposals of a controller): all
-19,937 bits of the CPU's state come from the stream; CUDA's takes 64 bits and no more.
-A seed stands in for the operating system: 128 bits of numpy's hash of it, which is enough to repeat a run.
+1. On the CPU a stream is numpy's SFC64, and the key is its whole state. SFC64 is fast but no cipher, so nobody should
+   see many of its raw outputs. Nobody does, because they are released only as noise on unknown sums.
+2. A sample of rows is a function of row positions: Philox, with a key of 128 bits that the sampling stream gives to
+   each sample (`_positions`). Philox is no cipher either, but samples are not released.
+3. On another device a stream is ChaCha20 with its own key.
+4. PyTorch's own generators serve only what protects no row: initial weights, public rows, proposals of a controller.
+   All 19,937 bits of the CPU generator's state come from the stream. CUDA's generator takes 64 bits only.
+5. With a seed, all keys come from 128 bits of numpy's hash of the seed, which is enough to repeat a run.
 
-No two processes draw the same unseeded noise. A forked child gets new keys, and so does every copy and every pickle;
-only `state` and `restore` continue a stream, for a checkpoint. Seeded streams keep their state in all these cases, so
-that a seeded run in several processes can be repeated.
+No two processes draw the same unseeded noise. A forked child, a copy and a pickle all get new keys. Only `state` and
+`restore` continue a stream, for a checkpoint. Seeded streams keep their state in all these cases, so that a seeded run
+in several processes can be repeated.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["KEY_BYTES", "Streams"]
 
 STREAMS = ("sampling", "noise", "initial")
+"""Names of the streams."""
 
 KEY_BYTES = 32
+"""Length of a key in bytes."""
 
 
 class Streams:
-    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is asked for."""
+    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is used."""
 
     def __init__(self, seed: int | None) -> None:
         self.seed = seed
@@ -45,7 +48,7 @@ class Streams:
         _alive.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle takes along: all generators of a seeded run, and no key of an unseeded one."""
+        """Return what a copy or pickle contains: all generators of a seeded run, but no key of an unseeded run."""
         return {"seed": None} if self.seed is None else vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -55,7 +58,7 @@ class Streams:
             vars(self).update(state)
 
     def take_new_keys(self) -> None:
-        """Gives every unseeded generator a new key; those of other devices are made again when they are asked for."""
+        """Give every unseeded generator a new key; generators of other devices are made again when they are used."""
         if self.seed is None:
             for at, stream in enumerate(self.cpu.values()):
                 stream.bit_generator.state = _sfc64(None, at).state
@@ -63,7 +66,7 @@ class Streams:
             self._torch.clear()
 
     def on(self, stream: str, device: Any) -> ChaCha20:
-        """The stream on a device other than the CPU."""
+        """Return the stream on a device other than the CPU."""
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20
@@ -76,7 +79,7 @@ class Streams:
         return self._on_device[at]
 
     def torch(self, stream: str, device: str) -> Any:
-        """A torch generator."""
+        """Return a torch generator whose state comes from the stream, or on CUDA a seed of 64 bits."""
         import torch
 
         at = (stream, device)
@@ -92,7 +95,7 @@ class Streams:
         return self._torch[at]
 
     def state(self) -> dict[str, Any]:
-        """All generators as plain numbers."""
+        """Return the state of all generators as plain numbers."""
         return {
             "seed": self.seed,
             "streams": {name: _plain(stream.bit_generator.state) for name, stream in self.cpu.items()},
@@ -105,7 +108,7 @@ class Streams:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Streams:
-        """The generators that `state` described; one of an older version must not have drawn on a device."""
+        """Return the generators with this `state`; refuse a state of an older version that drew on a device."""
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20
@@ -132,7 +135,7 @@ class Streams:
 
 
 _alive: weakref.WeakSet[Streams] = weakref.WeakSet()
-"""The streams of this process."""
+"""All streams of this process, which get new keys in a forked child."""
 
 
 def _after_fork() -> None:
@@ -145,7 +148,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
-    """A generator whose whole state is 256 bits of the operating system, or follows from a seed."""
+    """Return a generator whose whole state is 256 bits from the operating system, or comes from a seed."""
     if seed is not None:
         return np.random.SFC64([seed, at])
     generator = np.random.SFC64(0)
@@ -155,11 +158,11 @@ def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
 
 
 MERSENNE = slice(24, 24 + 8 * 624)
-"""Where the 624 words, 8 bytes each, lie in the state of a torch generator on the CPU."""
+"""Position of the 624 words of 8 bytes in the state of a torch generator on the CPU."""
 
 
 def _fill(generator: Any, source: np.random.Generator) -> None:
-    """Writes every word of a Mersenne twister; `manual_seed` keeps 32 bits of a seed and forgets the others."""
+    """Write every word of a Mersenne Twister's state, because `manual_seed` uses 32 bits of a seed only."""
     import torch
 
     generator.manual_seed(0)

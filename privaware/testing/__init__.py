@@ -1,4 +1,4 @@
-"""What every mechanism must keep, as checks for your own mechanisms, learners, selectors, strategies and attacks.
+"""Check that your own mechanisms, learners, selectors, strategies and attacks keep the promises of their contract.
 
 >>> import numpy as np
 >>> from privaware.events import Gaussian
@@ -11,7 +11,7 @@
 >>> check_mechanism(Count(), games=100) <= 1.0
 True
 
-A broken promise is an AssertionError with a sentence:
+A broken promise raises an AssertionError whose message names the promise:
 
 >>> class Exact(Count):
 ...     def run(self, data, noise, rng):

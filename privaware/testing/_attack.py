@@ -1,4 +1,4 @@
-"""What an attack must keep: one finite score a row, from the row and the models alone, and randomness from its rng."""
+"""Check attacks: one finite score for each row, computed from rows and models only, with randomness from `rng` only."""
 
 from __future__ import annotations
 
@@ -18,18 +18,36 @@ from privaware.testing._rows import example, rows_for
 
 __all__ = ["check_attack"]
 
-FRESH = 400
-"""Rows of the game without members, and deviations by which its AUC may be away from one half."""
-DEVIATIONS = 5.0
+NULL_ROWS = 400
+"""Number of rows of the game without members."""
+
+MAX_DEVIATIONS = 5.0
+"""Largest distance of the AUC without members from one half, in standard deviations."""
 
 
 def check_attack(attack: Attack, *, game: Game | None = None, **settings: Any) -> None:
-    """Raises an AssertionError that names the broken promise.
+    """Check that an attack keeps its contract.
 
-    `settings` are passed to the attack. Scores are finite, one a row, the same for the same seed and for rows in
-    another order; where no row trained the model they tell nothing. Unless one is passed, the games have small linear
-    models, once with shadow models that saw candidates and once without.
+    An attack returns one finite score for each row. Scores are the same for the same seed, and do not depend on the
+    order of rows. If no row trained the model, scores do not separate any rows from the others.
 
+    Parameters
+    ----------
+    attack : callable
+        The attack, `(game, rng, **settings) -> scores`.
+    game : Game, optional
+        The membership game to play. By default there are two games with small linear models, one with shadow models
+        that saw candidate rows and one with shadow models that did not.
+    **settings
+        Keyword arguments of the attack.
+
+    Raises
+    ------
+    BrokenPromise
+        An AssertionError that names the broken promise.
+
+    Examples
+    --------
     >>> def confidence(game, rng):
     ...     return game.model.probabilities(game.rows).max(axis=1)
     >>> check_attack(confidence)
@@ -66,23 +84,23 @@ def _same(one: np.ndarray, two: np.ndarray) -> bool:
 
 
 def _check_null(name: str, attack: Attack, game: Game) -> None:
-    """Fresh rows, none of which trained any model: whichever half is called members, the AUC is about one half."""
-    rows = rows_for(game.rows.schema, FRESH, seed=11)
-    halves = np.tile(np.arange(len(game.shadows))[:, None] % 2 == 0, (1, FRESH))
+    """Check that scores do not separate two halves of fresh rows, none of which trained any model."""
+    rows = rows_for(game.rows.schema, NULL_ROWS, seed=11)
+    halves = np.tile(np.arange(len(game.shadows))[:, None] % 2 == 0, (1, NULL_ROWS))
     masks = np.random.default_rng(5).permuted(halves, axis=0)
     shadows = tuple(
         replace(shadow, inside=mask & shadow.inside.any()) for shadow, mask in zip(game.shadows, masks, strict=True)
     )
     scores = np.asarray(attack(replace(game, rows=rows, shadows=shadows), Rng(seed=7)))
-    half = FRESH // 2
-    deviation = np.sqrt((FRESH + 1) / (12 * half * half))
-    if abs(auc(scores[:half], scores[half:]) - 0.5) > DEVIATIONS * deviation:
+    half = NULL_ROWS // 2
+    deviation = np.sqrt((NULL_ROWS + 1) / (12 * half * half))
+    if abs(auc(scores[:half], scores[half:]) - 0.5) > MAX_DEVIATIONS * deviation:
         raise BrokenPromise(f"{name}: rows that trained nothing are told apart: scores use more than rows and models")
 
 
 @cache
 def _small_game(online: bool) -> Game:
-    """60 candidate rows of a linear model, and four shadow models."""
+    """Return a game with 60 candidate rows of a linear model, and four shadow models."""
     data = rows_for(example(rows=120), 120, seed=1)
     plan = ShadowPlan(count=4, online=online)
     return membership_game(Linear(steps=5), data, noise=1.0, rng=Rng(seed=0), shadows=plan).game

@@ -1,4 +1,4 @@
-"""One call of the generator as the checks see it: its exact value, its public settings and what was returned."""
+"""Represent one call of the noise generator for the checks: its exact value, public settings and returned value."""
 
 from __future__ import annotations
 
@@ -21,30 +21,35 @@ __all__ = [
 ]
 
 MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
+"""Name of the distance in which sensitivity is measured, by kind of call."""
 
 
 class BrokenPromise(AssertionError):
-    """One sentence: which promise of the contract does not hold, and how that was seen."""
+    """Raised if a promise of the contract does not hold. The message names the promise and how the check saw it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Call:
-    """One call of the generator: its kind, its public settings, the exact value and what was returned."""
+    """One call of the noise generator.
+
+    `kind` is the name of the generator's method. `public` holds its public settings. `exact` is the value before noise
+    and `returned` the value after it. `step` is the relative rounding error of the exact value's number type.
+    """
 
     kind: str
     public: dict[str, Any]
     exact: np.ndarray
     returned: Any
-    step: float = 0.0  # relative rounding error of the exact value's number type
+    step: float = 0.0
 
     @property
     def samples_rows(self) -> bool:
-        """Whether it drew for rows, such as a sample of them; the other kinds release a value."""
+        """Whether the call drew something for each row, such as a sample of rows, and released no value."""
         return self.kind in ("poisson", "shards", "examples")
 
 
 def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
-    """Noise multipliers and sensitivities, one for each part of the exact value that has its own."""
+    """Return the noise multipliers and sensitivities of a call, one for each separately noised part of its value."""
     noise, sensitivity = np.broadcast_arrays(
         as_array(call.public["noise"]).astype(float), as_array(call.public["sensitivity"]).astype(float)
     )
@@ -53,7 +58,10 @@ def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moved_ratio(before: Call, now: Call) -> float:
-    """How far the exact value moved, over what was declared; rounding errors are forgiven."""
+    """Return the distance between the exact values of two calls divided by the declared sensitivity.
+
+    For randomised response it is the number of changed rows. Differences within rounding error count as zero.
+    """
     change = now.exact.astype(float) - before.exact.astype(float)
     if before.kind == "respond":
         return float((change.reshape(len(change), -1) != 0).any(axis=1).sum()) if change.size else 0.0

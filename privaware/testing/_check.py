@@ -1,4 +1,4 @@
-"""One call that checks a mechanism against every promise of the contract."""
+"""Check a mechanism against every promise of the contract, in one call."""
 
 from __future__ import annotations
 
@@ -26,13 +26,19 @@ from privaware.testing._rows import Edit, example, extremes, joined, neighbours,
 from privaware.testing._transcript import redrawn_losses
 
 SIZES = (0, 1, 2, 8)
-"""Few rows, where one has the largest effect; the canary game uses the fewest possible and the last."""
+"""Numbers of rows to check on; one row has the largest effect among few.
+
+The canary games use the smallest size at which a row has an effect, and the last size.
+"""
 
 LARGE_DELTA = 0.1
-"""Where few games already see most of what Gaussian noise hides: the claim there follows from the same event."""
+"""A second delta for the canary game, at which few games suffice to refute a wrong noise multiplier.
+
+The claimed epsilon at this delta follows from the same event.
+"""
 
 SEEDS = 12
-"""Releases under this many seeds and much noise; a choice between two agrees in all by chance once in 2,000."""
+"""Number of seeds under which releases must not all agree; a fair choice between two values does so once in 2,000."""
 
 
 def check_mechanism(
@@ -45,17 +51,38 @@ def check_mechanism(
     games: int = 500,
     neighbour: Data | Callable[[Data], Data] | None = None,
 ) -> float:
-    """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
+    """Check that a mechanism keeps the contract; raise `BrokenPromise`, an AssertionError, if it does not.
 
-    Checked are: a cost from public facts alone, which more noise never raises; no crash and a finite release on 0, 1
-    and 2 rows and on rows that are not finite; all randomness from `rng`; record and replay on neighbouring rows (one
-    added, removed, replaced or relabelled, as schema and mechanism say) with the cost of what was recorded; no state
-    kept from a run; and two-sided canary games against `epsilon`, on what is released and, where it can be noised
-    again without another run, on all that is noised.
+    The checks are:
 
-    `data` replaces the synthetic rows of `schema`, `neighbour` is a canary of your own; `games` is how often each of
-    two games (one row among few, one among none) runs the mechanism on either side. Those of what is released are
-    not played where so few could not refute `epsilon` (at 1 fewer than 65); 0 leaves out those of the noise too.
+    1. The cost depends on public facts only, and more noise never raises it.
+    2. The mechanism does not crash, and its release is finite, on 0, 1 and 2 rows and on rows that are not finite.
+    3. All randomness comes from `rng`.
+    4. Record and replay on neighbouring rows (a row added, removed, replaced or relabelled, as schema and mechanism
+       say) finds no exceeded sensitivity, and the recorded calls cost no more than the mechanism states.
+    5. A run leaves no state in the mechanism.
+    6. Two-sided canary games prove no more than `epsilon`. They attack the release, and also all noised values if these
+       can be noised again without another run.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    schema, data : Schema and Data, optional
+        The schema of synthetic rows, or rows to use instead of synthetic rows.
+    epsilon, delta : float
+        The budget at which to check.
+    games : int
+        Number of runs on each side in each of two canary games (one row among few, and one among as few as possible).
+        Games on the release are skipped if this number is too small to refute `epsilon` (below 65 for epsilon 1). 0
+        skips the games on noised values too.
+    neighbour : Data or callable, optional
+        A neighbour of the rows, or a function that makes one, to be used as the canary.
+
+    Returns
+    -------
+    float
+        The largest epsilon that the canary games proved at `delta`.
     """
     schema = schema or (data.schema if data is not None else example())
     check = _Check(mechanism=mechanism, schema=schema, delta=delta)
@@ -82,7 +109,7 @@ class _Check:
     delta: float
 
     def cost(self) -> None:
-        """A cost is an event, the same for the same public facts."""
+        """Check that the cost is an event, and equal for equal public facts."""
         event = self.mechanism.cost(self.schema, 2.0)
         if not isinstance(event, Event):
             raise BrokenPromise(f"cost is not an event: expected a privaware.events.Event, got {event!r:.80}")
@@ -93,7 +120,7 @@ class _Check:
             )
 
     def monotone(self) -> None:
-        """More noise never costs more."""
+        """Check that more noise never costs more."""
         grid = (0.5, 1.0, 2.0, 8.0)
         epsilons = [_epsilon(self.mechanism.cost(self.schema, noise), self.delta) for noise in grid]
         for at in range(1, len(grid)):
@@ -104,7 +131,7 @@ class _Check:
                 )
 
     def calibrated(self, epsilon: float) -> float:
-        """The noise multiplier at which everything else is checked."""
+        """Return the noise multiplier at which everything else is checked."""
         try:
             noise = accounting.calibrate(lambda noise: self.mechanism.cost(self.schema, noise), epsilon, self.delta)
         except PrivawareError as problem:
@@ -112,7 +139,7 @@ class _Check:
         return max(float(noise), 1e-6)
 
     def edge_cases(self, rows: Data, noise: float) -> None:
-        """No rows, few rows and rows that are not finite neither crash nor make the release infinite."""
+        """Check that no rows, few rows and rows that are not finite neither crash nor give an infinite release."""
         cases = [(f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)]
         cases += [
             (f"a row with {words}", joined(rows.take(np.arange(min(2, len(rows)))), x, y))
@@ -128,7 +155,7 @@ class _Check:
                 raise BrokenPromise(f"the release is not finite on data with {words}")
 
     def seeds(self, rows: Data, noise: float) -> None:
-        """The same seed gives the same release, different seeds different ones."""
+        """Check that equal seeds give equal releases, and different seeds different releases."""
         once, again = (released_numbers(record(self.mechanism, rows, noise, seed=7).released) for _ in range(2))
         if not np.array_equal(once, again, equal_nan=True):
             raise BrokenPromise("the same seed gives different releases: there is randomness outside rng")
@@ -145,7 +172,10 @@ class _Check:
     def replays(
         self, rows: Data, noise: float, neighbour: Data | Callable[[Data], Data] | None
     ) -> list[tuple[Data, Data]]:
-        """Record and replay over many neighbours, both ways; the pairs that moved most are the canaries."""
+        """Record and replay over many neighbours, in both directions; return the pairs with the largest effect.
+
+        These pairs are the canaries of the games.
+        """
         for multiplier in (noise, 4 * noise):
             self.paid(record(self.mechanism, rows, multiplier), multiplier, set())
         worst: dict[int, tuple[float, tuple[Data, Data]]] = {}
@@ -172,7 +202,7 @@ class _Check:
                     yield words, few, other
 
     def both_ways(self, few: Data, other: Data, noise: float, seed: int) -> Iterator[float]:
-        """Replays and prices one pair in both directions; yields how much the row moved."""
+        """Replay one pair in both directions and check its cost; yield the sum of squared sensitivity ratios."""
         for one, two in ((few, other), (other, few)):
             within = replay(self.mechanism, one, two, noise, seed=seed)
             outside: set[int] = set()
@@ -185,17 +215,23 @@ class _Check:
             yield sum(ratio**2 for ratio in within.ratios.values())
 
     def disjoint_parts(self, run: Replay, noise: float) -> int:
-        """Into how many parts rows were split, where the price is that of one part: the row is put into each."""
+        """Return into how many parts the rows were split, if the stated cost is parallel composition, otherwise 0.
+
+        The caller then puts the row into each part in turn.
+        """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or not _contains(stated, Disjoint):
             return 0
         return max((len(call.public["shares"]) for call in run.calls if call.kind == "shards"), default=0)
 
     def paid(self, run: Replay, noise: float, outside: set[int]) -> None:
-        """The recorded calls cost no more than the mechanism says."""
+        """Check that the recorded calls cost no more than the mechanism states.
+
+        `outside` holds the positions of calls that a row outside the sample changes; they are not amplified.
+        """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or (_contains(stated, Disjoint) and not run.ratios):
-            return  # only the best of many runs, or one part at a time, is paid for
+            return  # the cost covers only the best of many runs, or one part at a time
         changing = unit(self.mechanism) == "label" or self.schema.relation == "replace_one"
         actual = spent(
             run.calls,
@@ -214,14 +250,17 @@ class _Check:
             )
 
     def unchanged(self, noise: float, fields: np.ndarray, event: Event) -> None:
-        """A run leaves nothing of the rows behind in the mechanism."""
+        """Check that a run left nothing of the rows in the mechanism."""
         if self.mechanism.cost(self.schema, noise) != event:
             raise BrokenPromise("the cost changed after a run: it depends on the rows, not on public facts alone")
         if not np.array_equal(released_numbers(self.mechanism), fields, equal_nan=True):
             raise BrokenPromise("run changed the fields of the mechanism: they must hold public settings only")
 
     def game(self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int) -> float:
-        """Attacks on what is released, and on all that is noised, prove no more than the stated epsilon."""
+        """Check that attacks on releases and on all noised values prove no more than the stated epsilon.
+
+        Return the largest epsilon that they prove at `self.delta`.
+        """
         lower = 0.0
         for data, neighbour in canaries if games else []:
             proofs = self.noise_game(data, neighbour, noise)
@@ -237,9 +276,9 @@ class _Check:
         return lower
 
     def noise_game(self, data: Data, neighbour: Data, noise: float) -> list[tuple[float, float]]:
-        """The game against all noised values: epsilons proved and claimed, at `delta` and at a larger one.
+        """Attack all noised values; return pairs of proved and claimed epsilon, at `delta` and at `LARGE_DELTA`.
 
-        Nothing where they cannot be noised again without another run, or where not all of them are paid for.
+        Return no pairs if the values cannot be noised again without another run, or if the cost does not cover all.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected):
@@ -273,7 +312,7 @@ def _contains(event: Event, kind: type[Event]) -> bool:
 
 
 def _event_counts(event: Event) -> Counter[str]:
-    """How often each simple event occurs, in any order."""
+    """Return how often each simple event occurs, regardless of order."""
     counts: Counter[str] = Counter()
     for leaf, count in leaves(event):
         counts[repr(leaf) + getattr(leaf, "relation", "")] += count

@@ -1,4 +1,4 @@
-"""The membership game: many runs with and without one row, and the lower bound on epsilon that they prove."""
+"""Canary and failure games: run a mechanism many times with and without one row or unit, and bound epsilon or delta."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from privaware.testing._call import BrokenPromise
 from privaware.testing._release import padded, released_numbers
 
 CONFIDENCE = 0.999
-FEWEST = 6
-"""Games on either side that leave enough scores for a bound: two of them choose the direction."""
+"""Confidence of a lower bound."""
+
+MIN_GAMES = 6
+"""Smallest number of games on each side that gives a bound; two of them choose the direction."""
 
 
 def canary_game(
@@ -32,9 +34,30 @@ def canary_game(
     games: int = 1000,
     confidence: float = CONFIDENCE,
 ) -> float:
-    """A lower bound on epsilon from `games` runs on each of two neighbouring data sets.
+    """Return a lower bound on epsilon from runs on two neighbouring data sets.
 
-    A quarter of the runs determines the direction in which the releases differ; the others are scored along it.
+    A quarter of the runs determines the direction in which the releases differ. The remaining runs are scored along
+    this direction.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism under test.
+    data, neighbour : Data
+        The neighbouring data sets.
+    noise : float
+        The noise multiplier of each run.
+    delta : float
+        The delta at which to bound epsilon.
+    games : int
+        Number of runs on each data set.
+    confidence : float
+        The confidence of the bound.
+
+    Returns
+    -------
+    float
+        The lower bound on epsilon.
     """
     without = _runs(mechanism, data, noise, range(games))
     within = _runs(mechanism, neighbour, noise, range(games, 2 * games))
@@ -53,10 +76,10 @@ def failure_game(
     games: int = 1000,
     confidence: float = CONFIDENCE,
 ) -> float:
-    """A lower bound on delta that holds at every epsilon.
+    """Return a lower bound on delta that holds at every epsilon.
 
     A release that is possible on `neighbour` and impossible on `data` reveals the unit that only `neighbour` has. No
-    epsilon bounds such a release, so its chance must not exceed delta.
+    epsilon bounds such a release, so its probability must not exceed delta.
 
     Parameters
     ----------
@@ -69,14 +92,14 @@ def failure_game(
     reveals : callable
         Whether a release shows what only `neighbour` has, such as a category of its own.
     games : int
-        Runs on `neighbour`, and as many on `data`.
+        Number of runs on each of `neighbour` and `data`.
     confidence : float
         The confidence of the bound.
 
     Returns
     -------
     float
-        The Clopper-Pearson lower bound on the chance that a run on `neighbour` reveals the unit.
+        The Clopper-Pearson lower bound on the probability that a run on `neighbour` reveals the unit.
     """
     if any(reveals(mechanism.run(data, noise, Rng(seed=seed))) for seed in range(games)):
         raise BrokenPromise(f"{type(mechanism).__name__}: expected a release that the rows without the unit never give")
@@ -86,19 +109,19 @@ def failure_game(
 
 @lru_cache(maxsize=64)
 def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> float:
-    """The epsilon that so many games would prove if each showed at once whether the row was there.
+    """Return the largest epsilon that `games` games can prove, reached if every release shows whether the row was used.
 
     >>> most_provable(40, delta=1e-5) < 1.0 < most_provable(80, delta=1e-5)
     True
     >>> [most_provable(games, delta=1e-5) for games in range(7)]
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
-    if games < FEWEST:
+    if games < MIN_GAMES:
         return 0.0
     scores = directed_scores(np.ones((games, 1)), np.zeros((games, 1)))
     return epsilon_lower(*scores, delta=delta, confidence=confidence)
 
 
 def _runs(mechanism: Mechanism[Any], data: Data, noise: float, seeds: range) -> Any:
-    # every run has a seed of its own, so that a failing game can be repeated
+    # Every run has its own seed, so that a failing game can be repeated.
     return [released_numbers(mechanism.run(data, noise, Rng(seed=seed))) for seed in seeds]

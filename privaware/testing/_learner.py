@@ -1,7 +1,4 @@
-"""What a learner must keep beyond the contract of every mechanism.
-
-Protocols checked with a clear sentence: which attribute is missing, and where it is defined.
-"""
+"""Check learners: the contract of every mechanism, the protocol `Learner`, and a model as release."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ __all__ = ["check_learner", "expect_members"]
 
 
 def expect_members(algorithm: object, protocol: Any) -> None:
-    """The algorithm has every public attribute and method that the protocol asks for."""
+    """Raise `BrokenPromise` if `algorithm` lacks a public attribute or method of `protocol`."""
     missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
     if missing:
         raise BrokenPromise(
@@ -32,6 +29,7 @@ def expect_members(algorithm: object, protocol: Any) -> None:
 
 
 TASKS = ("classification", "regression")
+"""Tasks that a learner may have."""
 
 
 def check_learner(
@@ -43,10 +41,33 @@ def check_learner(
     delta: float = accounting.DEFAULT_DELTA,
     games: int = 200,
 ) -> float:
-    """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
+    """Check that a learner follows the protocol `Learner`, releases a model, and passes `check_mechanism`.
 
-    Checked are the protocol `Learner`, that the release is a model, and everything that `check_mechanism` checks.
+    Parameters
+    ----------
+    learner : Learner
+        The learner.
+    schema : Schema, optional
+        The schema of synthetic rows.
+    data : Data, optional
+        Rows to use instead of synthetic rows.
+    epsilon, delta : float
+        The budget at which to check.
+    games : int
+        Number of runs on each side in each canary game.
 
+    Returns
+    -------
+    float
+        The largest epsilon that the canary games proved.
+
+    Raises
+    ------
+    BrokenPromise
+        An AssertionError that names the broken promise.
+
+    Examples
+    --------
     >>> from privaware.learners.majority import Majority
     >>> check_learner(Majority(), games=0)
     0.0

@@ -1,4 +1,4 @@
-"""How much likelier a noised value is on one data set than on its neighbour: the score of an ideal attacker."""
+"""Compute log-likelihood ratios of noised values on two neighbouring data sets: the score of an optimal attacker."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from privaware.testing._call import Call, noises
 __all__ = ["choice_probabilities", "log_ratio"]
 
 NODES = 100
-"""Of the integral of `choice_probabilities`: twelve digits with 20,000 candidates."""
+"""Number of quadrature nodes in `choice_probabilities`, which gives twelve digits with 20,000 candidates."""
 
 
 def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
-    """The log-likelihood of `returned` under the exact value `within`, less that under `without`.
+    """Return `log p(returned | within) - log p(returned | without)`, where p is the density given the exact value.
 
-    One number for each part that has a noise of its own. `returned` may have more leading axes than the exact
-    value, one game each; they stay. For objective perturbation it is not used: a call holds what it implies.
+    There is one number for each separately noised part. `returned` may have more leading axes than the exact value, one
+    entry for each game; the result keeps these axes. For objective perturbation `returned` is not used, because the
+    exact value of such a call is the noise vector that the release implies.
 
     >>> from privaware.testing._call import make_call
     >>> zero, one = (make_call("gaussian", exact, None, {"noise": 2.0, "sensitivity": 1.0}) for exact in (0.0, 1.0))
@@ -50,7 +51,7 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
 
 
 def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarray:
-    """The log-likelihood of responses (..., rows) among the candidates of each row."""
+    """Return the log-likelihood of the responses `value` (..., rows), if each row may respond its candidates only."""
     candidates = call.public["candidates"]
     inside = candidates[np.arange(len(candidates)), call.exact.astype(int)]
     count = candidates.sum(axis=1)
@@ -59,14 +60,17 @@ def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarr
 
 
 def _summed(losses: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Sums over all axes of the exact value along which the noise is one."""
+    """Sum `losses` over the axes of the exact value along which the noise has one common `scale`."""
     lead = losses.ndim - scale.ndim
     shared = tuple(lead + axis for axis in range(scale.ndim) if scale.shape[axis] == 1)
     return np.asarray(losses.sum(axis=shared))
 
 
 def _perturbed(without: np.ndarray, within: np.ndarray, public: dict[str, Any]) -> np.ndarray:
-    """From the random vectors that a release implies, and the log volume in the last column."""
+    """Return the log-likelihood ratio of objective perturbation.
+
+    `without` and `within` hold the noise vectors that the release implies, with the log volume in the last column.
+    """
     scale = public["noise"] * public["sensitivity"]
     lengths = [np.linalg.norm(implied[:, :-1], axis=1) / scale for implied in (without, within)]
     if public["distribution"] == "gaussian":
@@ -75,10 +79,10 @@ def _perturbed(without: np.ndarray, within: np.ndarray, public: dict[str, Any]) 
 
 
 def choice_probabilities(scores: np.ndarray, scale: float) -> np.ndarray:
-    """The chance of each index to have the largest score after exponential noise of this scale.
+    """Return the probability of each index to have the largest score after exponential noise of scale `scale`.
 
-    With w_i = exp((score_i - largest) / scale) it is w_i times the integral over u in [0, 1] of the product of
-    1 - w_j u over all others j.
+    With `w[i] = exp((scores[i] - max(scores)) / scale)`, the probability of i is `w[i]` times the integral over u in
+    [0, 1] of the product of `1 - w[j] * u` over all j other than i.
 
     >>> choice_probabilities(np.array([0.0, 0.0, -1e9]), 1.0).round(9).tolist()
     [0.5, 0.5, 0.0]
@@ -86,7 +90,7 @@ def choice_probabilities(scores: np.ndarray, scale: float) -> np.ndarray:
     values, index, counts = np.unique(np.asarray(scores, dtype=float), return_inverse=True, return_counts=True)
     weights = np.exp((values - values[-1]) / scale)
     nodes, shares = np.polynomial.legendre.leggauss(NODES)
-    at = (nodes + 1) / 2  # u = at**3: the product falls fast near 0 where candidates are many
+    at = (nodes + 1) / 2  # u = at**3, because with many candidates the product falls fast near 0
     lost = np.log1p(-np.outer(at**3, weights))
     products = np.exp((lost @ counts)[:, None] - lost)
     probabilities = weights * ((shares / 2 * 3 * at**2) @ products)

@@ -1,4 +1,4 @@
-"""The noise that a release implies: for objective perturbation, and for iterations that release only the last."""
+"""Check releases by the noise that they imply: objective perturbation, and iterations that release the last value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 
 class Certified:
-    """A problem whose solutions are compared with the tolerance it declares; `worst` is the largest ratio."""
+    """A perturbed problem that checks its own solutions.
+
+    `worst` is the largest distance between the implied and the drawn noise vector, divided by the declared tolerance.
+    """
 
     def __init__(self, problem: Perturbed) -> None:
         self.problem, self.worst = problem, 0.0
@@ -30,11 +33,15 @@ class Certified:
 
 
 def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any]) -> float:
-    """How far one row moved the noise vector that a release implies, over what was declared.
+    """Return the largest ratio of what one row changes to what was declared.
 
-    `before` and `now` are implied vectors with the log volume as last column. Compared are the vectors'
-    distance with the sensitivity, the volumes with theirs, and, for the gamma distribution, the exact privacy loss
-    at the release with the epsilon of its price; a Gaussian price may not claim more noise than there is.
+    `before` and `now` are the noise vectors that a release implies on the two data sets, with the log volume as last
+    column. The compared quantities are:
+
+    1. the distance of the vectors, with the declared sensitivity;
+    2. the difference of the log volumes, with the declared volume;
+    3. for the gamma distribution, the exact privacy loss at the release, with the epsilon of the stated event;
+    4. for the Gaussian distribution, the noise multiplier of the stated event, with the noise multiplier in use.
     """
     tolerance = 1e-9 * (1 + np.abs(before).max(axis=1))
     distance = np.linalg.norm(now[:, :-1] - before[:, :-1], axis=1) - tolerance
@@ -52,7 +59,7 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
 
 
 def recording(move: Map, records: list[np.ndarray]) -> Map:
-    """The same map, which records its arguments and results."""
+    """Return the map `move`, which also appends its arguments and results to `records`."""
 
     def watched(at: np.ndarray) -> np.ndarray:
         image = move(at)
@@ -63,7 +70,7 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 
 
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
-    """How many maps the row moved, if more than the one it may, or how far, over the sensitivity."""
+    """Return the number of maps that the row changed if above 1, otherwise the change divided by `sensitivity`."""
     distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
     tolerance = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))
     changed = int((distance > tolerance).sum())
@@ -71,7 +78,10 @@ def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> floa
 
 
 def widest_stretch(maps: Sequence[Map], points: np.ndarray, images: np.ndarray) -> float:
-    """The largest distance of two images over that of their points, each map tried on the next one's point."""
+    """Return the largest ratio of the distance of two images to the distance of their points.
+
+    Each map is tried on its own point and on the next map's point.
+    """
     worst = 0.0
     for here, move in enumerate(maps):
         other = points[(here + 1) % len(maps)]

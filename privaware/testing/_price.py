@@ -1,4 +1,4 @@
-"""What the recorded calls of a run cost, as an event."""
+"""Compute the privacy cost of the recorded calls of a run, as an event."""
 
 from __future__ import annotations
 
@@ -15,10 +15,26 @@ from privaware.testing._call import Call, noises
 def spent(
     calls: list[Call], *, unsampled: Iterable[int] = (), only: set[int] | None = None, relation: str = "add_remove"
 ) -> Event:
-    """The event that the recorded calls compose to.
+    """Return the privacy cost of recorded calls.
 
-    Releases after a Poisson sample, up to the next, are on that sample, except those in `unsampled`;
-    several on one sample are priced together. `only` restricts to some calls.
+    Releases between one Poisson sample and the next are on the first sample. Several releases on one sample are one
+    joint event.
+
+    Parameters
+    ----------
+    calls : list of Call
+        The recorded calls.
+    unsampled : iterable of int
+        Positions of releases that are not on a sample, although they follow one.
+    only : set of int, optional
+        Positions of the releases to count; all if not given.
+    relation : str
+        The neighbouring relation: "add_remove" or "replace_one".
+
+    Returns
+    -------
+    Event
+        The composition of all counted releases.
     """
     counts: Counter[Event] = Counter()
     for rates, releases in blocks(calls):
@@ -37,7 +53,7 @@ def spent(
 
 
 def blocks(calls: list[Call]) -> list[tuple[list[float], list[int]]]:
-    """The rates of consecutive Poisson samples, and the positions of the releases up to the next sample."""
+    """Return blocks of calls: the rates of consecutive Poisson samples, and the positions of releases after them."""
     groups: list[tuple[list[float], list[int]]] = [([], [])]
     for at, call in enumerate(calls):
         if call.kind == "poisson":
@@ -60,15 +76,15 @@ def _on_sample(events: list[Event], rate: float, relation: str) -> Event:
 
 
 def _events(call: Call) -> list[Event]:
-    """One event for each separate noise of a call."""
+    """Return one event for each separately noised part of a call."""
     if call.kind == "choose":
         return [Pure(epsilon=float(call.public["epsilon"]))]
     if call.kind == "perturb":
         return list(call.public["price"])
-    if call.kind == "iterate":  # Feldman et al. 2018, for a row that only the last step sees
+    if call.kind == "iterate":  # Feldman et al. 2018, for a row that only the last step uses
         return [ZCDP(rho=0.5 / ((1 + call.public["tail"]) * float(call.public["noise"]) ** 2))]
     if call.kind == "respond" and not np.all(call.public.get("candidates", True)):
-        return [Pure(epsilon=float(call.public["epsilon"]))]  # two candidates of a row cost all of it
+        return [Pure(epsilon=float(call.public["epsilon"]))]  # the whole epsilon, even with two candidates of a row
     if call.kind == "respond":
         width = max(1, int(np.prod(call.exact.shape[1:])))
         response = RandomisedResponse(epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"]))

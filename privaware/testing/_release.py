@@ -1,4 +1,4 @@
-"""Everything a release carries, as one vector of numbers."""
+"""Turn everything that a release contains into one vector of numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from privaware.noise import Rng
 
 
 def released_numbers(released: Any) -> np.ndarray:
-    """Every number reachable from what was released, in a fixed order; words count as a checksum.
+    """Return every number that is reachable from a release, in a fixed order; text counts as a checksum.
 
-    Looks into dataclasses, models, schemas, mappings, sequences, arrays, tensors, frames, and also
-    into what functions close over, so that every released value is compared.
+    Parameters
+    ----------
+    released : object
+        The release. Dataclasses, models, schemas, mappings, sequences, arrays, tensors, frames and closures of
+        functions are searched too, so that every released value is compared.
 
+    Returns
+    -------
+    ndarray
+        The numbers, as one vector.
+
+    Examples
+    --------
     >>> released_numbers((np.ones(2), [3, None, {7, 5}])).tolist()
     [1.0, 1.0, 3.0, 0.0, 5.0, 7.0]
     """
@@ -29,12 +39,12 @@ def released_numbers(released: Any) -> np.ndarray:
 
 
 def name_of(algorithm: object) -> str:
-    """The name of a function or a class, or of the class of an object."""
+    """Return the name of a function or class, or the class name of any other object."""
     return algorithm.__name__ if isinstance(algorithm, (type, FunctionType)) else type(algorithm).__name__
 
 
 def padded(rows: list[np.ndarray]) -> np.ndarray:
-    """One matrix from releases that may differ in length."""
+    """Return a matrix with one row for each release; shorter releases are padded with zeros."""
     matrix = np.zeros((len(rows), max((len(row) for row in rows), default=0)))
     for at, row in enumerate(rows):
         matrix[at, : len(row)] = row
@@ -52,7 +62,7 @@ def _walk(value: Any, visited: set[int]) -> Iterator[np.ndarray]:
 
 
 def _leaf(value: Any) -> np.ndarray | None:
-    """The numbers of a value that holds no other; None for one that does."""
+    """Return the numbers of a simple value, or None for a value that contains other values."""
     if value is None:
         return np.zeros(1)
     if isinstance(value, (str, PurePath)):

@@ -18,7 +18,17 @@ from privaware.testing._tape import Recorder, Replayer
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replay:
-    """A recorded run, and from its replay how far each call's exact value moved, over its sensitivity."""
+    """A recorded run, and what its replay on neighbouring rows found.
+
+    Parameters
+    ----------
+    calls : list of Call
+        The recorded calls of the generator.
+    released : object
+        The release.
+    ratios : dict of int to float
+        For each position of a call, the change of its exact value divided by the declared sensitivity.
+    """
 
     calls: list[Call]
     released: Any
@@ -40,7 +50,30 @@ def record(
     inside: bool = True,
     part: int | None = None,
 ) -> Replay:
-    """Runs `mechanism` and records every call of its generator."""
+    """Run a mechanism and record every call of its generator.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    data : Data
+        The rows.
+    noise : float
+        The noise multiplier.
+    seed : int
+        The seed of the generator.
+    edit : Edit, optional
+        The row in question, which `inside` and `part` refer to.
+    inside : bool
+        Whether the row in question is in every Poisson sample, or in none.
+    part : int, optional
+        The part that the row in question is in, if the mechanism splits the rows.
+
+    Returns
+    -------
+    Replay
+        The recorded run.
+    """
     rng = Recorder(seed, edit=edit, inside=inside, part=part)
     released = _run(mechanism, data, noise, rng, "the data")
     return Replay(calls=rng.calls, released=released)
@@ -57,14 +90,34 @@ def replay(
     part: int | None = None,
     apart: int = 1,
 ) -> Replay:
-    """Runs on `data`, repeats on `neighbour` with the released values fixed, and raises where the two differ.
+    """Run a mechanism on `data`, and repeat the run on `neighbour` with the released values fixed.
 
-    The neighbour has one row more, one less, or one changed. Required are the same calls in the same
-    order with the same public settings, exact values within the declared sensitivity, and the same
-    release at the end. `inside` puts the row into every Poisson sample, or else into none; where rows are split, `part`
-    puts it into one of the parts. `apart` is 2 where a changed row is one removed and another added, and the price is
-    for either of them.
+    The two runs must make the same calls in the same order with the same public settings. Exact values must differ by
+    at most the declared sensitivity. The releases must be equal. Otherwise raise `BrokenPromise`.
 
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    data, neighbour : Data
+        The rows, and rows with one row more, one less or one changed.
+    noise, seed
+        The noise multiplier and the seed of the generator.
+    inside : bool
+        Whether the row that differs is in every Poisson sample, or in none.
+    part : int, optional
+        The part that the row that differs is in, if the mechanism splits the rows.
+    apart : int
+        How many sensitivities an exact value may move. It is 2 if a changed row counts as one removed and one added,
+        and the stated cost is for one of them.
+
+    Returns
+    -------
+    Replay
+        The recorded run, with the ratios of changes to sensitivities.
+
+    Examples
+    --------
     >>> from privaware.testing import example, rows_for
     >>> class Count:
     ...     def run(self, data, noise, rng):

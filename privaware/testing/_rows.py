@@ -1,4 +1,4 @@
-"""Synthetic rows for any schema, extreme ones among them, and neighbouring data sets."""
+"""Make synthetic rows for any schema, extreme rows, and neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,32 @@ from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
+"""Words of synthetic texts."""
 
 
 def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: Any) -> Schema:
-    """A small schema to check a mechanism on; no classes means regression.
+    """Return a small schema to check a mechanism on.
 
-    Its bounds are not symmetric, one starts at 0, and missing and unseen values have slots of their own.
+    Its bounds are not symmetric, one lower bound is 0, and missing and unseen values have their own slots.
 
+    Parameters
+    ----------
+    form : str
+        "table", "text" or "image".
+    classes : int
+        Number of classes; 0 for regression.
+    rows : int
+        The declared number of rows.
+    **facts
+        Further fields of the schema.
+
+    Returns
+    -------
+    Schema
+        The schema.
+
+    Examples
+    --------
     >>> [column.name for column in example().columns], example("image", classes=3).shape
     (['age', 'heat', 'town'], (1, 8, 8))
     """
@@ -40,8 +59,24 @@ def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: A
 
 
 def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
-    """Synthetic rows spread over all that `schema` declares; the target follows the first feature.
+    """Return synthetic rows that cover the declared ranges of a schema; the target depends on the first feature.
 
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    rows : int
+        Number of rows.
+    seed : int
+        The seed of the rows.
+
+    Returns
+    -------
+    Data
+        The rows.
+
+    Examples
+    --------
     >>> data = rows_for(example(), rows=100)
     >>> len(data), sorted(set(data.y.tolist())), bool(data.x[:, 0].max() <= 10)
     (100, [0, 1], True)
@@ -87,7 +122,11 @@ def _targets(schema: Schema, signal: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Edit:
-    """How one data set became its neighbour: a row `added`, `removed` or `changed` at a position."""
+    """The difference between a data set and its neighbour.
+
+    `kind` says whether the neighbour has a row "added", "removed" or "changed". `at` is the position of that row.
+    `rows` is the number of rows of the data set.
+    """
 
     kind: str
     at: int
@@ -95,7 +134,7 @@ class Edit:
 
     @classmethod
     def between(cls, data: Data, neighbour: Data) -> Edit:
-        """The one row in which two data sets differ."""
+        """Return the edit that turns `data` into `neighbour`; raise `WrongInput` if more than one row differs."""
         grown = len(neighbour) - len(data)
         small, large = (data, neighbour) if grown >= 0 else (neighbour, data)
         same = _same(small, large, 0)
@@ -111,7 +150,7 @@ class Edit:
 
 
 def _same(small: Data, large: Data, shift: int) -> np.ndarray:
-    """Which rows of the smaller data set equal those of the larger one, counted from its row `shift`."""
+    """Return a mask that is True where row i of `small` equals row `i + shift` of `large`."""
     rows = slice(shift, shift + len(small))
     one, two = np.asarray(small.x), np.asarray(large.x[rows])
     if one.shape != two.shape:
@@ -123,7 +162,20 @@ def _same(small: Data, large: Data, shift: int) -> np.ndarray:
 
 
 def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
-    """Described neighbours of `data`, extreme rows first at one end, then at the other."""
+    """Yield neighbours of a data set, with extreme rows at its end or at its front.
+
+    Parameters
+    ----------
+    data : Data
+        The data set.
+    unit : str
+        "row", or "label" for neighbours that differ in one label.
+
+    Returns
+    -------
+    iterator of (str, Data)
+        A description of the difference, and the neighbour.
+    """
     schema, rows = data.schema, len(data)
     if unit == "label":
         yield from _relabelled(data)
@@ -153,7 +205,7 @@ def _relabelled(data: Data) -> Iterator[tuple[str, Data]]:
 
 
 def joined(data: Data, x: Any, y: Any, *, front: bool = False) -> Data:
-    """`data` with one more row, at the front or at the end."""
+    """Return `data` with one more row, at the front or at the end."""
     row = np.empty((1, *data.x.shape[1:]), dtype=data.x.dtype)
     row[0] = x
     label = np.array([y], dtype=data.y.dtype)
@@ -163,7 +215,18 @@ def joined(data: Data, x: Any, y: Any, *, front: bool = False) -> Data:
 
 
 def extremes(schema: Schema) -> Iterator[tuple[str, Any, Any]]:
-    """Described rows at the edge of what is declared, and beyond it where floats allow; every class once."""
+    """Yield rows at the bounds that a schema declares, and rows with missing, NaN and infinite values.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+
+    Returns
+    -------
+    iterator of (str, object, object)
+        A description, the inputs and the target. Up to ten classes occur as targets.
+    """
     rows = list(_extreme_inputs(schema))
     targets = list(range(len(schema.classes))) or list(_targets(schema, np.array([0.0, 1.0])))
     for at in range(max(len(rows), min(len(targets), 10))):

@@ -1,4 +1,4 @@
-"""What a selector must keep beyond the contract of every mechanism."""
+"""Check selectors: the contract of every mechanism, and a tuple of column names as release."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from privaware.testing._replay import record
 from privaware.testing._rows import example, rows_for
 
 SIZES = (0, 1, 24)
+"""Numbers of rows to check on."""
 
 
 @runtime_checkable
 class _LimitsColumns(Protocol):
-    """A selector with the setting `columns`, the most that it may release."""
+    """A selector with the setting `columns`, the largest number of columns that it may release."""
 
     columns: int | None
 
@@ -34,12 +35,36 @@ def check_selector(
     delta: float = accounting.DEFAULT_DELTA,
     games: int = 200,
 ) -> float:
-    """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
+    """Check that a selector passes `check_mechanism` and releases a tuple of column names.
 
-    Checked are everything that `check_mechanism` checks, and that the release is a tuple of names of columns:
-    at least one, none twice, all among those a learner sees and in their order, no more than the setting
-    `columns` allows, and never an ignored column or the target.
+    The tuple has at least one name and no name twice. All names are columns that a learner uses, in the schema's order,
+    so never an ignored column or the target. There are no more names than the setting `columns` allows.
 
+    Parameters
+    ----------
+    selector : Selector
+        The selector.
+    schema : Schema, optional
+        The schema of synthetic rows.
+    data : Data, optional
+        Rows to use instead of synthetic rows.
+    epsilon, delta : float
+        The budget at which to check.
+    games : int
+        Number of runs on each side in each canary game.
+
+    Returns
+    -------
+    float
+        The largest epsilon that the canary games proved.
+
+    Raises
+    ------
+    BrokenPromise
+        An AssertionError that names the broken promise.
+
+    Examples
+    --------
     >>> from privaware.selectors.random import Random
     >>> check_selector(Random(columns=2))
     0.0

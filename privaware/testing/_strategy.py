@@ -1,4 +1,4 @@
-"""What a search strategy must keep beyond the contract of every mechanism."""
+"""Check search strategies: their protocol, their rounds, and the contract of every mechanism."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from privaware.testing._check import check_mechanism
 from privaware.testing._learner import expect_members
 from privaware.testing._rows import example
 
-ONCE = Disjoint(events=(Gaussian(noise=4.0), Laplace(noise=8.0)))
+TRIAL_EVENT = Disjoint(events=(Gaussian(noise=4.0), Laplace(noise=8.0)))
+"""Cost of one trial in the check of rounds."""
+
 SMALL_SPACE = {
     "choices": {"kind": ["plain", "tempered"], "power": [2.0, 3.0], "weight": [0.5, 1.0, 2.0]},
     "when": {"power": {"kind": ["tempered"]}},
     "build": {"power": "$power", "weight": "$weight"},
 }
+"""Search space of the check by record and replay."""
 
 
 def check_strategy(
@@ -40,14 +43,33 @@ def check_strategy(
     epsilon: float = 4.0,
     delta: float = accounting.DEFAULT_DELTA,
 ) -> None:
-    """Raises an AssertionError that names the broken promise.
+    """Check that a search strategy keeps its contract; raise `BrokenPromise`, an AssertionError, if it does not.
 
-    Checked are: the protocol `RoundStrategy` or `SearchProcedure`; candidates lie in the space and are never more than
-    the rounds have; a strategy that is not adaptive asks the same whatever the scores; the best is a trial whose
-    score it was given; a search with several trials costs more than one of them; and the search keeps the contract of
-    every mechanism, by record and replay on neighbouring rows: one row changes what happens only through noised
-    values. `data` replaces the synthetic rows of a table. Of a search procedure only cost and contract are checked.
+    The checks are:
 
+    1. The strategy follows the protocol `RoundStrategy` or `SearchProcedure`.
+    2. Candidates lie in the space, and there are never more than the rounds allow.
+    3. A strategy that is not adaptive asks for the same candidates whatever the scores are.
+    4. The best trial is one whose score the strategy was given.
+    5. A search with several trials costs more than one trial.
+    6. The search passes `check_mechanism` without canary games: by record and replay on neighbouring rows, one row
+       affects the search through noised values only.
+
+    Points 2 to 4 do not apply to a `SearchProcedure`.
+
+    Parameters
+    ----------
+    strategy : RoundStrategy or SearchProcedure
+        The strategy.
+    space : Space, optional
+        The search space.
+    data : Data, optional
+        Rows to use instead of a synthetic table.
+    epsilon, delta : float
+        The budget at which to check.
+
+    Examples
+    --------
     >>> from privaware.strategies.mgrs import Mgrs
     >>> class Modest(Mgrs):
     ...     adaptive = False
@@ -74,7 +96,7 @@ def check_strategy(
 
 @dataclass(frozen=True, kw_only=True)
 class Votes(Learner):
-    """A candidate that trains at once: a constant model from noisy class counts, some of them on Poisson samples."""
+    """A learner that trains in no time: a constant model from noisy class counts, some of them on Poisson samples."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
@@ -98,7 +120,7 @@ class Votes(Learner):
         return Model(schema=data.schema, features=(), architecture=architecture, tensors=tensors)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Votes:
-        """A share of the counts; `initial` is not used."""
+        """Return this learner with the fraction `share` of the counts; `initial` is not used."""
         return replace(self, share=share)
 
     @property
@@ -111,14 +133,14 @@ def _votes(settings: dict[str, Any]) -> Votes:
 
 
 def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
-    """The strategy by itself, with random scores."""
-    rounds = strategy.rounds(space, ONCE)
+    """Check the strategy alone, with random scores."""
+    rounds = strategy.rounds(space, TRIAL_EVENT)
     if not rounds or not all(isinstance(round_, Round) for round_ in rounds):
         raise BrokenPromise(f"{name}: expected at least one Round, got {rounds!r:.120}")
     points_by_seed = [_points_asked(name, strategy, space, rounds, seed) for seed in range(1, 9)]
     if not strategy.adaptive and any(other != points_by_seed[0] for other in points_by_seed[1:]):
         raise BrokenPromise(f"{name}: says that it is not adaptive, but asks for other candidates for other scores")
-    if strategy.rounds(space, ONCE) != rounds:
+    if strategy.rounds(space, TRIAL_EVENT) != rounds:
         raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")
 
 

@@ -1,4 +1,4 @@
-"""Generators that record what a mechanism asks of them, and one that replays a run on neighbouring rows."""
+"""Generators for checks: one records the calls of a mechanism, another replays them on neighbouring rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,23 @@ from privaware.testing._rows import Edit
 
 
 class Recorder(Rng):
-    """A generator that draws as usual and records every call.
+    """A generator that draws as usual and records every call in `calls`.
 
-    The row of `edit` is in every Poisson sample (`inside`), in none, or (None) sampled as any other; where rows are
-    split into parts it is in `part`, if one is named.
+    Parameters
+    ----------
+    seed : int
+        The seed.
+    edit : Edit, optional
+        The row in question.
+    inside : bool or None
+        Whether the row in question is in every Poisson sample (True) or in none (False). With None it is sampled as
+        any other row.
+    part : int, optional
+        The part that the row in question is in, if the mechanism splits the rows.
     """
 
     has_row = "removed"
-    """The edit of rows that have the row in question."""
+    """The kind of edit for which the rows of this run contain the row in question."""
 
     def __init__(
         self, seed: int, *, edit: Edit | None = None, inside: bool | None = True, part: int | None = None
@@ -38,7 +47,7 @@ class Recorder(Rng):
         super().__init__(seed)
         self.calls: list[Call] = []
         self.edit, self.inside, self.part = edit, inside, part
-        self._positions: dict[int, int] = {}  # of the row in question: among all rows, and in its part
+        self._positions: dict[int, int] = {}  # position of the row in question, by the number of rows drawn for
         if edit and edit.kind != "added" and edit.rows:
             self._positions[edit.rows] = edit.at
         self._busy = False
@@ -77,7 +86,7 @@ class Recorder(Rng):
         return returned.copy()
 
     def _implied(self, problem: Any, returned: np.ndarray, public: dict[str, Any]) -> Call:
-        """The vectors behind a release and, in the last column, the log of the volume there."""
+        """Return a call whose exact value is the implied noise vectors, with the log volume in the last column."""
         vectors, volume = problem.implied(returned)
         call = make_call("perturb", np.column_stack([vectors, volume]), returned, public)
         expect_valid(call, len(self.calls))
@@ -101,14 +110,14 @@ class Recorder(Rng):
         return parts.copy()
 
     def by_example(self, rows: int) -> ExampleNumbers:
-        drawn = super().by_example(rows)
-        self.calls.append(make_call("examples", drawn.numbers, drawn.key, {}))
-        return drawn
+        examples = super().by_example(rows)
+        self.calls.append(make_call("examples", examples.numbers, examples.key, {}))
+        return examples
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """One of the orders that may be drawn, such that one other row at most changes its slot.
+        """Put `rows` into a possible random order in which at most one other row has another slot than without the row.
 
-        That is the order of the rows, but the row in question takes the slot of the next one, which comes last.
+        The order is unchanged, except that the row after the row in question moves to the end.
         """
         if self.edit is None:
             super().shuffle(rows)
@@ -117,7 +126,7 @@ class Recorder(Rng):
             rows[slot + 1 :] = np.append(rows[slot + 2 :], rows[slot + 1])
 
     def spawn(self) -> Rng:
-        return self  # what parts of the work release belongs to the same tape
+        return self  # releases of spawned generators are recorded here too
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
         if stream != "initial" and not self._busy:
@@ -143,14 +152,32 @@ class Recorder(Rng):
         return returned
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
-        """The row in question is in every sample, or in none, whenever its position in the mask is known."""
+        """Put the row in question into every sample, or into none, if its position in `mask` is known."""
         if rate < 1 and self.inside is not None and len(mask) in self._positions:
             mask[self._positions[len(mask)]] = self.inside
         return mask
 
 
 class Replayer(Recorder):
-    """A generator that returns what was released on neighbouring rows, and compares exact values with those."""
+    """A generator that returns the values recorded on neighbouring rows, and compares exact values with theirs.
+
+    Parameters
+    ----------
+    seed : int
+        The seed.
+    recorded : list of Call
+        The calls recorded on the first data set.
+    edit : Edit or None
+        How this run's data differ from the first data set.
+    inside : bool
+        Whether the row in question is in every Poisson sample, or in none.
+    doubled : bool
+        Whether a replaced row counts as two rows for a sample, one removed and one added.
+    part : int, optional
+        The part that the row in question is in, if the mechanism splits the rows.
+    apart : float
+        How many sensitivities an exact value may move.
+    """
 
     has_row = "added"
 
@@ -165,7 +192,6 @@ class Replayer(Recorder):
         part: int | None = None,
         apart: float = 1.0,
     ) -> None:
-        """`doubled`: a replaced row is two rows to a sample; `apart`: how many sensitivities a value may move."""
         super().__init__(seed, edit=edit, inside=inside, part=part)
         self.recorded, self.doubled, self.apart = recorded, doubled, apart
         self.ratios: dict[int, float] = {}
@@ -224,7 +250,7 @@ class Replayer(Recorder):
         self.calls.append(now)
 
     def finish(self) -> None:
-        """Every recorded call must have been repeated."""
+        """Raise `BrokenPromise` if a recorded call was not repeated."""
         if len(self.calls) < len(self.recorded):
             missing = self.recorded[len(self.calls)].kind
             raise BrokenPromise(
@@ -275,7 +301,7 @@ class Replayer(Recorder):
         return before
 
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
-        """The earlier sample for the rows in common, and `extra` for an added row."""
+        """Return the recorded sample for the common rows, and `extra` for an added row."""
         edit = self.edit
         assert edit is not None
         grown = rows - len(before)
@@ -298,6 +324,6 @@ class Replayer(Recorder):
 
 
 def _sampled_before(calls: list[Call]) -> bool:
-    """Whether the latest sample of rows was a Poisson sample at a rate below 1."""
+    """Return whether the latest sample of rows was a Poisson sample at a rate below 1."""
     rates = [call.public["rate"] for call in calls if call.kind == "poisson"]
     return bool(rates) and rates[-1] < 1

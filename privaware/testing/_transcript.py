@@ -1,8 +1,9 @@
-"""The game against everything that was noised: exact privacy losses of recorded runs.
+"""Attack all noised values of a run by their exact privacy losses.
 
-The price of a mechanism covers every noised value, not only what is computed from them. An attacker who knows both data
-sets, the noise and all noised values scores a run by how much likelier they are with the row than without it; no
-attacker does better. Scores are only ranked, so what they prove holds whatever the noise really is.
+The cost of a mechanism covers every noised value, not only the release that is computed from them. Take an attacker who
+knows both data sets, the noise distribution and all noised values. The best score for this attacker is the
+log-likelihood ratio of the noised values with and without the row. The bound uses the ranks of scores only, so what it
+proves holds for any real noise distribution.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from privaware.testing._tape import Recorder, Replayer
 
 __all__ = ["privacy_losses", "redrawn_losses", "transcript_game"]
 
-NUMBERS = 1_000_000
-MOST_GAMES = 10_000
-"""How many numbers are noised on a side, and in how many games, when no number of games is set."""
+NOISED_NUMBERS = 1_000_000
+"""How many numbers `redrawn_losses` noises on each side, if no number of games is given."""
+
+MAX_GAMES = 10_000
+"""Largest number of games of `redrawn_losses`, if no number of games is given."""
 
 
 def transcript_game(
@@ -40,10 +43,32 @@ def transcript_game(
     games: int = 1000,
     confidence: float = 0.999,
 ) -> float:
-    """A lower bound on epsilon from `games` recorded runs on each of two neighbouring data sets.
+    """Return a lower bound on epsilon from all noised values of recorded runs on two neighbouring data sets.
 
-    For mechanisms whose price covers every noised value: all but private selection.
+    This applies to mechanisms whose cost covers every noised value: all except private selection.
 
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism under test.
+    data, neighbour : Data
+        The rows, and rows with one row more or one changed.
+    noise : float
+        The noise multiplier of each run.
+    delta : float
+        The delta at which to bound epsilon.
+    games : int
+        Number of runs on each data set.
+    confidence : float
+        The confidence of the bound.
+
+    Returns
+    -------
+    float
+        The lower bound on epsilon.
+
+    Examples
+    --------
     >>> from privaware.testing import example, rows_for
     >>> class Positive:
     ...     def run(self, data, noise, rng):
@@ -72,11 +97,30 @@ def privacy_losses(
     ran: str,
     part: int | None = None,
 ) -> list[np.ndarray]:
-    """Runs on "data" or on its "neighbour"; how much likelier each noised value is on the neighbour.
+    """Run a mechanism once, and return the privacy loss of each noised value.
 
-    The neighbour has one row more, or one changed. Each array has one number for each part with a noise of its own.
-    Releases on one Poisson sample count together, and the attacker does not know whether the row was in it. Where
-    rows are split, the attacker knows the split, and the row is in `part`.
+    The privacy loss is the log-likelihood of the value on `neighbour` minus the log-likelihood on `data`. Releases on
+    one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. If the
+    mechanism splits the rows, the attacker knows the split.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism under test.
+    data, neighbour : Data
+        The rows, and rows with one row more or one changed.
+    noise, seed
+        The noise multiplier and the seed of the run.
+    ran : str
+        "data" or "neighbour": where to run.
+    part : int, optional
+        The part that the row is in, if the mechanism splits the rows.
+
+    Returns
+    -------
+    list of ndarray
+        The losses of each release, or of each Poisson sample with its releases; one number for each separately noised
+        part.
     """
     edit = Edit.between(data, neighbour)
     if edit.kind == "removed":
@@ -92,7 +136,7 @@ def privacy_losses(
         raise WrongInput("expected one row more where rows are sampled, got one row changed")
 
     def evaluated(rows: Data, change: Edit) -> list[Call]:
-        """The same run with all released values fixed, its exact values on these rows."""
+        """Return the calls of the same run on other `rows`, with all released values fixed."""
         rng = Replayer(seed, calls, change, inside=True, part=part, apart=math.inf)
         mechanism.run(rows, noise, rng)
         rng.finish()
@@ -106,7 +150,7 @@ def privacy_losses(
 
 
 def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> list[np.ndarray]:
-    """One array for each release, or for each Poisson sample with all releases on it."""
+    """Return one array of losses for each release, or for each Poisson sample with all releases on it."""
     losses = []
     for rates, releases in blocks(recorded):
         ratios = [log_ratio(without[at], within[at], as_array(recorded[at].returned)) for at in releases]
@@ -120,7 +164,7 @@ def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> li
 
 
 def _sampled(losses: Any, rates: np.ndarray) -> np.ndarray:
-    """Of a row that is in the sample with these probabilities."""
+    """Return the losses on a Poisson sample, `log(1 - rates + rates * exp(losses))`."""
     return np.asarray(np.logaddexp(np.log1p(-rates), np.log(rates) + losses))
 
 
@@ -134,11 +178,26 @@ def redrawn_losses(
     count: int = 1,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of `games` releases on the neighbour and as many on the data, from a few recorded runs on either.
+    """Return scores of many games from a few recorded runs, by noising the recorded exact values again.
 
-    Each recorded exact value is noised again by the same call, and the row is sampled again; a game is `count` such
-    repetitions. Mechanisms whose exact values depend on earlier noise or on a sample of other rows are refused:
-    they need a run for each game. `games` left out is as many as `NUMBERS` noised numbers allow.
+    The row is sampled again in each game. The score of a game is its total privacy loss. Raise `WrongInput` if exact
+    values depend on earlier noise or on a sample of other rows; then each game needs its own run.
+
+    Parameters
+    ----------
+    mechanism, data, neighbour
+        The mechanism under test, and two neighbouring data sets.
+    noise, seed
+        The noise multiplier and the seed.
+    games : int, optional
+        Number of games on each data set. By default it is chosen so that about `NOISED_NUMBERS` numbers are noised.
+    count : int
+        Number of repetitions of all releases in one game.
+
+    Returns
+    -------
+    tuple of ndarray
+        The scores on `neighbour` and on `data`.
     """
     edit = Edit.between(data, neighbour)
     changed = Edit(kind="changed", at=edit.at, rows=len(neighbour))
@@ -155,7 +214,7 @@ def redrawn_losses(
             )
     if games is None:
         size = count * sum(call.exact.size for call in without)
-        games = min(MOST_GAMES, max(4, NUMBERS // max(1, size)))
+        games = min(MAX_GAMES, max(4, NOISED_NUMBERS // max(1, size)))
     rng, scores = Rng(seed=seed), []
     for inside, out in ((within, outside), (without, without)):
         total = np.zeros(games)
@@ -174,7 +233,7 @@ def redrawn_losses(
 def _fixed_calls(
     mechanism: Mechanism[Any], rows: Data, noise: float, edit: Edit | None, seed: int, *, inside: bool
 ) -> list[Call]:
-    """The calls of a run, if no release depends on the generator's seed."""
+    """Return the calls of a run; raise `WrongInput` if exact values depend on the generator's seed."""
     tapes = []
     for each in (seed, seed + 1):
         recorder = Recorder(each, edit=edit, inside=inside)
@@ -194,14 +253,14 @@ def _fixed_calls(
 
 
 def _same_settings(one: Call, two: Call) -> bool:
-    """Whether two calls are of one kind, with the same public settings."""
+    """Return whether two calls have the same kind and the same public settings."""
     return (one.kind, one.public.keys()) == (two.kind, two.public.keys()) and all(
         np.array_equal(as_array(value), as_array(two.public[name])) for name, value in one.public.items()
     )
 
 
 def _redrawn(calls: tuple[Call, Call], chosen: np.ndarray, rng: Rng) -> np.ndarray:
-    """One release a game of the second call where `chosen`, else of the first."""
+    """Return one noised value for each game: of `calls[1]` where `chosen` is True, otherwise of `calls[0]`."""
     call = calls[1]
     public: dict[str, Any] = {
         name: as_array(value) if hasattr(value, "shape") else value for name, value in call.public.items()
@@ -209,6 +268,6 @@ def _redrawn(calls: tuple[Call, Call], chosen: np.ndarray, rng: Rng) -> np.ndarr
     if call.kind == "choose":
         return np.array([rng.choose(calls[int(at)].exact, **public) for at in chosen])
     exact: Any = np.stack([each.exact for each in calls])[chosen.astype(int)]
-    if hasattr(call.returned, "detach"):  # tensors have noise of their own
+    if hasattr(call.returned, "detach"):  # noise for tensors comes from another stream
         exact = call.returned.new_tensor(exact)
     return as_array(getattr(rng, call.kind)(exact, **public))

@@ -114,7 +114,7 @@ def test_bases_are_orthonormal_and_span_the_public_gradients():
 
 def test_slices_of_public_examples_give_the_same_subspace(monkeypatch):
     at_once = basis_of(projected([network()], settings()).projection)
-    monkeypatch.setattr(module_under_test, "AT_ONCE", {"cpu": 700})
+    monkeypatch.setattr(module_under_test, "FLOATS_AT_ONCE", {"cpu": 700})
     in_slices = basis_of(projected([network()], settings()).projection)
     torch.testing.assert_close(at_once @ at_once.T, in_slices @ in_slices.T, atol=1e-5, rtol=0)
 
@@ -289,7 +289,7 @@ def test_wrong_settings_are_refused(wrong):
 
 def test_per_example_gradients_are_materialised_in_slices(monkeypatch):
     """Those of all 64 examples would be 10 million numbers."""
-    monkeypatch.setattr(_example_slices, "AT_ONCE", 2**19)
+    monkeypatch.setattr(_example_slices, "FLOATS_AT_ONCE", 2**19)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(400, 400), nn.Tanh(), nn.Linear(400, 3))
     x, y = torch.randn(64, 400), torch.zeros(64, dtype=torch.int64)

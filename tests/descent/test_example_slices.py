@@ -21,7 +21,7 @@ NETWORKS = {
 @pytest.mark.parametrize("at_once", [1, 100, 10_000])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_slices_hold_every_example_of_every_model_once(kind, at_once, monkeypatch):
-    monkeypatch.setattr(_example_slices, "AT_ONCE", at_once)
+    monkeypatch.setattr(_example_slices, "FLOATS_AT_ONCE", at_once)
     torch.manual_seed(0)
     nets = [NETWORKS[kind]() for _ in range(2)]
     x, y = torch.randn(14, 12), torch.zeros(14, dtype=torch.int64)

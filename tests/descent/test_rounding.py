@@ -14,7 +14,7 @@ from privaware.descent._layers import linear as linear_rule
 from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import cross_entropy, output_gradient
 from privaware.descent._per_example import combined
-from privaware.descent._rounding import MOST_EXAMPLES, POSITION_ROUNDING, ROUNDING, Arithmetic
+from privaware.descent._rounding import MAX_GROUP_SIZE, POSITION_ROUNDING, ROUNDING, Arithmetic
 from privaware.descent._training import Training, prepare
 from privaware.errors import Refused
 from privaware.noise import Rng
@@ -154,7 +154,7 @@ def test_p39_every_layer_rule_keeps_the_sensitivity(kind, monkeypatch):
 def test_p39_no_group_sum_rounds_more_than_its_bound(kind, limit, monkeypatch):
     """Each rule's float32 sum against the float64 sum of the same examples one by one."""
     if limit is not None:
-        for name in ("_example_sums", "_per_example", "_convolution", "_weight_standardisation"):
+        for name in ("_example_sums", "_per_example", "_layers.convolution", "_layers.weight_standardisation"):
             monkeypatch.setattr(f"privaware.descent.{name}.materialised_limit", lambda device: limit)
     module, x = layers(kind)
     stack, y = stacked([module]), torch.zeros(len(x), dtype=torch.int64)
@@ -186,7 +186,7 @@ def test_p39_the_bound_is_held_below_two_percent_and_groups_follow_it():
         for parameters in (1, 10_000, 3_000_000, 130_000_000):
             facts = Arithmetic(parameters=parameters, precision=precision)
             group = facts.group_size()
-            assert 100 <= group <= MOST_EXAMPLES
+            assert 100 <= group <= MAX_GROUP_SIZE
             assert facts.rounding(group) <= ROUNDING < 0.02
             assert facts.rounding(group) < facts.rounding(2 * group)
     assert Arithmetic(parameters=1_000, cancelling=16.0).group_size() < 60

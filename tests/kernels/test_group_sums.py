@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from privaware.descent._exact_sum import START, ExactSum, lattice_step
+from privaware.descent._exact_sum import LATTICE_OFFSET, ExactSum, lattice_step
 from privaware.descent._layers.weight_standardisation import _through_standardisation
 from privaware.kernels import elementwise, group_sums
 
@@ -32,7 +32,7 @@ def test_sums_halfway_between_lattice_points_are_rounded_as_on_a_cpu() -> None:
     step = float(lattice_step(torch.ones(1), 4))
     halves = torch.tensor([[[0.5, 1.5, 2.5, -0.5], [0.5, -1.5, 3.5, 1e6 + 0.5]]]) * step
     total = torch.zeros(1, 4, dtype=torch.float64, device="cuda")
-    offset = torch.full((1, 1), START * step, dtype=torch.float64, device="cuda")
+    offset = torch.full((1, 1), LATTICE_OFFSET * step, dtype=torch.float64, device="cuda")
     group_sums.add_on_lattice(halves.cuda(), total, offset, 4)
     assert torch.equal(total.cpu(), (halves.double() / step).round().sum(1) * step)
 

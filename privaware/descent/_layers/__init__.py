@@ -1,1 +1,1 @@
-"""Per-example gradients of one kind of layer a file; `rules` finds the rule for a layer."""
+"""Layer rules: how per-example gradients are computed for each type of layer. `rules` finds the rule of a layer."""

@@ -1,4 +1,4 @@
-"""The rule of multi-head attention: its projections are linear maps, some of them slices of one parameter."""
+"""The layer rule of multi-head attention. Its projections are linear maps, and may be slices of one parameter."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["attention", "has_rule"]
 
 
 def has_rule(layer: nn.MultiheadAttention) -> bool:
-    """Learnt extra keys and values have no rule; the fallback handles them."""
+    """Return whether the layer has no additional keys and values; the fallback handles layers that have them."""
     return layer.bias_k is None and layer.bias_v is None and not layer.add_zero_attn
 
 
 def attention(stack: Stack, layer: nn.MultiheadAttention) -> Callable[..., Any]:
-    """Scaled dot products between projected queries, keys and values."""
+    """Return the forward function of a layer of scaled dot-product attention."""
     projections = _projections(stack, layer)
     output_projection = Affine(stack.parameter(layer.out_proj.weight), stack.parameter(layer.out_proj.bias))
 
@@ -78,12 +78,12 @@ def _project(stack: Stack, parameters: Affine, inputs: Tensor) -> Tensor:
 
 
 def _heads(values: Tensor, heads: int) -> Tensor:
-    """(examples, time, width) as (examples, heads, time, width / heads)."""
+    """Return `values` (examples, time, width) as (examples, heads, time, width / heads)."""
     return values.view(*values.shape[:2], heads, -1).transpose(1, 2)
 
 
 def _masked(scores: Tensor, attn_mask: Tensor | None, padding: Tensor | None) -> Tensor:
-    """Scores with minus infinity (or the mask's own addition) where a mask says so."""
+    """Return `scores` with masks applied: a boolean mask sets scores to minus infinity, a float mask is added."""
     examples, heads, *_ = scores.shape
     if attn_mask is not None:
         if attn_mask.ndim == 3:

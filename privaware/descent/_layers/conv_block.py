@@ -1,8 +1,8 @@
-"""A convolution, the activation after it and a pool after that as one step on a GPU with TF32 products.
+"""Fuse a convolution with the activation and the max pool that follow it, on a GPU with TF32 products.
 
-Separately each of them reads what the one before wrote, and cuDNN changes images to channels-last for its tensor cores
-and back. As one step an image is written in the layout of its reader, what is pooled is not written before, and the
-gradient by a pool is multiplied by the activation's derivative while it is spread.
+Separate layers read and write each intermediate image, and cuDNN converts images to channels-last for its tensor cores
+and back. A fused block writes an image in the layout that its reader needs, and does not write the image before
+pooling. Its backward pass multiplies the gradient by the activation's derivative while it spreads it over the pool.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def fuse_conv_blocks(stack: Stack, watch: Sequence[str]) -> None:
-    """Makes one step of each convolution and what follows it in a sequence, if nothing else reads what is between."""
+    """Fuse each convolution with the layers that follow it in a sequence, if nothing else reads the values between."""
     uses = Counter(id(part) for _, part in stack.module.named_modules(remove_duplicate=False))
 
     def unobserved(layer: nn.Module) -> bool:
@@ -60,9 +60,9 @@ def _identity(values: Tensor) -> Tensor:
 
 
 class _Block(NamedTuple):
-    """What is fixed about a block: its geometry, activation and pool, and whether it writes channels-last too.
+    """The fixed facts of a block: geometry and activation of its convolution, and whether a max pool follows.
 
-    It does where another convolution follows.
+    `channels_last` is True if another convolution follows; then the output is written in channels-last layout too.
     """
 
     geometry: Geometry
@@ -112,7 +112,7 @@ def _fused(stack: Stack, parts: list[Any], before_conv: bool) -> Callable[[Tenso
 def _leaf(
     stack: Stack, name: str | None, shape: tuple[int, ...], build: Callable[[Tensor], PerExampleGradient]
 ) -> Tensor | None:
-    """A leaf (that takes no memory) whose gradient becomes the per-example gradient of a trained parameter."""
+    """Record a leaf tensor, which takes no memory, whose gradient gives the per-example gradients of a parameter."""
     if name is None:
         return None
     leaf = stack.token.detach().expand(shape).requires_grad_()
@@ -121,7 +121,7 @@ def _leaf(
 
 
 def _fits(stack: Stack, inputs: Tensor, weight: Tensor, geometry: Geometry) -> bool:
-    """One model in float32 with TF32 products on a GPU."""
+    """Return whether the fused kernels apply: one model, float32 with TF32 products on a GPU, suitable shapes."""
     return (
         stack.models == 1
         and inputs.ndim == 4

@@ -1,4 +1,4 @@
-"""The rule of convolutions in one, two and three dimensions."""
+"""The layer rule of convolutions in one, two and three dimensions."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from privaware.kernels.convolution import Conv2dGeometry
 __all__ = ["ConvolutionGradient", "convolution"]
 
 MATMUL_WORK = 64
-"""Multiply-adds that take tensor cores as long as reading or writing one number takes memory."""
+"""Number of multiply-adds on tensor cores that take as long as reading or writing one number."""
 
 PLAIN_WORK = 8
-"""The same for additions without tensor cores."""
+"""Number of additions without tensor cores that take as long as reading or writing one number."""
 
 
 class ConvolutionGradient:
     """The per-example gradients of a convolution's filters.
 
-    By counted operations the cheaper of materialised and ghost norms. On a GPU, where passes over memory count and not
-    products, each per-example gradient is computed by one kernel that reads the input and the output gradient and
-    writes nothing but norms: unfolded columns alone would be nine times the input. It also writes the gradients where
-    writing and reading them moves fewer numbers than recomputing their weighted sum. Where positions are few, ghost
-    norms come from products of positions of the input and of the output gradient; where they are fewer still, from
-    Gram matrices of columns.
+    Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
+    traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
+    and writes its norm only, because unfolded inputs would take several times the memory of the inputs. The kernel
+    writes the gradients too if writing and reading them moves fewer numbers than recomputing their weighted sum. With
+    few positions, ghost norms come from products of positions of the input and of the output gradient. With even fewer
+    positions, they come from Gram matrices of unfolded inputs.
     """
 
     part: slice | None = None
@@ -70,7 +70,7 @@ class ConvolutionGradient:
         return len(self.inputs) // self.count
 
     def kernel_geometry(self) -> Conv2dGeometry | None:
-        """How the filters slide, where one kernel computes the per-example gradients."""
+        """Return the geometry for the GPU kernel of per-example gradients, or None if that kernel does not apply."""
         return self.geometry.for_kernel(self.inputs, self.gradients, self.copies)
 
     def squared_norms(self) -> Tensor:
@@ -93,7 +93,10 @@ class ConvolutionGradient:
         return torch.cat([self.chunk(slice(start, start + at_once))._ghost_norms() for start in starts])
 
     def sums_by_kernel(self, geometry: Conv2dGeometry, centred: Tensor | None = None) -> Tensor:
-        """What norms need of the per-example gradients, which are kept if that pays."""
+        """Return the sums from which the kernel's caller computes norms; keep the gradients if that is cheaper.
+
+        Without `centred` they are squared norms. With `centred` they are sums for each filter (`StandardisedGradient`).
+        """
         self.inputs, self.gradients = self.inputs.contiguous(), self.gradients.contiguous()
         if centred is not None:
             centred = centred.movedim(2, -1).flatten(2)
@@ -107,17 +110,17 @@ class ConvolutionGradient:
         return sums
 
     def _recomputing(self) -> int:
-        """What recomputing the weighted sum costs, in numbers moved."""
+        """Return the cost of recomputing the weighted sum, in numbers read or written."""
         product = self.gradients.numel() * self.weight[0, 0].numel() // MATMUL_WORK
         return self.inputs.numel() + self.gradients.numel() + product
 
     def _keeping_pays(self) -> bool:
-        """Whether writing and reading the gradients moves fewer numbers than recomputing their weighted sum."""
+        """Return whether writing and reading the gradients moves fewer numbers than recomputing their weighted sum."""
         size = self.count * self.weight[0].numel()
         return size <= materialised_limit(self.inputs.device) and 2 * size < self._recomputing()
 
     def _overlaps_pay(self) -> bool:
-        """Whether products of positions and a recomputed sum cost less than per-example gradients, kept or not."""
+        """Return whether ghost norms from products of positions, with a recomputed sum, cost less than gradients."""
         size, height = self.weight[0].numel(), self.weight.shape[1]
         before, after = (t.shape[2:].numel() * self.copies for t in (self.inputs, self.gradients))
         taps = self.weight[0, 0, 0].numel()
@@ -128,7 +131,7 @@ class ConvolutionGradient:
         return self.count * (products + transferred) + self._recomputing() < direct
 
     def _overlap_norms(self, geometry: Conv2dGeometry) -> Tensor:
-        """Ghost norms from products of positions, which are sums over channels, filters and taps of the kernel."""
+        """Return ghost norms from products of positions, summed over channels, filters and kernel taps."""
         self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
         x, g = _as_image(self.inputs), _as_image(self.gradients)
         out = []
@@ -144,14 +147,14 @@ class ConvolutionGradient:
         return torch.cat(out)
 
     def _positions(self, values: Tensor) -> Tensor:
-        """(examples, channels, positions of all copies)."""
+        """Return `values` as (examples, channels, positions of all copies)."""
         values = values.flatten(2)
         if self.copies == 1:
             return values
         return values.unflatten(0, (-1, self.copies)).transpose(1, 2).flatten(2)
 
     def chunk(self, examples: slice) -> ConvolutionGradient:
-        """The gradients of some of the examples."""
+        """Return the gradients of the given slice of `examples`."""
         stop = min(examples.stop, self.count)
         part = slice(examples.start * self.copies, stop * self.copies)
         return ConvolutionGradient(
@@ -159,11 +162,11 @@ class ConvolutionGradient:
         )
 
     def slices(self) -> Iterator[slice]:
-        """Parts of the examples whose gradients are materialised at once: the same for a norm and for a sum."""
+        """Return slices of examples to materialise at once; norms and sums use the same slices."""
         return slices(self.count, self.weight[0].numel(), self.inputs.device)
 
     def _columns_and_gradients(self) -> tuple[Tensor, Tensor]:
-        """Columns (examples x groups, in, positions) and gradients (examples x groups, out, positions)."""
+        """Return unfolded inputs (examples x groups, in, positions), and gradients likewise with `out` for `in`."""
         groups = self.geometry.groups
         columns = self.geometry.columns(self.inputs, tuple(self.gradients.shape[2:]))
         split = [t.reshape(len(self.inputs), groups, -1, columns.shape[2]) for t in (columns, self.gradients)]
@@ -184,7 +187,7 @@ class ConvolutionGradient:
         ungrouped = self.geometry.groups == 1 and len(self.inputs) == self.count
         if self.geometry.groups == self.inputs.shape[1] == self.gradients.shape[1] > 1:
             gradients = sum_copies(self.geometry.depthwise_gradients(self.inputs, self.gradients), self.count)
-        elif ungrouped and self.inputs.device.type == "cpu":  # there a transposed factor costs several times as much
+        elif ungrouped and self.inputs.device.type == "cpu":  # on a CPU a transposed factor is several times slower
             positions = tuple(self.gradients.shape[2:])
             columns = self.geometry.columns(self.inputs, positions, positions_first=True)
             gradients = torch.bmm(self.gradients.flatten(2), columns)
@@ -194,7 +197,7 @@ class ConvolutionGradient:
         return gradients.view(self.count, *self.weight.shape[1:])
 
     def _as_weight(self, values: Tensor) -> Tensor:
-        """(any, *shape) of what the kernel wrote with the channels last."""
+        """Return the kernel's channels-last `values` in the shape of the weight, (any, *shape)."""
         height, width, *kernel = self.weight.shape[1:]
         return values.view(-1, height, *kernel, width).movedim(-1, 2)
 
@@ -209,7 +212,7 @@ class ConvolutionGradient:
             add_weighted(factors, self.materialised, out)
 
     def _add_recomputed(self, factors: Tensor, out: Tensor) -> None:
-        """The weighted sum of all per-example gradients, which are computed once more."""
+        """Recompute the per-example gradients and add their weighted sum to `out`."""
         models, geometry = len(out), self.kernel_geometry()
         if geometry is not None:
             x, g = _as_image(self.inputs), _as_image(self.gradients)
@@ -223,7 +226,7 @@ class ConvolutionGradient:
         if self.materialised is not None:
             self.materialised = zero_in_place(self.materialised, keep)
             return
-        if self.kernel_geometry() is not None:  # `weighted_gradient_sum` leaves such examples out itself
+        if self.kernel_geometry() is not None:  # `weighted_gradient_sum` skips examples with a factor of zero
             return
         spread = keep.repeat_interleave(self.copies) if self.copies > 1 else keep
         self.inputs = self.zeroing(self.inputs, spread)
@@ -231,7 +234,7 @@ class ConvolutionGradient:
 
 
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Convolutions with any stride, padding, dilation and groups."""
+    """Return the forward function of a convolution with any stride, padding, dilation and groups."""
     geometry = Geometry(layer)
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)
@@ -264,5 +267,5 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def _as_image(values: Tensor) -> Tensor:
-    """One-dimensional positions as an image of height one."""
+    """Return a one-dimensional signal as an image of height one; leave images unchanged."""
     return values if values.ndim == 4 else values[:, :, None]

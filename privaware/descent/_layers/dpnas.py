@@ -1,4 +1,4 @@
-"""The rule of a DPNAS cell where its operations are kernels: they give the per-example gradients by their weights."""
+"""The layer rule of a DPNAS cell whose operations run as GPU kernels, which compute per-example weight gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["cell"]
 
 
 def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequence[_dpnas_cell.Edge]], Tensor]:
-    """What stands in for `graph.node_outputs`; without kernels the layers follow their own rules."""
+    """Return the replacement of `graph.node_outputs`; if no kernels apply, the layers follow their own rules."""
 
     def node_outputs(first: Tensor, edges: Sequence[_dpnas_cell.Edge]) -> Tensor:
         calls = _dpnas_cell.kernel_calls(first, edges)
@@ -35,7 +35,7 @@ def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequen
 
 
 def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) -> Tensor | None:
-    """One (unstored) copy of the weights for each example: the gradient by it is the example's."""
+    """Record a view with one copy of the weights for each example; the gradient by a copy is the example's gradient."""
     assert weight is not None
     if name is None or not torch.is_grad_enabled():
         return None

@@ -1,4 +1,4 @@
-"""Dropout in training: each example has masks of its own, from a keyed function (`_example_draws`)."""
+"""The rules of dropout layers. Each example has its own masks, from a keyed function (`_example_draws`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privaware.errors import Refused
 __all__ = ["dropout_rule", "dropped", "has_dropout"]
 
 ALPHA = 1.7580993408473766
-"""The negative saturation value of SELU, which alpha dropout sets units to."""
+"""Alpha dropout sets dropped units to `-ALPHA`, the negative saturation value of SELU."""
 
 CHANNELS = {
     nn.Dropout1d.forward: 3,
@@ -22,18 +22,18 @@ CHANNELS = {
     nn.Dropout3d.forward: 5,
     nn.FeatureAlphaDropout.forward: 3,
 }
-"""Layers that drop whole channels, and the dimensions that their inputs have at least, by their forward."""
+"""Smallest number of input dimensions of each layer that drops whole channels, by its `forward` function."""
 
 
 def has_dropout(layer: nn.Module) -> bool:
-    """Whether the layer drops units in training mode."""
+    """Return whether the layer drops units in training mode."""
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return layer.p > 0
     return isinstance(layer, (nn.MultiheadAttention, nn.RNNBase)) and layer.dropout > 0
 
 
 def dropout_rule(stack: Stack, layer: nn.Module) -> Callable[[Tensor], Tensor] | None:
-    """What stands in for the forward of a dropout layer of torch; None for every other layer."""
+    """Return the replacement of the forward function of a torch dropout layer; None for every other layer."""
     kind = type(layer).forward
     alpha = kind in (nn.AlphaDropout.forward, nn.FeatureAlphaDropout.forward)
     if not alpha and kind is not nn.Dropout.forward and kind not in CHANNELS:
@@ -57,7 +57,7 @@ def _rule(stack: Stack, layer: Any, dimensions: int | None, drop: Callable[..., 
 
 
 def dropped(stack: Stack, values: Tensor, rate: float, training: bool) -> Tensor:
-    """What `torch.nn.functional.dropout` computes, with masks that belong to the examples."""
+    """Apply dropout as `torch.nn.functional.dropout` does, but with the examples' own masks."""
     return _dropped(stack, values, rate, values.shape) if training and rate else values
 
 
@@ -67,7 +67,7 @@ def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
 
 
 def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
-    """Dropped units are set to -`ALPHA`, then mean and variance are restored (Klambauer et al. 2017)."""
+    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017)."""
     mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
     if not share:
         return values * mask

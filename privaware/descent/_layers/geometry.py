@@ -1,4 +1,4 @@
-"""How convolutions slide, in one, two and three dimensions, and populations of them."""
+"""Describe how filters slide over inputs of one, two and three dimensions, and convolve several models at once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ __all__ = ["Geometry", "convolve"]
 CONVOLVE: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 GROUPED_LIMIT = 2**28
-"""Multiply-adds of one model above which models are convolved one after the other: cuDNN's grouped kernels are slower
-by more than launches cost, those of one channel always."""
+"""Largest number of multiply-adds per model for one grouped convolution of all models; above it cuDNN is slower so."""
 
 
 class Geometry:
-    """How a convolution slides: everything but its weights. Padding is zeros on both sides alike."""
+    """How the filters of a convolution slide: kernel size, stride, dilation, groups and padding.
+
+    `padding` holds zeros, equally many on both sides, that the convolution adds itself. Other padding is done
+    separately by `padded`.
+    """
 
     def __init__(self, layer: Any) -> None:
         self.kernel: tuple[int, ...] = layer.kernel_size
@@ -42,7 +45,7 @@ class Geometry:
 
     @classmethod
     def uniform(cls, kernel: Any, stride: int, padding: int) -> Geometry:
-        """The same stride and padding in every direction, no dilation, no groups."""
+        """Return a geometry with the same stride and padding in every dimension, without dilation or groups."""
         dimensions = len(kernel)
         layer = {
             "kernel_size": tuple(kernel),
@@ -55,7 +58,7 @@ class Geometry:
         return cls(SimpleNamespace(**layer))
 
     def padded(self, inputs: Tensor) -> Tensor:
-        """The inputs with the padding that the convolution itself cannot do."""
+        """Return the inputs with the padding that the convolution itself cannot add."""
         return F.pad(inputs, self.both_sides, mode=self.mode) if self.pads_separately else inputs
 
     def apply(self, inputs: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
@@ -63,7 +66,7 @@ class Geometry:
         return convolve(inputs, weight, bias, self.stride, self.padding, self.dilation, groups)
 
     def work(self, inputs: Tensor, weight: Tensor) -> int:
-        """Multiply-adds of one example, not counting what lies beyond the edges."""
+        """Return the approximate number of multiply-adds for one example."""
         return weight[0].numel() * inputs.shape[2:].numel() // math.prod(self.stride)
 
     def output_size(self, inputs: Tensor) -> tuple[int, ...]:
@@ -74,7 +77,7 @@ class Geometry:
         )
 
     def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-        """The gradient by the inputs, of which only the shape is used."""
+        """Return the gradient by `inputs`; only their shape is used."""
         none = (0,) * len(self.kernel)
         geometry = (self.stride, self.padding, self.dilation, False, none, self.groups)
         needed = [True, False, False]
@@ -82,7 +85,7 @@ class Geometry:
         return gradients[0]
 
     def for_kernel(self, inputs: Tensor, gradients: Tensor, copies: int) -> Conv2dGeometry | None:
-        """How the filters slide in two dimensions, where one kernel computes per-example gradients by them."""
+        """Return the geometry for the GPU kernel of per-example gradients, or None if that kernel does not apply."""
         flat = self.groups == 1 and len(self.kernel) <= 2
         if not flat or not convolution_kernels.fits(inputs, gradients, copies):
             return None
@@ -95,9 +98,9 @@ class Geometry:
         return Conv2dGeometry(kernel, stride, padding, dilation)
 
     def depthwise_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
-        """(n, channels, kernel): each input's gradient by the weights where every channel is convolved on its own.
+        """Return per-input gradients (n, channels, kernel) by the weights of a depthwise convolution.
 
-        A product and a sum for each tap of the kernel: matrix products of such shapes take up to twice as long.
+        Each kernel tap takes an elementwise product and a sum, which is faster than matrix products of such shapes.
         """
         if len(self.kernel) == 2 and elementwise.fits(inputs, gradients):
             geometry = (self.kernel, self.stride, self.padding, self.dilation)
@@ -115,7 +118,10 @@ class Geometry:
         return by_taps
 
     def columns(self, inputs: Tensor, output_size: tuple[int, ...], positions_first: bool = False) -> Tensor:
-        """(n, channels x kernel, positions): what each position of the output saw; or with the positions first."""
+        """Return the unfolded inputs (n, channels x kernel, positions), or with `positions_first` transposed.
+
+        A column holds the inputs that one position of the output depends on.
+        """
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
         example, channel, *space = inputs.stride()
@@ -129,7 +135,11 @@ class Geometry:
 
 
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """A convolution with each model's own parameters."""
+    """Convolve the inputs of each model with its own parameters.
+
+    A GPU does so in one grouped convolution, unless a model has more than `GROUPED_LIMIT` multiply-adds or the inputs
+    have one channel only; then it convolves the models one after another, as a CPU always does.
+    """
     models = max(len(weight), 1 if bias is None else len(bias))
     if models == 1:
         return geometry.apply(inputs, weight[0], None if bias is None else bias[0], geometry.groups)

@@ -1,7 +1,4 @@
-"""The rule of linear layers.
-
-The rule of embeddings.
-"""
+"""The layer rules of linear layers and of embeddings."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ __all__ = ["Affine", "affine", "linear", "multiply"]
 
 
 def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
-    """A table looked up by whole numbers."""
+    """Return the forward function of an embedding, a table that integer codes index."""
     name, table = stack.parameter(layer.weight)
     assert table is not None
     models, entries, width = table.shape
@@ -56,12 +53,15 @@ def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
 
 
 Named = tuple[str | None, Tensor | None]
-"""The slot's name (None if frozen) and the stacked values of a parameter."""
+"""The slot name (None if frozen) and the stacked values of a parameter."""
 
 
 @dataclass(frozen=True)
 class Affine:
-    """A matrix and a bias; each may be a slice of the first dimension of a larger parameter."""
+    """The matrix and the bias of a linear map.
+
+    Each may be a slice (`weight_part`, `bias_part`) of the first dimension of a larger parameter.
+    """
 
     weight: Named
     bias: Named
@@ -70,13 +70,13 @@ class Affine:
 
 
 def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
-    """Examples of any leading shape times a matrix."""
+    """Return the forward function of a linear layer, for inputs (..., width)."""
     parameters = Affine(stack.parameter(layer.weight), stack.parameter(layer.bias))
     return lambda inputs: affine(stack, inputs, parameters)
 
 
 def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
-    """A linear map with each model's own parameters, recorded."""
+    """Apply a linear map with each model's own parameters, and record it."""
     weight_name, weights = parameters.weight
     bias_name, biases = parameters.bias
     assert weights is not None
@@ -108,7 +108,7 @@ def _bias(outer: OuterProduct, weight_trained: bool, part: slice | None) -> PerE
 
 
 def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
-    """inputs @ weights^T + biases, for each model its own."""
+    """Return `inputs @ weights.T + biases`, with each model's own parameters."""
     if len(weights) == 1 and (biases is None or len(biases) == 1):
         return F.linear(inputs, weights[0], None if biases is None else biases[0])
     models = max(len(weights), 1 if biases is None else len(biases))
@@ -123,7 +123,7 @@ def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
 
 
 def by_example(values: Tensor, examples: int) -> Tensor:
-    """(..., width) as (examples, width), or as (examples, positions, width) where an example has several."""
+    """Return `values` (..., width) as (examples, width), or as (examples, positions, width)."""
     if values.ndim == 2 and len(values) == examples:
         return values
     check_batch_first(values, examples)

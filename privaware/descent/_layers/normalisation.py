@@ -1,4 +1,4 @@
-"""The rules of normalisations within an example."""
+"""The layer rules of normalisations that act within an example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ __all__ = ["channel_norm", "feature_norm"]
 
 @dataclass(frozen=True)
 class _Norm:
-    """How inputs are normalised, and how scale and shift lie along them."""
+    """How a layer normalises.
+
+    `normalise` maps inputs to normalised values. `broadcast` expands a scale or shift to the shape of the inputs.
+    `reduce` sums values over the positions that share an entry of the scale or shift.
+    """
 
     normalise: Callable[[Tensor], Tensor]
     broadcast: Callable[[Tensor, Tensor], Tensor]
@@ -26,7 +30,7 @@ class _Norm:
 
 
 def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Group and instance norm: one scale and one shift for each channel."""
+    """Return the forward function of group or instance norm, with one scale and one shift for each channel."""
     if isinstance(layer, nn.GroupNorm):
 
         def normalise(inputs: Tensor) -> Tensor:
@@ -47,7 +51,7 @@ def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Layer norm and root-mean-square norm: one scale (and shift) for each of the last dimensions' entries."""
+    """Return the forward function of layer norm or RMS norm, with a scale for each entry of the last dimensions."""
     shape = tuple(layer.normalized_shape)
 
     def normalise(inputs: Tensor) -> Tensor:
@@ -65,7 +69,7 @@ def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def _scale_and_shift(stack: Stack, layer: Any, norm: _Norm) -> Callable[[Tensor], Tensor]:
-    """normalise(inputs) * weight + bias, recorded."""
+    """Return the function that computes and records `normalise(inputs) * weight + bias`."""
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(getattr(layer, "bias", None))
 

@@ -1,9 +1,12 @@
-"""Fully connected models of different widths, activations and frozen layers, padded to one stack.
+"""Pad fully connected models of different widths, activations and frozen layers to one shape, so that one stack fits.
 
-Narrow models get units that stay zero: a padded unit has zero weights in and out and outputs zero, so it changes no
-output and its gradients are zero in every norm and sum. Where activations differ, each model picks its own for every
-unit (`PerUnitActivation`). Padding, and what is frozen in one model though others train it, is masked: no noise and no
-update reaches it, and a frozen layer counts in no norm of its model. So each model is trained as if alone.
+1. Narrow models get padded units. A padded unit has zero weights in and out and outputs zero. So it changes no output,
+   and its gradients are zero in every norm and sum.
+2. If activations differ between models, each model selects its own for every unit (`PerUnitActivation`).
+3. A mask keeps noise and updates away from padding, and from parameters that one model freezes and another trains. A
+   frozen layer counts in no gradient norm of its model.
+
+So each model is trained as if it were alone.
 """
 
 from __future__ import annotations
@@ -21,21 +24,25 @@ from privaware.descent._stack import Stack
 __all__ = ["PaddedPopulation", "PerUnitActivation", "per_unit_activation", "stackable_groups"]
 
 PADDING_LIMIT = {"cpu": 1.5, "cuda": 2.0}
-"""The ratio of padded to real parameters up to which one stack beats several."""
+"""Largest ratio of parameters with padding to parameters without it for which one stack is faster than several."""
+
 PADDING_ALLOWED = 4_000_000
-"""So many padded parameters always pay on a GPU: small models wait for launches, not for arithmetic."""
+"""Number of padding parameters that a GPU stack may always have, because kernel launches dominate for small models."""
 
 ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh, nn.Sigmoid)
-"""Layers that change each number by itself, whatever the example or unit."""
+"""Layers that act on each number separately."""
+
 SHAPE_LAYERS = (nn.Dropout, nn.Flatten, nn.Identity)
+"""Other layers without parameters that a padded model may have."""
 
 Shapes = tuple[tuple[int, ...], ...]
 
 
 class PerUnitActivation(nn.Module):
-    """One of several activations for each unit; units without one are padding and output zero.
+    """A layer that applies one of several activations to each unit; a unit without activation is padding (output 0).
 
-    `selected` (kinds, units) is a frozen parameter, so that a stack holds each model's own.
+    `selected` (kinds, units) is 1 for the selected activation of a unit. It is a frozen parameter, so a stack holds the
+    selection of each model.
     """
 
     def __init__(self, kinds: Sequence[nn.Module], kind: int, real: int, units: int) -> None:
@@ -50,16 +57,16 @@ class PerUnitActivation(nn.Module):
 
 
 def per_unit_activation(stack: Stack, layer: PerUnitActivation) -> Callable[[Tensor], Tensor]:
-    """The rule: each model's own activations; nothing here is trained."""
+    """Return the forward function of the layer, with each model's own activations; it has no trained parameter."""
     _, selected = stack.parameter(layer.selected)
     assert selected is not None
     return lambda inputs: _activate(layer.kinds, inputs, selected)
 
 
 def _activate(kinds: Any, inputs: Tensor, selected: Tensor) -> Tensor:
-    """Model-major inputs (models x examples, units) after the activations that `selected` (models, kinds, units) names.
+    """Apply to `inputs` (models x examples, units) the activations that `selected` (models, kinds, units) names.
 
-    What was not selected is left out by `where`, so that an infinity there spoils nothing.
+    `torch.where` drops the outputs of activations that were not selected, even if they are infinite.
     """
     by_model = inputs.view(len(selected), -1, inputs.shape[-1])
     outputs = torch.zeros_like(by_model)
@@ -69,7 +76,10 @@ def _activate(kinds: Any, inputs: Tensor, selected: Tensor) -> Tensor:
 
 
 class PaddedPopulation:
-    """Modules padded to one shape, with the mask of what each trains; modules of one shape stay as they are."""
+    """Modules padded to one shape, and the mask of the parameters that each trains.
+
+    Modules of equal shape are not padded; then `mask` is None.
+    """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         self.originals = list(modules)
@@ -82,7 +92,7 @@ class PaddedPopulation:
             self.mask = torch.stack([mask for _, mask in pairs])
 
     def unpadded(self, trained: Sequence[nn.Module]) -> list[nn.Module]:
-        """The trained modules in their own widths."""
+        """Return the trained modules in their original widths."""
         if self.mask is None:
             return list(trained)
         modules = []
@@ -99,11 +109,12 @@ class PaddedPopulation:
 def stackable_groups(
     modules: Sequence[nn.Module], device: str, per_layer: bool = False, padded: bool = True
 ) -> list[list[int]]:
-    """Which modules are stepped in one stack: alike but for what may be padded, if the padding pays.
+    """Return groups of positions in `modules`; the modules of a group are trained in one stack.
 
-    On a CPU activations and frozen layers have to agree: computing what a model did not select would cost as much as
-    a stack saves. So they have where clipping is `per_layer`: a layer's norm depends on how many are trained. Without
-    `padded`, all have to agree in everything.
+    The modules of a group are equal except for what padding evens out, and padding must be cheaper than another stack.
+    On a CPU activations and frozen layers must agree too, because computing activations that were not selected would
+    cost as much as a stack saves. They must also agree with `per_layer` clipping, because a layer's clipping norm
+    depends on how many layers are trained. Without `padded` the modules of a group agree in everything.
     """
     cpu = str(device).startswith("cpu")
     strict = cpu or per_layer or not padded
@@ -123,7 +134,7 @@ def _by_shape(shapes: dict[int, Shapes]) -> list[list[int]]:
 
 
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:
-    """From the largest down, each into the stack before it unless too much of that would be padding."""
+    """Group modules from the largest to the smallest; start a new group if the last would have too much padding."""
     groups: list[list[int]] = []
     for at in sorted(shapes, key=lambda at: (-_count(shapes[at]), shapes[at])):
         if groups and _pays([shapes[other] for other in (*groups[-1], at)], cpu):
@@ -153,7 +164,7 @@ def _shapes(module: nn.Module) -> Shapes:
 
 
 def _structure(module: nn.Module) -> tuple[Any, ...]:
-    """What a stack takes from its first module, so all have to agree: types, settings, buffers, what is frozen."""
+    """Return the facts in which all modules of a stack must agree: types, settings, buffers and frozen parameters."""
     parts = [(type(part), _settings(part)) for part in module.modules()]
     buffers = [(name, _bytes(value)) for name, value in module.named_buffers()]
     return tuple(parts), tuple(buffers), tuple(p.requires_grad for p in module.parameters())
@@ -174,9 +185,10 @@ def _settings(part: nn.Module) -> tuple[tuple[str, Any], ...]:
 
 
 def _chain(module: nn.Module) -> tuple[Any, ...] | None:
-    """What may not differ in a padded stack: the order of layers, and the widths of inputs and outputs.
+    """Return the facts in which models of a padded stack must agree: the order of layers, input and output width.
 
-    None where padding would not stay separate: a shared object, or positions flattened between two layers.
+    Return None if the module cannot be padded, for example because it uses an object twice, or because positions are
+    flattened between two layers.
     """
     parts = [part for part in module.modules() if list(part.children())]
     if not parts or any(type(part) is not nn.Sequential for part in parts) or _shares_objects(module):
@@ -199,14 +211,17 @@ def _chain(module: nn.Module) -> tuple[Any, ...] | None:
 
 
 def _shares_objects(module: nn.Module) -> bool:
-    """Whether a module or parameter is used twice, so that copies would no longer be one."""
+    """Return whether a module or parameter is used twice; padded copies would no longer share it."""
     modules = [id(part) for _, part in module.named_modules(remove_duplicate=False)]
     values = [id(value) for _, value in module.named_parameters(remove_duplicate=False)]
     return any(len(set(all_of)) < len(all_of) for all_of in (modules, values))
 
 
 def _frozen_in_part(layer: nn.Linear) -> tuple[bool, ...] | None:
-    """What is trained of a layer that is frozen in part: a norm counts layers, not parts."""
+    """Return which parameters of a partly frozen layer are trained; None if all or none are.
+
+    Models must agree in it, because a gradient norm counts whole layers.
+    """
     flags = tuple(parameter.requires_grad for parameter in layer.parameters())
     return flags if len(set(flags)) > 1 else None
 
@@ -216,7 +231,10 @@ def _leaves(module: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _padded(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Tensor]:
-    """A copy of `module` as wide as the widest at every layer, and the flat mask of what it trains."""
+    """Return a copy of `module` that is as wide at every layer as the widest of `modules`, and its training mask.
+
+    The flat mask is 1 for parameters that `module` trains and 0 for padding and frozen parameters.
+    """
     wide = copy.deepcopy(module)
     everyone = [dict(other.named_modules()) for other in modules]
     masks: list[Tensor] = []
@@ -240,7 +258,7 @@ def _padded(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Ten
 
 
 def _padded_linear(layer: nn.Linear, same: Sequence[Any]) -> tuple[nn.Linear, list[Tensor]]:
-    """A linear layer of the widest shape, and the masks of its parameters that some model trains."""
+    """Return a linear layer of the widest shape, and the masks of its parameters that some model trains."""
     padded, masks = copy.deepcopy(layer), []
     for name, parameter in layer.named_parameters():
         others = [getattr(other, name) for other in same]

@@ -1,4 +1,4 @@
-"""Max pools of 2 x 2 blocks as single kernels on a GPU: PyTorch's keep eight bytes for each and take longer back."""
+"""Max pooling over 2 x 2 blocks by one GPU kernel, which needs less memory and time than PyTorch's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["is_max_pool_2x2", "max_pool_2x2"]
 
 
 def is_max_pool_2x2(layer: nn.Module) -> bool:
-    """Whether the layer takes the maxima of adjacent blocks of 2 x 2, and nothing else."""
+    """Return whether the layer is plain max pooling over adjacent blocks of 2 x 2."""
     return (
         type(layer) is nn.MaxPool2d
         and all(size in (2, (2, 2)) for size in (layer.kernel_size, layer.stride))
@@ -27,7 +27,7 @@ def is_max_pool_2x2(layer: nn.Module) -> bool:
 
 
 def max_pool_2x2(inputs: Tensor) -> Tensor:
-    """The maxima of the blocks of (n, channels, height, width)."""
+    """Return the maxima of the 2 x 2 blocks of `inputs` (n, channels, height, width)."""
     if inputs.ndim == 4 and inputs.numel() and elementwise.fits(inputs):
         maxima: Tensor = _MaxPool2x2.apply(inputs)
         return maxima

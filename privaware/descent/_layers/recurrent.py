@@ -1,7 +1,8 @@
-"""The rules of recurrent layers, unrolled over time.
+"""The layer rules of recurrent layers, unrolled over time.
 
-All gradients follow from the one by the input's projection, because it is added to the recurrent projection; in a GRU
-the reset gate stands between the two in one of three parts.
+The projection of the input is added to the projection of the state, so the gradient by the input projection is also the
+gradient by the state projection. In one of the three parts of a GRU, the reset gate multiplies the state projection
+first, so this part of the gradient is multiplied by the reset gate.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from privaware.errors import Refused
 __all__ = ["recurrent", "single_bias_lstm"]
 
 Cell = Callable[[Tensor, Tensor, tuple[Tensor, ...]], tuple[tuple[Tensor, ...], Any]]
-"""(input's projection, state's projection, state) -> (next state, reset gate of a GRU)."""
+"""A function (input projection, state projection, state) -> (next state, reset gate of a GRU or None)."""
 
 PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
-    """LSTM, GRU and plain RNN: any depth, both directions, one or two bias vectors."""
+    """Return the forward function of an LSTM, GRU or plain RNN of any depth, in one direction or both."""
     if getattr(layer, "proj_size", 0):
         raise Refused("an LSTM with proj_size has no rule; use proj_size=0 and a linear layer after it")
     suffixes = ("", "_reverse") if layer.bidirectional else ("",)
@@ -70,7 +71,10 @@ def _initial_state(layer: Any, values: Tensor, hx: Any, is_lstm: bool) -> tuple[
 
 
 def single_bias_lstm(stack: Stack, layer: Any) -> Callable[..., Any]:
-    """The LSTM of `privaware.models`: one layer, one direction, one bias vector, all hidden states returned."""
+    """Return the forward function of `privaware.models.LSTM`: one layer, one direction, one bias vector.
+
+    It returns all hidden states.
+    """
     parameters = {"weight_ih": layer.weight_ih, "weight_hh": layer.weight_hh, "bias_ih": layer.bias}
     direction = _Direction(stack, parameters, _lstm)
 
@@ -88,7 +92,7 @@ def _direction(stack: Stack, layer: Any, suffix: str) -> _Direction:
 
 
 class _Direction:
-    """One layer in one direction."""
+    """A recurrent layer in one direction, unrolled over time; a call returns all hidden states and the last state."""
 
     def __init__(self, stack: Stack, parameters: dict[str, Tensor | None], cell: Cell, backwards: bool = False) -> None:
         self.stack, self.cell, self.backwards = stack, cell, backwards

@@ -1,7 +1,8 @@
-"""What every layer rule shares: its type, and the checks of what it records.
+"""The type of a layer rule, and the checks that all layer rules share.
 
-A rule takes the stack and one layer and returns the function that stands in for the layer's forward: it computes each
-model's outputs with its own parameters and records how per-example gradients follow from the output's gradient.
+A rule takes the stack and one layer, and returns a replacement of the layer's forward function. The replacement
+computes each model's outputs with the model's own parameters. It records how to compute per-example gradients from the
+gradient by the output.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Rule = Callable[[Stack, Any], Callable[..., Any]]
 
 
 def check_batch_first(values: Tensor, examples: int) -> None:
-    """Refuses a tensor whose first dimension cannot be the examples."""
+    """Raise `Refused` if the first dimension of `values` cannot be the examples."""
     if examples == 0 or len(values) % examples:
         raise Refused(
             f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "
@@ -31,7 +32,7 @@ def check_batch_first(values: Tensor, examples: int) -> None:
 
 
 def check_unmodified(values: Tensor, version: int) -> None:
-    """Refuses if a recorded tensor was written over."""
+    """Raise `Refused` if the recorded tensor `values` was modified in place since `version`."""
     if values._version != version:
         raise Refused(
             "the input of a layer is modified in place by the module's forward; use the out-of-place operation"
@@ -39,7 +40,7 @@ def check_unmodified(values: Tensor, version: int) -> None:
 
 
 def record_leaf(stack: Stack, leaf: Tensor, build: Builder) -> None:
-    """Records a leaf whose gradient `build` turns into per-example gradients."""
+    """Record a leaf tensor whose gradient `build` turns into per-example gradients."""
     if torch.is_grad_enabled():
         stack.tape.edges.append(get_gradient_edge(leaf))
         stack.tape.builders.append(build)

@@ -1,4 +1,4 @@
-"""Which rule each layer of a module follows, and stacks whose layers follow them."""
+"""Find the rule of each layer of a module, and build stacks whose layers follow their rules."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["stacked"]
 def stacked(
     modules: Sequence[nn.Module], *, device: Any = "cpu", materialise: bool = False, watch: Sequence[str] = ()
 ) -> Stack:
-    """Modules of one architecture as a stack whose layers follow their rules.
+    """Stack modules of one architecture and give their layers their rules.
 
-    With `materialise`, `torch.func.vmap` materialises all per-example gradients and no rule is used. The inputs of
-    modules of the kinds in `watch` are recorded for the loss.
+    With `materialise` no rule is used, and `torch.func.vmap` materialises all per-example gradients. The inputs of
+    modules whose class name is in `watch` are recorded for the loss.
     """
     stack = Stack(modules, device=device)
     stack.layers = _install(stack, materialise, watch)
@@ -42,7 +42,7 @@ def stacked(
 
 
 def rules() -> dict[type[nn.Module], Rule]:
-    """The rule of each kind of layer; subclasses with a forward of their own are not meant."""
+    """Return the rule of each layer type. A subclass is another type, because it may have another forward function."""
     table: dict[type[nn.Module], Rule] = {
         nn.Linear: linear,
         nn.modules.linear.NonDynamicallyQuantizableLinear: linear,
@@ -60,7 +60,7 @@ def rules() -> dict[type[nn.Module], Rule]:
 
 
 def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str, str]:
-    """Gives every layer with parameters its rule; how each layer is handled, by name."""
+    """Give every layer with parameters its rule; return, by layer name, how each layer is handled."""
     known, handled = rules(), {}
     for module in stack.module.modules():
         if getattr(module, "inplace", False) is True:
@@ -97,5 +97,5 @@ def _owns_parameters(module: nn.Module) -> bool:
 
 
 def _has_stacked_parameters(stack: Stack, module: nn.Module) -> bool:
-    """Whether the module has parameters that are trained or differ between models."""
+    """Return whether the module has parameters that are trained or differ between models."""
     return any(stack.names[id(p)] in stack.tensors for p in module.parameters())

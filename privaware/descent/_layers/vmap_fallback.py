@@ -1,8 +1,8 @@
 """The fallback for layers without a rule: `torch.func.vmap` over examples.
 
-Parameters are expanded to one (unstored) copy for each example, the layer runs under `torch.func.vmap`, and the
-gradient by the expanded parameters is the per-example gradient. It is exact and isolates examples, and it materialises
-per-example gradients.
+Each parameter is expanded, without a copy in memory, to one view for each example. The layer runs under
+`torch.func.vmap`, and the gradient by the expanded parameters is the per-example gradient. The fallback is exact and
+keeps examples separate, but it materialises per-example gradients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["vmap_fallback"]
 
 
 def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
-    """Any module whose forward treats examples alike."""
+    """Return the replacement of the forward function of a module that has no rule."""
     plain = copy.deepcopy(layer, {id(buffer): buffer for buffer in layer.buffers()})
     parameters = {local: stack.parameter(p) for local, p in layer.named_parameters()}
     names = {local: name for local, (name, _) in parameters.items()}

@@ -1,4 +1,4 @@
-"""The rule of convolutions with standardised filters."""
+"""The layer rule of convolutions with standardised filters."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ from privaware.kernels import elementwise, group_sums
 __all__ = ["StandardisedGradient", "standardised_convolution"]
 
 TF32_TRUNCATION = 2.0**-10
-"""What TF32 loses at most of a number."""
+"""Largest relative error of a number that is truncated to TF32."""
 
 CANCELLING = 16.0
-"""The length of a clipped gradient before its standardisation, over the clipping norm, where sums of examples are
-standardised: what is longer is clipped more."""
+"""Largest norm of a clipped gradient before the standardisation's derivative, divided by the clipping norm (on a GPU).
+
+An example whose gradient would exceed this limit is clipped more.
+"""
 
 
 class StandardisedGradient:
-    """Per-example gradients of filters that are centred and scaled before they slide.
+    """The per-example gradients of filters that are standardised (centred and scaled) before the convolution.
 
-    The standardisation's derivative is the same linear map for every example. With CUDA's kernels it is applied to
-    sums of examples, elsewhere to each example.
+    `inner` holds the gradients by the standardised filters. The derivative of the standardisation is the same linear
+    map for every example of a model. With the CUDA kernels this map is applied to sums over examples, otherwise to each
+    example.
     """
 
     part: slice | None = None
@@ -54,7 +57,7 @@ class StandardisedGradient:
         return _through_standardisation(by_model, self.centred, self.size).view_as(plain)
 
     def _slice(self, part: slice) -> Tensor:
-        """The gradients of some of the examples."""
+        """Return the gradients of the examples in the slice `part`."""
         plain = self.inner.chunk(part).materialise()
         model = torch.arange(part.start, part.stop, device=plain.device) * len(self.centred) // self.inner.count
         return _through_standardisation(plain[:, None], self.centred[model], self.size[model])[:, 0]
@@ -72,9 +75,11 @@ class StandardisedGradient:
         return torch.cat([square_sums(self._slice(part)) for part in self.inner.slices()])
 
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
-        """Squared norms from each filter's square, product with its centred values and sum.
+        """Return squared norms after the standardisation's derivative, from three sums for each example and filter.
 
-        Raised by the rounding error of what is subtracted, so that no norm is underestimated.
+        For the gradient by a filter, `squares` is its squared norm, `along` its inner product with the centred filter,
+        and `sums` the sum of its entries. The result is raised by a bound on its rounding error, so that no norm is
+        underestimated.
         """
         models, filters = self.centred.shape[:2]
         count = math.prod(self.centred.shape[2:])
@@ -85,16 +90,16 @@ class StandardisedGradient:
         after = after - slope * (2 * along / size - slope * centred_squares)
         before = squares / size.square()
         slack = 16 * torch.finfo(squares.dtype).eps * before
-        # An overflow on the way must not look small: such an example is left out.
+        # An overflow on the way must not give a small norm: such an example gets an infinite one and is left out.
         after = torch.where(torch.isfinite(after), after.clamp_min(0) + slack, math.inf)
         return self._rounded_up(after, before)
 
     def _rounded_up(self, after: Tensor, before: Tensor) -> Tensor:
-        """Squared norms of examples from those of filters (models, examples, filters).
+        """Return the squared norm of each example from squared norms by filter (models, examples, filters).
 
-        Sums of examples go through the standardisation too, and are rounded `before`, where they may be much larger
-        than `after` it. So a norm is raised by what TF32 can change, and is at least so large a part of `before` that
-        the bound of the rounding holds.
+        `before` and `after` are squared norms before and after the standardisation's derivative. Sums over examples are
+        rounded before this derivative, where they may be much larger than after it. So a norm is raised by the largest
+        error of TF32, and is at least `sqrt(before) / CANCELLING`, for which the rounding bound holds.
         """
         if tf32_allowed():
             after = (after.sqrt() + TF32_TRUNCATION * before.sqrt()).square()
@@ -125,7 +130,7 @@ class StandardisedGradient:
 
 
 def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
-    """Gradients (models, any, *shape) by the standardised filters, as gradients by the filters before."""
+    """Turn gradients (models, any, *shape) by the standardised filters into gradients by the original filters."""
     within = tuple(range(3, gradients.ndim))
     count = math.prod(gradients.shape[3:])
     centred, size = centred[:, None], size[:, None]
@@ -135,7 +140,7 @@ def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -
 
 
 def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """The weight-standardised convolution of `privaware.models`."""
+    """Return the forward function of `privaware.models.StandardisedConv2d`."""
     geometry = Geometry.uniform(layer.weight.shape[2:], layer.stride, layer.padding)
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)
