@@ -17,7 +17,13 @@ import numpy as np
 from privaware import attacks
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.attacks import AttackResult
-from privaware.attacks._gradient_canaries import LEAST, CanaryScores, gradient_canaries, no_rows, room_for_canaries
+from privaware.attacks._gradient_canaries import (
+    MIN_CANARIES,
+    CanaryScores,
+    gradient_canaries,
+    no_rows,
+    room_for_canaries,
+)
 from privaware.attacks._row_canaries import row_canaries
 from privaware.data import Data
 from privaware.errors import PrivawareError, WrongInput
@@ -151,8 +157,8 @@ class AuditSettings:
         expect_one_of("", SHADOW_TRAININGS, shadow_training=self.shadow_training)
         least = min(SHADOWS.get(self.attack, 0), 2)
         expect(self.shadow_count >= least, "", f"at least {least} shadow models for {self.attack}", self.shadows)
-        expect(self.canaries >= LEAST, "", f"at least {LEAST} canaries", self.canaries)
-        expect(self.runs >= LEAST, "", f"at least {LEAST} runs", self.runs)
+        expect(self.canaries >= MIN_CANARIES, "", f"at least {MIN_CANARIES} canaries", self.canaries)
+        expect(self.runs >= MIN_CANARIES, "", f"at least {MIN_CANARIES} runs", self.runs)
         if not self.of_canaries:
             attacks.find_attack(self.attack)
 
@@ -185,7 +191,7 @@ class OneRun:
     def unit(self) -> str:
         return unit(self.mechanism)
 
-    def expect_possible(self, schema: Schema, noise: float, *, least: int = LEAST) -> None:
+    def expect_possible(self, schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> None:
         """Raise `WrongInput`, before any charge, if the mechanism has no room for at least `least` canaries."""
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
