@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 UNREVIEWED = "ranges and categories were read from the rows without noise, and nobody has reviewed them"
-"""Why the guarantee of a model with a drafted schema holds only under a condition."""
+"""Reason why the guarantee of a model with a drafted schema holds only conditionally."""
 CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
-"""The flaw of a model whose columns or settings were chosen by the standard workflow."""
-WEAK = 10.0
-"""An epsilon above this is called a weak guarantee."""
+"""Flaw of a model whose columns or settings were chosen by the standard workflow."""
+WEAK_EPSILON = 10.0
+"""Epsilon above which a guarantee is called weak."""
 
 LEARNED_ELSEWHERE = {
     "sentences": "the text that the network all-MiniLM-L6-v2 was trained on; if that text contains rows of this data "
@@ -39,7 +39,7 @@ LEARNED_ELSEWHERE = {
 
 
 class PricedPlan(Protocol):
-    """The attributes of a plan (`workflow/_plan.py`) that a guarantee and a model card read."""
+    """The attributes of a plan (`workflow/run/plan.py`) that a guarantee and a model card read."""
 
     @property
     def learner(self) -> str: ...
@@ -104,8 +104,8 @@ def sentence_of(
         f"every outcome computed from {what} "
         f"by at most a factor of {math.exp(min(epsilon, 700.0)):.3g} (epsilon {epsilon:.4g}), plus {delta:g} (delta)."
     )
-    if epsilon > WEAK:
-        sentence += f" This is a weak guarantee, because epsilon is above {WEAK:g}."
+    if epsilon > WEAK_EPSILON:
+        sentence += f" This is a weak guarantee, because epsilon is above {WEAK_EPSILON:g}."
     return (
         sentence
         if schema.reviewed
