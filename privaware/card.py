@@ -58,7 +58,20 @@ class Guarantee:
 
     @classmethod
     def of(cls, plan: PricedPlan, seed: int | None) -> Guarantee:
-        """Return the guarantee of a plan that was run with `seed` (None if unseeded)."""
+        """Return the guarantee of a plan.
+
+        Parameters
+        ----------
+        plan
+            The plan that was run.
+        seed
+            The seed of the run, or None.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee. It is certified if the run is unseeded, the plan has no flaw and the schema was reviewed.
+        """
         return cls(
             epsilon=plan.epsilon,
             delta=plan.delta,
@@ -238,7 +251,18 @@ class ModelCard:
 
     @classmethod
     def read(cls, folder: str | Path) -> ModelCard:
-        """Read the card in a model folder; raise `WrongInput` if the file is damaged or foreign."""
+        """Read the card in a model folder.
+
+        Parameters
+        ----------
+        folder
+            The model folder. A damaged or foreign file raises `WrongInput`.
+
+        Returns
+        -------
+        ModelCard
+            The card.
+        """
         path = Path(folder) / NAME
         if not path.is_file():
             raise WrongInput(f"expected a model folder with {NAME}, got {str(folder)!r}; make one with `privaware fit`")
@@ -254,7 +278,18 @@ class ModelCard:
 
     @classmethod
     def from_json(cls, value: Any) -> ModelCard:
-        """Read a card that `json` wrote; unknown entries are ignored, and missing entries raise `WrongInput`."""
+        """Read a card that `json` wrote.
+
+        Parameters
+        ----------
+        value
+            The entries. Unknown entries are ignored, and missing entries raise `WrongInput`.
+
+        Returns
+        -------
+        ModelCard
+            The card.
+        """
         try:
             _expect_shallow(value)
             return cls._from_json(value)
@@ -291,7 +326,18 @@ class ModelCard:
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as plain values."""
+    """Return settings as plain values.
+
+    Parameters
+    ----------
+    settings
+        Settings, some of which may be dataclasses.
+
+    Returns
+    -------
+    dict
+        The settings, with dataclasses as dicts.
+    """
     return {
         name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
         for name, value in settings.items()

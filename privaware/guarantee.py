@@ -66,7 +66,22 @@ class PricedPlan(Protocol):
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
-    """Return the meaning of the guarantee of `what` in one plain sentence."""
+    """Return the meaning of a guarantee in one plain sentence.
+
+    Parameters
+    ----------
+    plan
+        The plan that was run.
+    seed
+        The seed of the run, or None.
+    what
+        The thing that was released, such as "these columns".
+
+    Returns
+    -------
+    str
+        The sentence of `sentence_of` for this plan.
+    """
     return sentence_of(plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, what=what)
 
 
@@ -144,7 +159,18 @@ def earlier_sentence_of(schema: Schema, epsilon: float, delta: float, *, seed: o
 
 
 def sampler_sentence(event: Event) -> str:
-    """Return how rows are sampled at each step, in words."""
+    """Return how rows are sampled at each step, in words.
+
+    Parameters
+    ----------
+    event
+        The event of all releases.
+
+    Returns
+    -------
+    str
+        The sampling, without a full stop.
+    """
     rates = {part.rate for part, _ in leaves(event) if isinstance(part, Sampled)}
     if rates:
         shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
@@ -153,7 +179,18 @@ def sampler_sentence(event: Event) -> str:
 
 
 def assumptions(plan: PricedPlan) -> tuple[str, ...]:
-    """Return the facts that the guarantee takes as public or trusted, one sentence each."""
+    """Return the facts that the guarantee takes as public or trusted.
+
+    Parameters
+    ----------
+    plan
+        The plan that was run.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each fact.
+    """
     public = [f"public: {fact}" for fact in plan.schema.assumed]
     public.append("public: the schema, the declared number of rows and every setting in the plan")
     if unit(plan.mechanism) == "label":

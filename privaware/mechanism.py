@@ -32,9 +32,41 @@ T = TypeVar("T", covariant=True)
 class Mechanism(Protocol[T]):
     """A differentially private algorithm that releases a `T`."""
 
-    def cost(self, schema: Schema, noise: float) -> Event: ...
+    def cost(self, schema: Schema, noise: float) -> Event:
+        """Return the privacy cost, from public facts only.
 
-    def run(self, data: Data, noise: float, rng: Rng) -> T: ...
+        Parameters
+        ----------
+        schema
+            The public facts about the rows.
+        noise
+            The noise multiplier.
+
+        Returns
+        -------
+        Event
+            The cost for one row added or removed, or for one changed label if the mechanism protects labels.
+        """
+        ...
+
+    def run(self, data: Data, noise: float, rng: Rng) -> T:
+        """Run the mechanism, once for each charge.
+
+        Parameters
+        ----------
+        data
+            The private rows.
+        noise
+            The noise multiplier for which the cost was charged.
+        rng
+            The random generator.
+
+        Returns
+        -------
+        T
+            The release, which may be published.
+        """
+        ...
 
 
 @runtime_checkable
@@ -78,18 +110,29 @@ def run(mechanism: Mechanism[Any], rows: Rows, noise: float, rng: Rng) -> Any:
 
 
 def unit(mechanism: object) -> str:
-    """Return the unit that a mechanism, or a class of mechanisms, protects: "row" unless it declares "label"."""
+    """Return the unit that a mechanism, or a class of mechanisms, protects.
+
+    Parameters
+    ----------
+    mechanism
+        A mechanism or a class of mechanisms.
+
+    Returns
+    -------
+    str
+        "row" unless the mechanism declares "label".
+    """
     return mechanism.unit if isinstance(mechanism, DeclaresUnit) else "row"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Then:
-    """Two mechanisms in sequence: the second runs on the rows that `join` computes from the release of the first.
+    """Two mechanisms in sequence: `second` runs on the rows that `join` computes from the release of `first`.
 
-    `join(rows, release)` must treat each row by itself. `share` is the noise multiplier of the first divided by that of
-    the second, so one value scales both. The cost of the second depends on the schema that `outline` returns, which is
-    known before the first has run, and never on the release of the first. `what` describes the first release in a few
-    words.
+    `join(rows, release)` must treat each row by itself. `share` is the noise multiplier of `first` divided by the noise
+    multiplier of `second`, so one value scales both. The cost of `second` depends on the schema that `outline` returns,
+    which is known before `first` has run, and never on the release of `first`. `what` describes the first release in a
+    few words.
     """
 
     first: Mechanism[Any]

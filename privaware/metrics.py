@@ -169,7 +169,18 @@ def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np
 
 
 def tailored_auc(value: float) -> float:
-    """Return the AUC, or 0.5 if it is lower: an attacker who is worse than guessing would guess (DPMLBench)."""
+    """Return the AUC, or 0.5 if it is lower: an attacker who is worse than guessing would guess (DPMLBench).
+
+    Parameters
+    ----------
+    value
+        The AUC.
+
+    Returns
+    -------
+    float
+        `max(value, 0.5)`.
+    """
     return max(value, 0.5)
 
 

@@ -40,7 +40,20 @@ class Model:
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Return the raw outputs of the network for encoded rows `x`, with shape (rows, outputs)."""
+        """Return the raw outputs of the network.
+
+        Parameters
+        ----------
+        x
+            Rows, encoded by the schema.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Outputs of shape (rows, outputs).
+        """
         return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
@@ -54,7 +67,20 @@ class Model:
         return np.concatenate(outputs).astype(float)
 
     def probabilities(self, data: Data, device: str = "cpu") -> np.ndarray:
-        """Return the probability of each class, with shape (rows, classes)."""
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        data
+            Rows, encoded by the schema.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Probabilities of shape (rows, classes).
+        """
         return self.softmax(self.outputs(data.x, device))
 
     def softmax(self, outputs: np.ndarray) -> np.ndarray:
@@ -63,7 +89,20 @@ class Model:
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def predictions(self, data: Data, device: str = "cpu") -> np.ndarray:
-        """Return class codes, or numbers within the declared range of the target."""
+        """Return the predictions of the model.
+
+        Parameters
+        ----------
+        data
+            Rows, encoded by the schema.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Class codes, or numbers within the declared range of the target.
+        """
         return self.decide(self.outputs(data.x, device))
 
     def decide(self, outputs: np.ndarray) -> np.ndarray:
@@ -114,9 +153,21 @@ class Model:
         return self.probabilities(self.rows(data), device)
 
     def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
-        """Read rows to predict by the schema; the target may be missing.
+        """Read rows to predict by the schema.
 
-        `outside` counts values that the model has not seen. `reading` are the options of `data.read`.
+        Parameters
+        ----------
+        data
+            A DataFrame, an array, a file or the name of a built-in data set. The target may be missing.
+        outside
+            Counts values that the model has not seen.
+        **reading
+            The options of `data.read`.
+
+        Returns
+        -------
+        Data
+            The encoded rows.
         """
         if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
             expected, built_in = self.schema, datasets.schema(data)
@@ -181,7 +232,20 @@ def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
 
 
 def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
-    """Scale regression targets so that the declared range becomes [-1, 1], as networks learn them."""
+    """Scale regression targets so that the declared range becomes [-1, 1], as networks learn them.
+
+    Parameters
+    ----------
+    targets
+        The target values.
+    schema
+        The schema with the declared range.
+
+    Returns
+    -------
+    numpy.ndarray
+        The scaled targets, clipped to [-1, 1].
+    """
     middle, half = _range(schema)
     return np.clip((targets - middle) / half, -1, 1)
 
@@ -201,7 +265,18 @@ def _range(schema: Schema) -> tuple[float, float]:
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """Read the tensors in a model folder; raise `WrongInput` if the file is missing or damaged."""
+    """Read the tensors in a model folder.
+
+    Parameters
+    ----------
+    folder
+        The model folder. A missing or damaged file raises `WrongInput`.
+
+    Returns
+    -------
+    dict
+        The tensors by name.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

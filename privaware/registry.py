@@ -64,7 +64,15 @@ def find(kind: str, name: str) -> Any:
 
 
 def expect_name(kind: str, name: str) -> None:
-    """Raise `WrongInput` for an unknown name, without importing any file of the folder."""
+    """Raise `WrongInput` for an unknown name, without importing any file of the folder.
+
+    Parameters
+    ----------
+    kind
+        A folder, such as "learners".
+    name
+        The name to check.
+    """
     known = names(kind)
     if name in known:
         return
@@ -74,7 +82,19 @@ def expect_name(kind: str, name: str) -> None:
 def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
     """Return `algorithm` if it is a dataclass with every member of `protocol`; else raise `WrongInput`.
 
-    An algorithm of another package may lack members.
+    Parameters
+    ----------
+    kind, name
+        The folder and the name of the algorithm, for the message.
+    algorithm
+        The algorithm, which may come from another package.
+    protocol
+        The protocol of this kind of algorithm.
+
+    Returns
+    -------
+    object
+        The algorithm.
     """
     missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
     if missing:
@@ -88,14 +108,38 @@ def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
 
 
 def members(protocol: Any) -> list[str]:
-    """Return the public attributes and methods of a protocol, including inherited ones."""
+    """Return the public attributes and methods of a protocol, including inherited ones.
+
+    Parameters
+    ----------
+    protocol
+        A protocol class.
+
+    Returns
+    -------
+    list of str
+        The sorted names.
+    """
     classes = [base for base in protocol.__mro__ if base.__dict__.get("_is_protocol", False)]
     every = {name for base in classes for name in (*vars(base), *vars(base).get("__annotations__", {}))}
     return sorted(name for name in every if not name.startswith("_"))
 
 
 def card(kind: str, name: str) -> str:
-    """Return the card of an algorithm: the docstring of its file, or of its object."""
+    """Return the card of an algorithm: the docstring of its file, or of its object.
+
+    Parameters
+    ----------
+    kind
+        A folder, such as "learners".
+    name
+        The name of an algorithm.
+
+    Returns
+    -------
+    str
+        The docstring.
+    """
     if name in _entry_points(kind):
         return find(kind, name).__doc__ or ""
     return import_module(f"privaware.{kind}.{name}").__doc__ or ""

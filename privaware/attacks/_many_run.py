@@ -20,7 +20,7 @@ __all__ = ["deciding_pair", "directed_scores", "many_runs", "release_vector"]
 PILOT_FRACTION = 0.25
 """Fraction of the runs that determine the direction; the remaining runs are scored along it."""
 LOW_NOISE_FACTOR = 1e-3
-"""Noise relative to the claimed noise at which a selection is nearly that of the exact scores."""
+"""Noise, relative to the claimed noise, at which a selection nearly always follows the exact scores."""
 MAX_PAIRS = 60
 """Largest number of crafted pairs that are tried."""
 

@@ -37,7 +37,7 @@ __all__ = ["black_box"]
 READINGS = ("posteriors", "odds")
 """What the network reads: posteriors, or their log odds."""
 LOG_ODDS_SCALE = 10.0
-"""Divisor of log odds, which scales those of a confident model for the network."""
+"""Divisor of log odds, so that the log odds of a confident model have a suitable scale for the network."""
 
 
 def black_box(

@@ -34,7 +34,7 @@ class Terminal:
     def progress(self, what: str, at: int, of: int | None) -> None:
         """Draw that `at` of `of` steps are finished, with rate and remaining time.
 
-        Without `of`, only that work continues.
+        Without `of`, draw only that work continues.
         """
         if not self.shows_progress:
             return

@@ -18,7 +18,7 @@ NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute
 class BoughtScore:
     """A noisy score on held-out rows with its 95% interval and its cost.
 
-    For two classes also a noisy confusion matrix.
+    For two classes there is also a noisy confusion matrix.
     """
 
     metric: str

@@ -27,8 +27,8 @@ REFERENCE_DELTA = accounting.DEFAULT_DELTA
 class TrialPrice:
     """The cost of training and scoring a candidate.
 
-    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows.
-    Scores get Laplace noise: if one training costs `reference_epsilon`, a score costs `score_fraction *
+    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. If
+    one training costs `reference_epsilon`, the Laplace noise of a score makes it cost `score_fraction *
     reference_epsilon`. `reference_noise` is the noise multiplier of that training, if it is already known. Candidates
     of different cost get noise multipliers at which each costs `reference_epsilon`.
     """

@@ -149,9 +149,13 @@ class RoundStrategy(Protocol):
 
     adaptive: ClassVar[bool]
 
-    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]: ...
+    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
+        """Return the rounds of trials over `space`; `once` is the event of one trial."""
+        ...
 
-    def start(self, space: Space, rng: np.random.Generator) -> Searcher: ...
+    def start(self, space: Space, rng: np.random.Generator) -> Searcher:
+        """Start a search of `space`; `rng` draws candidates and is independent of all noise."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ MAX_ATTEMPTS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Paas(RoundStrategy):
-    """Genetic search; if `trials` is given, there are as many generations as that number of trials needs."""
+    """Genetic search of `generations` generations, or of as many generations as `trials` trials need."""
 
     adaptive: ClassVar[bool] = True
 

@@ -69,10 +69,7 @@ class Audit:
 
     @staticmethod
     def found_in(record: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the fields in `ATTACK_FIELDS` of `record`, the JSON of a published audit.
-
-        An empty dict if it is None.
-        """
+        """Return the fields of the attack from `record`, the JSON of a published audit; no fields if it is None."""
         return {name: value for name in ATTACK_FIELDS if (value := (record or {}).get(name)) is not None}
 
     @property

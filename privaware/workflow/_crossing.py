@@ -139,7 +139,7 @@ def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.nd
 def _last_above(at: np.ndarray, values: np.ndarray) -> float:
     """Return the last epsilon at which `values` crosses zero from above, interpolated linearly.
 
-    0 if it is never above.
+    Return 0 if `values` is never above zero.
     """
     wins = np.flatnonzero(values > 0)
     if not len(wins):

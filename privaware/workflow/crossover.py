@@ -69,7 +69,7 @@ class Crossover(Result):
     ) -> Crossover:
         """Build the result of a run from `table`, the scores of shape (sides, epsilons, repeats).
 
-        None for a dry run.
+        `table` is None for a dry run.
         """
         curves: dict[str, list[Point]] = {name: [] for name in sides}
         if table is not None:

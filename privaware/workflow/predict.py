@@ -193,6 +193,18 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
     """Return class probabilities for rows that trained a model and for other rows; for the data owner only.
 
     Nothing is charged, because these probabilities must not be published.
+
+    Parameters
+    ----------
+    model
+        The folder of a model.
+    members, non_members
+        Rows that trained the model, and rows that did not.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Probabilities of members and of non-members, each of shape (rows, classes).
     """
     if members is None or non_members is None:
         raise WrongInput("expected both --members and --non-members, rows that trained the model and others, got one")
@@ -204,7 +216,18 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
 
 
 def outside_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each column with values that the model has not seen."""
+    """Return one sentence for each column with values that the model has not seen.
+
+    Parameters
+    ----------
+    result
+        The result of `predict`.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     return Outside(result["outside"]).sentences()
 
 

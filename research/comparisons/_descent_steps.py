@@ -1,4 +1,4 @@
-"""Ways of doing one step of one network or of several: plain, by this library, by Opacus."""
+"""Implementations of one training step, for one network or several: plain, by this library, by Opacus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privaware.noise import Rng
 
 
 def allow_tf32(on: bool) -> None:
-    """Whether matrix products and convolutions on CUDA may round to TF32."""
+    """Set whether matrix products and convolutions on CUDA may round to TF32."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
 
 
@@ -95,14 +95,14 @@ def private(
 
     def step() -> None:
         graphs.one_step()
-        if next(done) % 900 == 0:  # the tables hold a thousand steps: the first ones are replayed
+        if next(done) % 900 == 0:  # the tables hold a thousand steps, so the first ones are replayed
             graphs.step.zero_()
 
     return step
 
 
 def own_loop(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    """A user's own loop over `clipped_sum`, with noise and update by PyTorch."""
+    """Return a step of a user's own loop over `clipped_sum`, with noise and update by PyTorch."""
     optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
 
     def step() -> None:

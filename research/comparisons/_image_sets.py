@@ -8,10 +8,10 @@ import numpy as np
 
 ROWS, COLOUR_ROWS = 2000, 1200
 SCRIPTS = {"georgian": (0x10D0, 10, 1.6), "armenian": (0x561, 26, 1.2), "cyrillic": (0x430, 32, 1.0)}
-"""The first letter, the number of letters, and how much they are distorted."""
+"""The first letter, the number of letters, and the strength of distortion of each script."""
 BUILT_IN = ("mnist", "fashion_mnist", "svhn", "cifar10")
 GREY = {"grey_cifar10": "cifar10"}
-"""Photographs without colours, by the set that they are of: things in grey that are neither letters nor clothes."""
+"""Photographs without colours, with the set that they come from."""
 LUMA = (0.299, 0.587, 0.114)
 FONTS = Path("/usr/share/fonts/truetype/dejavu")
 FACES = ("DejaVuSans", "DejaVuSerif", "DejaVuSans-Bold", "DejaVuSerif-Italic", "DejaVuSerifCondensed-BoldItalic")
@@ -19,7 +19,10 @@ SIDE = 28
 
 
 def write(folder: Path) -> None:
-    """A file of images (rows, channels, height, width) of bytes and class codes for each set; those there are kept."""
+    """Write a file of images (rows, channels, height, width) as bytes and class codes for each set.
+
+    Keep existing files.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*SCRIPTS, *BUILT_IN, *GREY, "digits"):
         file = folder / f"{name}.npz"
@@ -29,7 +32,7 @@ def write(folder: Path) -> None:
 
 
 def sample(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training part of a built-in set, or of one without its colours."""
+    """Return rows of the training part of a built-in set, possibly without colours."""
     from privaware import datasets
 
     train = datasets.load(GREY.get(name, name)).train
@@ -41,7 +44,7 @@ def sample(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
-    """The 8 x 8 digits of scikit-learn."""
+    """Return the 8 x 8 digits of scikit-learn."""
     from sklearn.datasets import load_digits
 
     loaded = load_digits()
@@ -50,7 +53,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def letters(first: int, count: int, distortion: float, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
-    """Distorted letters in several faces and sizes, of varying weight, some with noise."""
+    """Return distorted letters in several faces, sizes and weights, some with noise."""
     from PIL import ImageFont
 
     rng = np.random.default_rng(first)

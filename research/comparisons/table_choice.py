@@ -1,8 +1,8 @@
-"""The study behind what `auto` takes for a table: every candidate on every development table, at several budgets.
+"""The study behind the choice of `auto` for a table: every candidate on every development table, at several budgets.
 
     python -m research.comparisons.table_choice [--tables NAME ...] [--seeds N] [--rows N] [--packages FOLDER]
 
-It writes `privaware/workflow/table_evidence.json`. Bounds are those of the rows and taken as public; runs are seeded.
+It writes `privaware/workflow/table_evidence.json`. Bounds are read from the rows and taken as public; runs are seeded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHOSEN_ON = (
     *("credit_data", "hpc_data", "TitanicSurvival", "MplsStops"),
     *("diamonds", "gss_wages", "flights", "car_prices", "SaratogaHouses"),
 )
-"""The tables that the rule was chosen on; the others check it (two decisions saw both: see `_table_choice.py`)."""
+"""Tables on which the rule was chosen; all other tables check it (two decisions used both: see `_table_choice.py`)."""
 EVIDENCE = Path("privaware/workflow/table_evidence.json")
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The mean score over the seeds of the constant and of each candidate, or of those that are named."""
+    """Return the mean score over the seeds of the constant and of each candidate, or of the candidates in `only`."""
     from privaware.noise import Rng
     from privaware.workflow._auto import constant_choice, with_target_range
     from privaware.workflow._table_choice import able_candidates, candidate

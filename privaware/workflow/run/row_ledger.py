@@ -47,8 +47,8 @@ NEGLIGIBLE_FRACTION = 1e-3
 def expect_unspent(data: Any, options: RunOptions) -> None:
     """Raise `BudgetExceeded`, before slow imports, if the ledger of `data` is found by its name and has no budget left.
 
-    A run that is charged but not closed, or whose output folder exists, may be resumed. It is left to the charge
-    itself.
+    A run that is charged but not closed, or whose output folder exists, may be resumed. The charge checks such a run
+    later.
     """
     beside = None
     if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # else built-in data, which have their own ledger
@@ -220,7 +220,7 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
 
 
 def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
-    """Raise instead of giving a new budget to rows most of which have a budget; the owner must say what is meant."""
+    """Raise if most of the rows already have a budget: the owner must say whether they get a new one."""
     if not similar:
         return
     other, schema = similar[0], source.schema
