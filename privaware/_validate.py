@@ -63,7 +63,7 @@ def shown(value: Any) -> str:
     """Return a value for a message, on one line of at most 120 characters."""
     try:
         text = repr(value)
-    except ValueError:  # whole numbers of thousands of digits have no repr
+    except ValueError:  # integers with thousands of digits have no repr
         return "a number of thousands of digits"
     return text if len(text) <= 120 else text[:117] + "..."
 
@@ -136,5 +136,5 @@ def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
 def _finite(value: Any) -> bool:
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # an integer too large for a float
         return False

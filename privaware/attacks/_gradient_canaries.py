@@ -128,7 +128,7 @@ class CanaryRng(Rng):
         )
 
     def spawn(self) -> Rng:
-        return self  # releases by parts of the work have canaries too
+        return self  # releases of spawned parts have canaries, too
 
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
         """Release the exact values with canaries; each canary changes one of the values."""

@@ -61,11 +61,11 @@ def many_runs(
     numbers = vector or release_vector
     neighbour = joined(data, canary)
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for done in range(runs):
+    for index in range(runs):
         for side, rows in zip(sides, (neighbour, data), strict=True):
             side.append(numbers(mechanism.run(rows, noise, rng.spawn()), data.schema))
-        if say is not None and (done + 1) % max(1, runs // 10) == 0:
-            say(f"{done + 1} of {runs} runs on a side")
+        if say is not None and (index + 1) % max(1, runs // 10) == 0:
+            say(f"{index + 1} of {runs} runs on a side")
     return directed_scores(np.array(sides[0]), np.array(sides[1]))
 
 

@@ -166,13 +166,13 @@ def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> It
     if mode == "rw":
         expect_file(path)
     try:
-        address = f"{path.as_uri()}?mode={mode}"  # an address, because names may hold ? and #
+        address = f"{path.as_uri()}?mode={mode}"  # a URI, because paths may contain ? and #
         db = sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         with closing(db):
             for setting in ("trusted_schema=OFF", "synchronous=EXTRA", "fullfsync=ON"):
                 db.execute(f"PRAGMA {setting}")
             yield db
-    except (sqlite3.Error, UnicodeError) as problem:  # the latter: garbage in a message of SQLite's
+    except (sqlite3.Error, UnicodeError) as problem:  # UnicodeError: garbage in a message of SQLite
         raise WrongInput(f"{shown_path(called or path)} {_words(problem)}") from None
 
 
@@ -255,7 +255,7 @@ def _words(problem: Exception) -> str:
         sqlite3.SQLITE_NOTADB: "is not a ledger: expected a file that privaware made",
         sqlite3.SQLITE_CORRUPT: "is damaged: put back a copy of it",
     }
-    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the low byte is the family
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary error code
     return words.get(code, f"cannot be used as a ledger: {_line(problem)}")
 
 

@@ -54,8 +54,8 @@ def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
         "tools": {"components": [{"type": "application", "name": "privaware", "version": card.version}]},
         "component": component,
     }
-    if (made := _moment(card.created)) is not None:
-        metadata["timestamp"] = made
+    if (timestamp := _moment(card.created)) is not None:
+        metadata["timestamp"] = timestamp
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.7.schema.json",
         "bomFormat": "CycloneDX",

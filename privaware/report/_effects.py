@@ -76,8 +76,8 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
     """Compute the curves of a model of a table of numbers and categories; None for any other model."""
     schema = card.schema
     used = schema.used
-    drawn = [at for at, column in enumerate(used) if not (isinstance(column, CodedColumn) and column.of_text)]
-    fits = 0 < len(drawn) <= MAX_COLUMNS and len(schema.classes) <= MAX_CLASSES
+    indices = [at for at, column in enumerate(used) if not (isinstance(column, CodedColumn) and column.of_text)]
+    fits = 0 < len(indices) <= MAX_COLUMNS and len(schema.classes) <= MAX_CLASSES
     if schema.form != "table" or not fits or any(column.kind not in KINDS or not column.bounded for column in used):
         return None
     try:
@@ -88,7 +88,7 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
             tensors={name: np.asarray(value) for name, value in tensors.items()},
         )
         deviations = _deviations(model)
-        curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in drawn]
+        curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in indices]
         pairs = _pairs(model)
     except Exception:  # tensors of another card, or a wrong description, can fail in any layer
         return None
@@ -120,8 +120,8 @@ def _deviations(model: Model) -> list[np.ndarray] | None:
     """Return the deviations of the privacy noise in the level scores of each column; None if not recorded."""
     if model.architecture.get("name") != "trees" or not model.architecture.get("deviations"):
         return None
-    found = [curve.deviations for curve in trees.curves(model)]
-    return found if all(np.isfinite(column).all() for column in found) else None
+    deviations = [curve.deviations for curve in trees.curves(model)]
+    return deviations if all(np.isfinite(column).all() for column in deviations) else None
 
 
 def _effect(model: Model, at: int, deviations: np.ndarray | None) -> Effect:

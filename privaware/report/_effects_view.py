@@ -35,14 +35,14 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
     """Return the largest effects, drawn on one scale, and the size of every effect."""
     if effects is None:
         return None
-    drawn = effects.columns[:MAX_DRAWN]
-    top = max((float(np.abs(effect.values).max()) for effect in drawn), default=0.0) or 1.0
+    largest = effects.columns[:MAX_DRAWN]
+    top = max((float(np.abs(effect.values).max()) for effect in largest), default=0.0) or 1.0
     classes = len(effects.outputs)
     return {
         "unit": effects.unit,
         "top": number(top, 3),
-        "noise": all(effect.noise is not None for effect in drawn),
-        "drawn": [_drawing(effect, top, classes) for effect in drawn],
+        "noise": all(effect.noise is not None for effect in largest),
+        "drawn": [_drawing(effect, top, classes) for effect in largest],
         "pairs": [_heat_map(surface) for surface in effects.pairs],
         "sizes": [(effect.column, number(effect.size, 3)) for effect in effects.columns],
         "legend": [

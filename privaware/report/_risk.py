@@ -108,10 +108,10 @@ def largest_rates(card: ModelCard) -> Rates:
     guarantee = card.guarantee
     epsilons, deltas = np.array([min(guarantee.epsilon, 700.0)]), np.array([guarantee.delta])
     try:
-        found = trade_off(event)
+        curve = trade_off(event)
     except PrivawareError:
         return Rates(TradeOff(epsilons, deltas), of_events=False)
-    together = TradeOff(np.concatenate([found.epsilons, epsilons]), np.concatenate([found.deltas, deltas]))
+    together = TradeOff(np.concatenate([curve.epsilons, epsilons]), np.concatenate([curve.deltas, deltas]))
     return Rates(together, of_events=True)
 
 

@@ -50,7 +50,7 @@ def surfaces(
 
     `middle` is the row at which the other columns are held. `shown` converts outputs to drawn values.
     """
-    found = []
+    computed = []
     for first, second in strongest_pairs(model)[:MAX_PAIRS]:
         (points, names), (others, other_names) = (_few(*levels_of(at)) for at in (first, second))
         rows = np.tile(middle, (len(points) * len(others), 1))
@@ -58,8 +58,8 @@ def surfaces(
         values = shown(model.outputs(rows))[:, 0].reshape(len(points), len(others))
         values = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
         columns = (model.schema.used[first].name, model.schema.used[second].name)
-        found.append(Surface(columns=columns, levels=(names, other_names), values=values))
-    return tuple(sorted(found, key=lambda surface: -surface.size)[:MAX_DRAWN])
+        computed.append(Surface(columns=columns, levels=(names, other_names), values=values))
+    return tuple(sorted(computed, key=lambda surface: -surface.size)[:MAX_DRAWN])
 
 
 def strongest_pairs(model: Model) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ from privaware.schema import Schema
 __all__ = ["JobSizes", "SearchJournal"]
 
 Result = tuple[Model, float]
-JobSizes = tuple[int, int]  # the most candidates of a job, and the fewest jobs of a round
+JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest number of jobs in a round
 
 
 @dataclass(frozen=True)

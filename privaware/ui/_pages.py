@@ -160,9 +160,9 @@ class _Pages:
         name, files = form.get("data", ""), self.folder.data_files()
         if name not in files and name not in registry.names("datasets"):
             raise WrongInput("expected data among those of the folder or built in; choose one of the list")
-        given: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
-        given |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
-        planned = fit(str(files.get(name, name)), **{"epsilon": 1.0, **given}, dry_run=True)
+        options: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
+        options |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
+        planned = fit(str(files.get(name, name)), **{"epsilon": 1.0, **options}, dry_run=True)
         return {
             "learner": planned.learner,
             "epsilon": _words.rounded_up(planned.epsilon),

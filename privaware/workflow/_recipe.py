@@ -120,8 +120,8 @@ class Recipe:
         for name, kind in KINDS.items():
             if name in table and not isinstance(table[name], kind):
                 raise WrongInput(f"plan: {name} is expected as in a saved plan, got {table[name]!r:.80}")
-        found = {name: table[name] for name in known if name in table}
-        return cls(**found | ({"columns": tuple(map(str, found["columns"]))} if "columns" in found else {}))
+        entries = {name: table[name] for name in known if name in table}
+        return cls(**entries | ({"columns": tuple(map(str, entries["columns"]))} if "columns" in entries else {}))
 
     def json(self) -> dict[str, Any]:
         """Return plain values, without the entries that are not fixed."""

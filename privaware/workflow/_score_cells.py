@@ -62,7 +62,7 @@ def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
     truth = np.clip((data.y - low) / (high - low), 0, 1)
     predictions = np.clip((model.decide(outputs) - low) / (high - low), 0, 1) if len(data) else np.zeros(0)
-    errors = np.nan_to_num(np.abs(predictions - truth), nan=1.0)  # a model that diverged is wrong, row by row
+    errors = np.nan_to_num(np.abs(predictions - truth), nan=1.0)  # NaN predictions of a diverged model count as wrong
     if metric == "mae":
         errors = _rounded(errors)
         return np.array([errors.sum(), (1 - errors).sum()])
@@ -103,7 +103,7 @@ def _row_outputs(model: Model, data: Data) -> np.ndarray:
 
     rows = data.keep(tuple(column.name for column in model.schema.used))
     inputs = features.apply(model.features, rows.x, model.schema)
-    if inputs.dtype == object:  # texts that no feature reads: a constant ignores its inputs
+    if inputs.dtype == object:  # texts without a text feature: a constant model ignores its inputs
         inputs = np.zeros((len(inputs), 1), dtype=np.float32)
     inputs = np.ascontiguousarray(inputs)
     network, outputs = model.network(), np.zeros((len(inputs), max(len(model.schema.classes), 1)))
@@ -162,16 +162,16 @@ def bootstrap_interval(metric: str, noisy: np.ndarray, scale: float, draw: np.ra
     """
     statistic, groups = STATISTICS[metric], GROUPS[metric]
     count = max(1, round(float(groups_of(noisy, groups)[0].sum())))
-    drawn, centres = [], []
+    resampled, centres = [], []
     for cells in groups_of(noisy, groups):
         likely = np.maximum(cells, 0.0)
         nothing = max(count - likely.sum(), 0.0)  # rows that add less than 1 to the group
         chances = np.append(likely, nothing) + 1e-9
         chances /= chances.sum()
-        drawn.append(draw.multinomial(count, chances, RESAMPLES)[:, :-1])
+        resampled.append(draw.multinomial(count, chances, RESAMPLES)[:, :-1])
         centres.append(count * chances[:-1])
-    again = np.concatenate(drawn, axis=1) + draw.laplace(0, scale, (RESAMPLES, noisy.size))
-    errors = statistic(again) - statistic(np.concatenate(centres)[None])
+    noised = np.concatenate(resampled, axis=1) + draw.laplace(0, scale, (RESAMPLES, noisy.size))
+    errors = statistic(noised) - statistic(np.concatenate(centres)[None])
     value = float(statistic(noisy[None])[0])
     reach = (1 - CONFIDENCE) / 2
     return value - float(np.quantile(errors, 1 - reach)), value - float(np.quantile(errors, reach))

@@ -63,7 +63,7 @@ def price(event: Event, delta: float) -> Priced:
         )
     except PrivawareError as problem:
         return Priced(event=event, epsilon=None, accountants=nothing, problems=(str(problem),))
-    except OverflowError:  # a count of hundreds of digits
+    except OverflowError:  # a repetition count with hundreds of digits
         return Priced(
             event=event, epsilon=None, accountants=nothing, problems=("the events are too many to be priced",)
         )

@@ -132,7 +132,7 @@ def audit(
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
-        given: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema), "settings": settings}
+        shared: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema), "settings": settings}
         if search is not None:
             if attack != "many_run" or method is not None:
                 raise WrongInput("expected --search with --attack many_run and without --method, got another call")
@@ -148,10 +148,10 @@ def audit(
         elif method == "bounds":
             plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta_for(run.schema))
         elif method is not None:
-            plan = selection_plan(run.schema, method=method, **given)
+            plan = selection_plan(run.schema, method=method, **shared)
         else:
             plan = training_plan(
-                run.schema, learner=learner, public=run.source.public, runtime={"device": device}, **given
+                run.schema, learner=learner, public=run.source.public, runtime={"device": device}, **shared
             )
         if attack == "many_run":
             return _many_runs(run, plan, asked)

@@ -148,10 +148,10 @@ def predict(
 
 def _expect_no_formulas(classes: Iterable[str]) -> None:
     """Raise `WrongInput` for a class label that a spreadsheet would run; a model may come from an untrusted source."""
-    if found := next((label for label in classes if _is_formula(label)), None):
+    if formula := next((label for label in classes if _is_formula(label)), None):
         raise WrongInput(
-            f"expected class labels that are plain text in a spreadsheet, got {found!r:.60}, which one would run as a "
-            "formula; take a .parquet file for --out, or keep the labels as they are with --keep-formulas"
+            f"expected class labels that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
+            "a formula; take a .parquet file for --out, or keep the labels as they are with --keep-formulas"
         )
 
 
@@ -237,7 +237,7 @@ def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:
     try:
         with atomic_file(path, overwrite=False) as file:
             return write(pieces, file)
-    except FileExistsError:  # another process was first
+    except FileExistsError:  # another process wrote the file first
         raise _not_overwritten(path) from None
     except OSError as problem:
         raise WrongInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None

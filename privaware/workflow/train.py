@@ -117,7 +117,7 @@ def train(
     settings = {"clip": flat(norm), "update": sgd(lr), "loss": loss, **more}
     sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
-    descent.check(module, inputs, targets, device=device)  # what is refused costs nothing
+    descent.check(module, inputs, targets, device=device)  # raises before anything is charged
     noise = accounting.calibrate(descent.cost, epsilon, delta)
     saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     run = None if saved is None else f"train {Path(saved.path).resolve()}"
@@ -168,8 +168,8 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
     Resuming from such a checkpoint would repeat noise.
     """
-    found = saved.saved_run()
-    if found is not None and (entry is None or found != _bound_to(entry, digest)):
+    saved_run = saved.saved_run()
+    if saved_run is not None and (entry is None or saved_run != _bound_to(entry, digest)):
         raise WrongInput(
             f"expected the checkpoint of this run on these rows, got one of other rows or of another run at "
             f"{str(saved.path)!r}; name another file, or remove it to start again"

@@ -59,8 +59,8 @@ def letters(first: int, count: int, distortion: float, rows: int = ROWS) -> tupl
     rng = np.random.default_rng(first)
     fonts = [ImageFont.truetype(str(FONTS / f"{face}.ttf"), size) for face in FACES for size in (18, 21, 24)]
     y = rng.integers(count, size=rows)
-    drawn = [_letter(chr(first + code), fonts[rng.integers(len(fonts))], distortion, rng) for code in y]
-    return np.stack(drawn)[:, None], y
+    images = [_letter(chr(first + code), fonts[rng.integers(len(fonts))], distortion, rng) for code in y]
+    return np.stack(images)[:, None], y
 
 
 def _letter(letter: str, font: object, distortion: float, rng: np.random.Generator) -> np.ndarray:

@@ -96,7 +96,7 @@ def alarms(epsilon: float, runs: int) -> Iterator[dict[str, Any]]:
     for name, mechanism, schema, insert in correct_mechanisms():
         noise = accounting.calibrate(lambda value, of=mechanism, on=schema: of.cost(on, value), epsilon, DELTA)  # type: ignore[misc]
         rows, claim = rows_for(schema, 40), mechanism.cost(schema, noise)
-        found: list[Evidence] = [
+        audits: list[Evidence] = [
             evidence_of_canaries(
                 insert(mechanism, rows, noise, Rng(seed=seed), canaries=400),
                 claim,
@@ -110,9 +110,9 @@ def alarms(epsilon: float, runs: int) -> Iterator[dict[str, Any]]:
             "mechanism": name,
             "epsilon": epsilon,
             "runs": runs,
-            "mean": float(np.mean([each.epsilon_lower for each in found])),
-            "above": sum(each.epsilon_lower > each.epsilon_claimed for each in found),
-            "alarms": sum(each.refuted for each in found),
+            "mean": float(np.mean([each.epsilon_lower for each in audits])),
+            "above": sum(each.epsilon_lower > each.epsilon_claimed for each in audits),
+            "alarms": sum(each.refuted for each in audits),
         }
 
 

@@ -89,14 +89,14 @@ def averages(activation: str, epochs: float = EPOCHS) -> dict[str, Any]:
 
     callbacks = descent.Callbacks(on_step=[keep])
     averaged = recipe.run_population(members, x, y, rows=ROWS, rng=Rng(seed=1), device="cpu", callbacks=callbacks)
-    found = {
+    errors = {
         name: np.array([error(module, test) for module in modules]).reshape(2, -1).round(2)
         for name, modules in (("last weights", last), ("mean of the last quarter", averaged))
     }
     return {
         "activation": activation,
         "epochs": epochs,
-        "error": {name: dict(zip(map(str, NOISES), values.T.tolist())) for name, values in found.items()},
+        "error": {name: dict(zip(map(str, NOISES), values.T.tolist())) for name, values in errors.items()},
     }
 
 

@@ -175,8 +175,8 @@ def _write_pieces(path: Path, first: int, rows: int, persons: int = 0) -> Path:
     for number, count in enumerate(_counts(rows)):
         columns = piece(first + number, count)
         if persons:
-            drawn = np.random.default_rng([19, first + number]).integers(0, persons, count)
-            columns[PERSON] = pc.binary_join_element_wise("person", pa.array(drawn).cast(pa.string()), " ")
+            person_numbers = np.random.default_rng([19, first + number]).integers(0, persons, count)
+            columns[PERSON] = pc.binary_join_element_wise("person", pa.array(person_numbers).cast(pa.string()), " ")
         table = pa.table(columns)
         writer = writer or pq.ParquetWriter(unfinished, table.schema, compression="zstd")
         writer.write_table(table, row_group_size=PIECE)

@@ -73,11 +73,11 @@ def problem(case: str) -> tuple[list[Any], Any, Any, int]:
         beginning, word = NAMED[case]
         name = next(name for name in models.named() if name.startswith(beginning) and word in name)
         description, rows, batch = models.named()[name].description, 4096, 128 if case == "wrn_128" else 256
-        x, made = models.example(description, rows), [models.build(description)]
-        return made, x, torch.arange(rows) % made[0](x[:2]).shape[1], batch
+        x, modules = models.example(description, rows), [models.build(description)]
+        return modules, x, torch.arange(rows) % modules[0](x[:2]).shape[1], batch
     if case == "population_16":
-        made = [nn.Sequential(nn.Linear(100, 64), nn.Tanh(), nn.Linear(64, 2)) for _ in range(16)]
-        return made, torch.randn(20_000, 100), torch.arange(20_000) % 2, 256
+        modules = [nn.Sequential(nn.Linear(100, 64), nn.Tanh(), nn.Linear(64, 2)) for _ in range(16)]
+        return modules, torch.randn(20_000, 100), torch.arange(20_000) % 2, 256
     if case == "lstm_256":
         return [sequence_model()], torch.randn(20_000, 28, 28), torch.arange(20_000) % 10, 256
     rows, batch = (4096 if case.startswith("full") else 65_536, 4096) if "4096" in case else (20_000, 256)

@@ -197,7 +197,7 @@ class Cluster:
         runs: list[Run] = []
         missing = set(range(len(self._pieces)))
         while missing:
-            for lost in set(self._holder) - set(self._pool.alive()):  # while another cluster asked
+            for lost in set(self._holder) - set(self._pool.alive()):  # lost while another cluster used the pool
                 self._reassign(lost)
             for worker, answer in self._pool.ask(self._questions(what, view, missing)):
                 if answer is None:

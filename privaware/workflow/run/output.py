@@ -59,7 +59,7 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
         finally:
             for place in (folder / STAGED, *([folder] if created else [])):
                 with suppress(OSError):
-                    place.rmdir()  # refused by the system unless it is empty
+                    place.rmdir()  # fails unless the folder is empty
 
 
 def sha256(path: Path) -> str:

@@ -169,7 +169,7 @@ def _together(ledger: Ledger, other: Ledger, event: Event) -> str:
 
 def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
     """Return the ledgers of tables that share most of these rows, with other columns or a few rows more or fewer."""
-    found: dict[str, Ledger] = {}
+    ledgers: dict[str, Ledger] = {}
     for other, content in known_sketches():
         try:
             similar = other != digest and sketch.resembles(Sketch.from_bytes(content))
@@ -182,8 +182,8 @@ def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
             forget_sketch(other)
             continue
         for ledger in filter(None, (known.open() for known in known_ledgers(other) if similar)):
-            found.setdefault(ledger.genesis, ledger)
-    return list(found.values())
+            ledgers.setdefault(ledger.genesis, ledger)
+    return list(ledgers.values())
 
 
 def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
