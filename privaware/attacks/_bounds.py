@@ -140,7 +140,7 @@ def _above(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int, correct: int) -> float:
-    """Return the largest probability of at least `correct` right guesses about an (epsilon, delta) mechanism.
+    """Return an upper bound on the probability of `correct` or more right guesses about an (epsilon, delta) mechanism.
 
     Each canary was in the run with probability 1/2, independently. All guesses are about one run. Abstentions do not
     count as guesses.

@@ -94,7 +94,7 @@ class CanaryRng(Rng):
     """A generator that adds canaries to arrays of at least `canaries` exact values, and scores the noised arrays.
 
     A canary takes part in a Poisson sample with the probability of a row. Its score is the log-likelihood ratio at the
-    declared noise. A bound from these scores stays valid if the actual noise differs.
+    declared noise. It is a valid score whatever the actual noise is.
     """
 
     def __init__(self, rng: Rng, *, canaries: int) -> None:

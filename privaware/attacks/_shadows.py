@@ -159,7 +159,8 @@ def train_shadows(
         The number of shadow models and how they are trained.
     inside
         Which auxiliary rows each shadow model sees, with shape (shadows, auxiliary rows). Default: a random part, as
-        large as the number of rows that the released model declares, and at most half of the auxiliary rows.
+        large as the number of rows that the released model declares. For offline shadow models it is at most half
+        of the auxiliary rows.
 
     Returns
     -------

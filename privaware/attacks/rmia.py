@@ -1,9 +1,9 @@
-"""RMIA: compare the likelihood ratio of a row, released model against shadow models, with those of other rows.
+"""RMIA: compare how much likelier a row is under the released model than under shadow models, with other rows.
 
-For a row x the ratio is `p(x | model) / p(x)`, where p(x) is the mean of `p(x | shadow)` over shadow models. The score
-is the fraction of the attacker's rows z with `ratio(x) >= gamma * ratio(z)`. If no shadow model saw x, p(x) is the mean
-of `p` and `slope * p + 1 - slope`, where p is the mean of the shadow models and the second term estimates the
-probability after training on x.
+For a row x the ratio is `p(x | model) / p(x)`, and the score is the fraction of the attacker's rows z with
+`ratio(x) >= gamma * ratio(z)`. p(x) is the mean of two averages of `p(x | shadow)`: over shadow models that saw x, and
+over shadow models that did not. If no shadow model saw x, the first average is estimated as `slope * p + 1 - slope`,
+where p is the average over shadow models that did not see x.
 
 Paper: Zarifzadeh, Liu and Shokri 2024, Low-Cost High-Power Membership Inference Attacks.
 Privacy: an attack; its scores of private rows are for the data owner only.

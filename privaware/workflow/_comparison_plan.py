@@ -107,6 +107,6 @@ def _reasons(
 
 
 def calibrate_score_noise(trainings: Event, delta: float) -> float:
-    """Return the noise multiplier at which the scores on held-out rows cost as much epsilon as the trainings."""
+    """Return the noise multiplier at which the scores on held-out rows cost no more than the trainings."""
     epsilon = accounting.epsilon(trainings, delta)
     return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

@@ -20,7 +20,7 @@ __all__ = ["Selection", "select"]
 FILE = "selection.json"
 NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for comparison only, and no guarantee covers them."
 NO_NOISE = 1e-9
-"""Noise multiplier of a selection without noise; it is positive because selectors require that."""
+"""Noise multiplier of a selection without noise; it is positive because selectors divide by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
