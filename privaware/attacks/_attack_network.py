@@ -24,7 +24,9 @@ Inputs = Callable[[Model, Data], tuple[Tensor, ...]]
 """Computes the inputs of an attack's network from a model and rows, as tensors on the device of the game."""
 
 KERNELS = 10
+"""Number of kernels over the last-layer gradient."""
 DROPOUT = 0.2
+"""Dropout probability in the branches of `GradientNetwork`."""
 WARM_UP = 3
 """Number of steps before a step is recorded as a CUDA graph."""
 

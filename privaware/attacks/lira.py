@@ -31,6 +31,7 @@ FEW_SHADOWS = 64
 """Number of shadow models below which one variance is shared by all rows, as in the code of the paper."""
 
 LEAST_DEVIATION = 1e-6
+"""Smallest standard deviation of confidences, which avoids a division by zero."""
 
 
 def lira(

@@ -27,6 +27,7 @@ from privaware.noise import Rng
 __all__ = ["rmia"]
 
 MIN_PROBABILITY = 1e-300
+"""Smallest probability whose logarithm is taken."""
 
 
 def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.ndarray:

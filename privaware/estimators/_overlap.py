@@ -31,6 +31,7 @@ from privaware.schema import Schema
 __all__ = ["PAST_FITS", "PastFit", "fit_ledger", "overlap_with_past_fits"]
 
 NO_LIMIT = 1e9
+"""Limit of a temporary ledger, larger than any epsilon in use."""
 KEY = secrets.token_bytes(32)
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
 """Prefixes of the names of processes that joblib starts, even if they do not know their parent."""

@@ -40,6 +40,7 @@ __all__ = [
 
 APPLICATION = 0x70767731  # "pvw1", in the header of the file: distinguishes a ledger from other databases
 VERSION = 1
+"""Version of the file format of a ledger."""
 LOCK_TIMEOUT = 120.0  # seconds to wait for a lock of another process
 TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost last entry is noticed
     "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, hash TEXT NOT NULL)",

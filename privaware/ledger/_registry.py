@@ -38,6 +38,7 @@ __all__ = [
 
 KEY = "key"
 KEY_BYTES = 32
+"""Length of the key of the digests in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ HEIGHT = 240
 """Height of a chart in pixels."""
 
 LEAST_RATE = 1e-4
+"""Smallest rate on the axes of the chart."""
 FORMATS = (".png", ".svg", ".pdf")
 
 

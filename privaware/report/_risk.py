@@ -21,6 +21,7 @@ __all__ = ["AuditRecord", "Rates", "audit_view", "largest_rates", "read_audit", 
 
 NAME = "audit.json"
 MAX_FILE_BYTES = 1_000_000
+"""Largest number of bytes that are read from an audit file."""
 FPRS = (0.001, 0.01, 0.1)
 NUMBERS = ("epsilon_lower", "epsilon_claimed", "delta", "confidence", "auc")
 

@@ -27,6 +27,7 @@ from privaware.strategies._strategy import Ask, Round, RoundStrategy, TrialHisto
 __all__ = ["Grid"]
 
 MAX_POINTS = 10_000
+"""Largest number of candidates of a space that is searched as a grid."""
 
 
 @dataclass(frozen=True, kw_only=True)

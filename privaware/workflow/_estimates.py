@@ -25,6 +25,7 @@ from privaware.workflow._advice_rules import stored_evidence
 __all__ = ["Range", "SizeLaw", "epsilon_at", "estimates", "fit_law"]
 
 BOOTSTRAP_FITS = 200
+"""Number of fits to resampled scores behind an interval."""
 POWER_SPREAD = 0.2
 """Standard deviation of `power` between data sets."""
 Scores = Mapping[str, Any]

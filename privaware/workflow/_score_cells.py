@@ -32,10 +32,13 @@ __all__ = ["GROUPS", "STATISTICS", "CellSums", "bootstrap_interval", "exact_cell
 GROUPS = {"accuracy": 1, "auc": 1, "mae": 1, "r2": 2}
 """Number of groups of cells to which a row adds, for each metric."""
 STEP = 2.0**-20
+"""Multiple to which the contribution of a row is rounded, so that sums are exact."""
 GRID = np.sinh(np.linspace(-4.1, 4.1, 31)) / 5
 """Bin edges of the AUC histogram, in differences of two logits: fine near 0, and up to 6 on either side."""
 CONFIDENCE = 0.95
+"""Confidence of the interval of a score."""
 RESAMPLES = 400
+"""Number of bootstrap samples behind the interval of a score."""
 
 
 def scored_words(training: str, metric: str) -> str:

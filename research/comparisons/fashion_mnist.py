@@ -26,7 +26,12 @@ from privaware.noise import Rng
 
 NOISES = {1000: 0.18, 100: 0.36, 4: 1.03}
 """Noise multipliers of the cells of DPMLBench, by epsilon."""
-BATCH, ROWS, EPOCHS = 256, 30_000, 60
+BATCH = 256
+"""Batch size of DPMLBench."""
+ROWS = 30_000
+"""Number of training rows, half of the data set."""
+EPOCHS = 60
+"""Number of epochs of DPMLBench."""
 
 
 def tensors(data: Any, deviation: float = 1.0) -> tuple[Tensor, Tensor]:

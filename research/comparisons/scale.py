@@ -39,9 +39,16 @@ SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 PIECE = 2**18
 HELD_OUT = 10**6
 """Number of the piece that scores models; no table reaches it."""
-NUMBERS, CATEGORIES = 21, 8
-PERSON, ROWS_EACH, CAP = "person", 5, 5
-"""The column of persons, their average number of rows, and the largest number of rows that count."""
+NUMBERS = 21
+"""Number of numeric columns of a table."""
+CATEGORIES = 8
+"""Number of categorical columns of a table."""
+PERSON = "person"
+"""Name of the column that identifies persons."""
+ROWS_EACH = 5
+"""Average number of rows of a person."""
+CAP = 5
+"""Largest number of rows of a person that count."""
 TOWNS = np.array([f"town {at}" for at in range(40)], dtype=object)
 
 

@@ -16,6 +16,7 @@ __all__ = ["DRAWS", "augment"]
 DRAWS = 11
 """Number of uniform random numbers for one view."""
 LEAST_AREA = 0.15
+"""Smallest area of a crop, relative to the image."""
 STRETCH = math.log(4 / 3)
 JITTERED = 0.8
 """Probability that the colours of an image are changed."""

@@ -33,7 +33,9 @@ Teacher = Callable[[Tensor], Tensor]
 """Maps views in [-1, 1] to features of shape (rows, columns), not normalised."""
 
 MICROBATCH = 4096
+"""Number of views that the teacher processes at once."""
 VIEWS_OF_AN_IMAGE = 2
+"""Number of views of each synthetic image."""
 MAX_GRADIENT_NORM = 1.0
 """Norm to which the gradients of the student are clipped; without clipping, training can diverge."""
 

@@ -28,6 +28,7 @@ from research.pretraining.images import SyntheticImages, generator_for, normal, 
 __all__ = ["SyntheticGlyphs"]
 
 SIDE = 32
+"""Height and width of a drawing in pixels."""
 STROKES = 5
 """Largest number of strokes of a glyph."""
 
@@ -62,7 +63,9 @@ GREY = 0.5
 
 SCALES = (0.5, 0.95)
 BLURS = 2
+"""Number of times that a drawing is blurred."""
 FAR = 100.0
+"""Coordinate that stands for an unused point."""
 
 
 @dataclass(frozen=True, kw_only=True)

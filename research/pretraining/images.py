@@ -30,6 +30,7 @@ __all__ = ["SyntheticImages", "generator_for", "normal", "uniform"]
 STYLES = 32
 """Number of style coordinates, which distinguish the textures of one generator."""
 CHANNELS = 24
+"""Number of channels of a random generator."""
 RESOLUTIONS = 4
 """Number of resolutions of a generator; each doubles the resolution before."""
 MIN_LEAVES = 5
@@ -41,6 +42,7 @@ MAX_LEAVES = 40
 SUPERSAMPLING = 2
 """Factor by which leaves are drawn larger and then averaged, against aliasing."""
 LEAVES_MICROBATCH = 512
+"""Number of images of leaves that are drawn at once."""
 
 
 def generator_for(seed: int, purpose: str, index: int, device: Any) -> torch.Generator:

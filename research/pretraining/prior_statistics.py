@@ -16,6 +16,7 @@ from research.pretraining.images import SyntheticImages
 __all__ = ["measure", "measure_scattering"]
 
 MICROBATCH = 1024
+"""Number of images that are processed at once."""
 
 
 def measure(

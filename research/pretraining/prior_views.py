@@ -19,7 +19,9 @@ __all__ = ["CodeMoments", "learn_dictionary", "measure_views"]
 POSITIONS = 8192
 """Number of positions that a batch of synthetic images contributes to the dictionary."""
 ROUNDS = 6
+"""Number of iterations of spherical k-means."""
 RIDGE_OF_POSITIONS = 0.05
+"""Ridge of the whitening of positions, relative to the mean eigenvalue."""
 RANK = 256
 """Number of directions of codes that are whitened with a factor of their own."""
 

@@ -24,6 +24,7 @@ from research.pretraining.random_tables import RandomTables, TableShape
 __all__ = ["TableRecipe", "TablePretraining"]
 
 HELD_OUT = 1024
+"""Number of held-out rows of each random table."""
 DECAY_FRACTION = 0.35
 """Last fraction of the schedule, in which the learning rate falls to zero; before, it is constant."""
 EARLIER_ROUND_WEIGHT = 0.5

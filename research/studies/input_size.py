@@ -35,6 +35,7 @@ from research.studies._trials import Setting
 __all__ = ["input_size", "InputSize"]
 
 NUMBERS = 10
+"""Number of numbers in a row, before they are split."""
 PAPER = Setting(batch=300, steps=2000, lr=0.3, noise=100.0)
 """Settings that cost the epsilon of the paper, 0.0355: 50 epochs of 12,000 rows."""
 

@@ -34,8 +34,11 @@ from privaware.errors import WrongInput
 __all__ = ["best_of", "composed", "table"]
 
 MODEL = 2.11
-XV, FAILS = 111.3, 1.1e-4
-"""The values of x v and d that reproduce both printed numbers; the paper states neither (inferred)."""
+"""Epsilon of one model in the paper."""
+XV = 111.3
+"""Value of x v that reproduces both printed numbers together with `FAILS` (inferred, not in the paper)."""
+FAILS = 1.1e-4
+"""Value of d that reproduces both printed numbers together with `XV` (inferred, not in the paper)."""
 
 
 def composed(epsilon: float, count: int, delta: float, *, typeset: bool = False) -> float:

@@ -15,6 +15,7 @@ __all__ = ["ResultFile", "result_name"]
 
 NAMES = ("selection.json", "crossover.json", "audit.json")
 FORMAT = 1
+"""Version of the file format that this package reads."""
 
 
 def result_name(folder: Path) -> str | None:

@@ -67,6 +67,7 @@ def other_release_files(names: Iterable[str], kind: str) -> list[str]:
 
 SIGNATURE = "signature.json"
 FORMAT = 2
+"""Version of the file format of signatures."""
 WITHOUT_KIND = 1
 """Format of signatures that name neither the kind of release nor the run."""
 MAX_FILE_BYTES = 100_000
