@@ -1,4 +1,4 @@
-"""Files of our own: written completely or not at all, locked between processes, and where they lie."""
+"""Files of this package: atomic writes, locks between processes, and the folders of the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCKS_FOLDERS = os.name == "posix"
 
 
 def cache_folder() -> Path:
-    """The folder for downloads and calibrated noise: `$PRIVAWARE_CACHE`, or the platform's cache of this user."""
+    """Return the folder for downloads and calibrated noise: `$PRIVAWARE_CACHE`, or the user's cache folder."""
     if named := os.environ.get("PRIVAWARE_CACHE"):
         return Path(named)
     from platformdirs import user_cache_path
@@ -25,7 +25,10 @@ def cache_folder() -> Path:
 
 
 def ledger_folder() -> Path:
-    """The folder for digests of rows and ledgers of rows from memory: `$PRIVAWARE_LEDGERS`, or the user's data."""
+    """Return the folder for digests of rows and ledgers of rows from memory.
+
+    It is `$PRIVAWARE_LEDGERS`, or the user's data folder.
+    """
     if named := os.environ.get("PRIVAWARE_LEDGERS"):
         return Path(named)
     from platformdirs import user_data_path
@@ -34,22 +37,22 @@ def ledger_folder() -> Path:
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o666) -> None:
-    """Replaces the file with `content`; a crash leaves the old or the new one. A link is replaced, not followed."""
+    """Replace the file by `content`; a crash leaves the old or the new file. A link is replaced, not followed."""
     with atomic_file(path, mode=mode) as file:
         file.write(content)
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """A file to write into that takes the name `path` when the block ends well, flushed to disk before.
+    """Yield a file that gets the name `path` when the block ends without an error, after it is flushed to disk.
 
-    Until then it is called `path` with `.partial` behind it; another process that writes to the same path waits for it.
-    `mode` 0o600 keeps it from other users. Without `overwrite`, `FileExistsError` where `path` was there first.
+    Until then its name is `path` with `.partial` appended, and another process that writes to the same path waits. The
+    mode 0o600 hides the file from other users. Without `overwrite`, an existing `path` raises `FileExistsError`.
     """
     target = Path(path)
     partial = target.with_name(f"{target.name}.partial")
     handle = _own_file(partial, mode)
-    lock = os.dup(handle) if LOCKS_FOLDERS else None  # held until the file has its name
+    lock = os.dup(handle) if LOCKS_FOLDERS else None  # held until the file has its final name
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -69,7 +72,7 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Makes the names in a folder durable, where the system can."""
+    """Make the names in a folder durable, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -80,7 +83,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def _own_file(path: Path, mode: int) -> int:
-    """A new file that is locked, once whoever writes to the one there has ended; what a crash left is removed."""
+    """Create and lock a new file, after another writer has finished; the remains of a crash are removed."""
     while True:
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
@@ -89,13 +92,13 @@ def _own_file(path: Path, mode: int) -> int:
             continue
         if _lock(handle, path):
             return handle
-        os.close(handle)  # taken for what a crash left before it was locked
+        os.close(handle)  # another process took it for the remains of a crash before it was locked
 
 
 def _remove_when_free(path: Path) -> None:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError:  # a link, or of another user: nobody of ours writes to it
+    except OSError:  # a link, or a file of another user: no process of this package writes to it
         path.unlink(missing_ok=True)
         return
     try:
@@ -106,7 +109,10 @@ def _remove_when_free(path: Path) -> None:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """Waits for the lock of an open file; whether the file still has this name then. Elsewhere nothing is locked."""
+    """Wait for the lock of an open file, and return whether the file still has this name.
+
+    Without support for locks, nothing is locked.
+    """
     if not LOCKS_FOLDERS:
         return True
     from filelock import lock_descriptor
@@ -120,7 +126,7 @@ def _lock(handle: int, path: Path) -> bool:
 
 
 def _rename_new(partial: Path, target: Path) -> None:
-    """Renames a file unless there is one of that name."""
+    """Rename a file unless the target exists."""
     try:
         os.link(partial, target)
     except FileExistsError:
@@ -135,10 +141,10 @@ def _rename_new(partial: Path, target: Path) -> None:
 
 @contextmanager
 def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Makes the folder if there is none and holds it for this process until the block or the process ends.
+    """Create the folder if it is missing, and lock it for this process until the block or the process ends.
 
-    Where another process holds it, `BlockingIOError`. On POSIX the folder itself is locked and no file is left
-    behind; elsewhere a folder cannot be, so a file beside it is.
+    If another process holds the lock, raise `BlockingIOError`. On POSIX the folder itself is locked and no file is left
+    behind. Other systems cannot lock a folder, so a file beside it is locked.
     """
     locked_folder = Path(folder)
     if LOCKS_FOLDERS:
@@ -178,4 +184,4 @@ def _lock_folder(folder: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # its last holder removed the folder in between: create it again
+        os.close(handle)  # the last holder removed the folder in the meantime: create it again

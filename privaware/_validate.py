@@ -1,6 +1,6 @@
-"""Checks of settings: each passes or raises `WrongInput` with what was expected and what came.
+"""Checks of settings: each passes, or raises `WrongInput` that says what was expected and what came.
 
-`who` opens the message and may be empty; settings are given by their name:
+`who` starts the message and may be empty. Settings are keyword arguments:
 
 >>> expect_count("dpsgd", steps=100)
 >>> expect_in("dpsgd", "(0, 1]", rate=1.5)
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """The one of `known` names that a person who wrote `word` most likely meant, if any is as alike as `cutoff`.
+    """Return the name in `known` that is most similar to `word`; None if the similarity is below `cutoff`.
 
     >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
     ('linear', 'bounds', None)
@@ -50,7 +50,7 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | No
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the one nearest, or all there are.
+    """Return the end of a message about an unknown name: the nearest known name, or all known names.
 
     >>> suggestion("lineer", ["linear", "pate"]), suggestion("x", ["linear", "pate"]), suggestion("x", [])
     ('did you mean linear?', 'choose one of linear, pate', 'there is none')
@@ -63,46 +63,46 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: one line, never long."""
+    """Return a value for a message, on one line of at most 120 characters."""
     try:
         text = repr(value)
-    except ValueError:  # whole numbers of thousands of digits have no repr
+    except ValueError:  # integers with thousands of digits have no repr
         return "a number of thousands of digits"
     return text if len(text) <= 120 else text[:117] + "..."
 
 
 def expect(good: object, who: str, expected: str, value: Any) -> None:
-    """The general form, for what none of the others says."""
+    """Raise `WrongInput` unless `good`; this is the general form of the other checks."""
     if not good:
         raise WrongInput(f"{who}{': ' if who else ''}expected {expected}, got {shown(value)}")
 
 
 def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **settings: Any) -> None:
-    """Whole numbers of at least `least`; `optional` ones may be None."""
+    """Check whole numbers of at least `least`; `optional` values may be None."""
     for name, value in settings.items():
         good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
         expect(good or (optional and value is None), who, f"{name} as a whole number >= {least}", value)
 
 
 def expect_positive(who: str, /, **settings: Any) -> None:
-    """Finite numbers above 0."""
+    """Check finite numbers above 0."""
     for name, value in settings.items():
         expect(_finite(value) and value > 0, who, f"{name} > 0", value)
 
 
 def expect_nonnegative(who: str, /, **settings: Any) -> None:
-    """Finite numbers of at least 0."""
+    """Check finite numbers of at least 0."""
     for name, value in settings.items():
         expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
 
 
 def expect_fraction(who: str, /, **settings: Any) -> None:
-    """Numbers from 0 to 1, both included."""
+    """Check numbers in [0, 1]."""
     expect_in(who, "[0, 1]", **settings)
 
 
 def expect_in(who: str, interval: str, /, **settings: Any) -> None:
-    """Numbers in an interval as mathematics writes it: `(0, 1]` is above 0 and at most 1."""
+    """Check numbers in an interval in mathematical notation: `(0, 1]` means above 0 and at most 1."""
     low, high = (float(end) for end in interval[1:-1].split(","))
     for name, value in settings.items():
         good = (
@@ -114,7 +114,7 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
 
 
 def expect_between(who: str, low: float, high: float, /, **settings: Any) -> None:
-    """Numbers from `low` to `high`, both included.
+    """Check numbers from `low` to `high`, both included.
 
     >>> expect_between("linear", 1e-9, 1e9, norm=0)
     Traceback (most recent call last):
@@ -125,7 +125,7 @@ def expect_between(who: str, low: float, high: float, /, **settings: Any) -> Non
 
 
 def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
-    """Values among a few.
+    """Check that values are among `choices`.
 
     >>> expect_one_of("fit", ("row", "label"), unit="person")
     Traceback (most recent call last):
@@ -187,5 +187,5 @@ def renamed_keywords(**new_names: str) -> Callable[[Callable[P, T]], Callable[P,
 def _finite(value: Any) -> bool:
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # an integer too large for a float
         return False

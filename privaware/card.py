@@ -1,7 +1,7 @@
 """The card of a released model: its guarantee, its events, its ledger entry, its schema and its architecture.
 
-`ModelCard` is the only writer and reader of `model.json`. A file may come from anywhere, so everything in it is checked
-here once, and whatever is wrong with it is one sentence.
+`ModelCard` is the only writer and reader of `model.json`. A file may come from an untrusted source, so everything in it
+is checked here once, and every problem raises `WrongInput` with one sentence.
 
 >>> from privaware.events import Gaussian
 >>> part = PricedEvent(what="train linear", event=100 * Gaussian(noise=40.0), epsilon=0.9)
@@ -31,13 +31,17 @@ __all__ = ["Guarantee", "LedgerEntry", "ModelCard", "PricedEvent", "plain_settin
 
 FORMAT = 1
 NAME = "model.json"
-DEEPEST = 60
-"""Nested levels that a card may have."""
+MAX_DEPTH = 60
+"""Largest number of nested levels in a card."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What is proven of a model; epsilon is infinite where nothing is."""
+    """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
+
+    `method` is the accountant whose epsilon is reported, and `accountants` has the epsilon of each accountant.
+    `sentence` states the guarantee in words. `assumptions` are the facts that the guarantee takes as public or trusted.
+    """
 
     epsilon: float
     delta: float
@@ -54,7 +58,20 @@ class Guarantee:
 
     @classmethod
     def of(cls, plan: PricedPlan, seed: int | None) -> Guarantee:
-        """The guarantee of a plan that was run with this seed, or with none."""
+        """Return the guarantee of a plan.
+
+        Parameters
+        ----------
+        plan
+            The plan that was run.
+        seed
+            The seed of the run, or None.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee. It is certified if the run is unseeded, the plan has no flaw and the schema was reviewed.
+        """
         return cls(
             epsilon=plan.epsilon,
             delta=plan.delta,
@@ -71,14 +88,14 @@ class Guarantee:
         )
 
     def json(self) -> dict[str, Any]:
-        """Plain values for `model.json`."""
+        """Return plain values for `model.json`."""
         entries = asdict(self) | {"assumptions": list(self.assumptions)}
         entries["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
         return {name: entry for name, entry in entries.items() if name != "cap" or entry is not None}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Guarantee:
-        """The guarantee that `json` wrote; anything else is refused with a sentence."""
+        """Read a guarantee that `json` wrote; raise `WrongInput` for anything else."""
         where = "guarantee."
         delta = _number(value, "delta", where)
         if delta is None or not 0 <= delta < 1:
@@ -99,19 +116,19 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedEvent:
-    """One event and its epsilon alone, where it is known."""
+    """One release: its description, its event, and the epsilon of the event alone, if known."""
 
     what: str
     event: events.Event
     epsilon: float | None
 
     def json(self) -> dict[str, Any]:
-        """Plain values for `model.json`."""
+        """Return plain values for `model.json`."""
         return {"what": self.what, "event": events.to_json(self.event), "epsilon": self.epsilon}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PricedEvent:
-        """The event that `json` wrote; anything else is refused with a sentence."""
+        """Read an event that `json` wrote; raise `WrongInput` for anything else."""
         return cls(
             what=_entry(value, "what", str, "events."),
             event=events.from_json(_entry(value, "event", dict, "events.")),
@@ -121,7 +138,7 @@ class PricedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """The hash of the entry that was charged, and the run it was charged for."""
+    """The hash of the charged ledger entry, and the run that it was charged for."""
 
     entry: str | None
     run: str | None = None
@@ -129,11 +146,10 @@ class LedgerEntry:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelCard:
-    """All that a released model says of itself.
+    """Everything that a released model states about itself.
 
-    `created` is the time of its charge; `tensors` is the SHA-256 of `model.safetensors`; `score` is
-    what was bought of its score on held-out rows; `description` is what its
-    owner says of it.
+    `created` is the time of its charge. `tensors` is the SHA-256 hash of `model.safetensors`. `score` is its charged
+    score on held-out rows, if any. `description` is the owner's statement.
     """
 
     version: str
@@ -165,7 +181,28 @@ class ModelCard:
         score: Mapping[str, Any] | None = None,
         description: Mapping[str, Any] | None = None,
     ) -> ModelCard:
-        """The card of a model that was trained by this plan and charged in this ledger entry."""
+        """Build the card of a model that was trained by `plan` and charged in the ledger entry `entry`.
+
+        Parameters
+        ----------
+        plan
+            The plan of the run.
+        model
+            The trained model.
+        tensors
+            The SHA-256 hash of the tensor file.
+        entry
+            The charge in the ledger.
+        seed
+            The seed of the run, or None.
+        search, score, description
+            The description of a search, the charged score, and the owner's statement, if any.
+
+        Returns
+        -------
+        ModelCard
+            The card.
+        """
         return cls(
             version=__version__,
             created=datetime.fromisoformat(entry.time).isoformat(timespec="seconds"),
@@ -188,7 +225,7 @@ class ModelCard:
         )
 
     def json(self) -> dict[str, Any]:
-        """The entries of `model.json`, in their order."""
+        """Return the entries of `model.json`, in their order."""
         return {
             "format": FORMAT,
             "version": self.version,
@@ -209,12 +246,23 @@ class ModelCard:
         }
 
     def content(self) -> bytes:
-        """The bytes of `model.json`."""
+        """Return the bytes of `model.json`."""
         return json.dumps(self.json(), indent=1, allow_nan=False).encode()
 
     @classmethod
     def read(cls, folder: str | Path) -> ModelCard:
-        """The card in a model folder; a damaged or foreign one is refused with a sentence."""
+        """Read the card in a model folder.
+
+        Parameters
+        ----------
+        folder
+            The model folder. A damaged or foreign file raises `WrongInput`.
+
+        Returns
+        -------
+        ModelCard
+            The card.
+        """
         path = Path(folder) / NAME
         if not path.is_file():
             raise WrongInput(f"expected a model folder with {NAME}, got {str(folder)!r}; make one with `privaware fit`")
@@ -230,7 +278,18 @@ class ModelCard:
 
     @classmethod
     def from_json(cls, value: Any) -> ModelCard:
-        """The card that `json` wrote; what the format does not name is left out, anything missing is refused."""
+        """Read a card that `json` wrote.
+
+        Parameters
+        ----------
+        value
+            The entries. Unknown entries are ignored, and missing entries raise `WrongInput`.
+
+        Returns
+        -------
+        ModelCard
+            The card.
+        """
         try:
             _expect_shallow(value)
             return cls._from_json(value)
@@ -238,7 +297,7 @@ class ModelCard:
             sentence = " ".join(str(problem).split())
             raise WrongInput(f"{NAME}: {sentence:.400}") from None
         except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
-            # Events and schema check values, not every hostile type that could stand in their place.
+            # Events and schema check values, but not every hostile type that could replace them.
             raise WrongInput(f"{NAME}: expected the entries that fit writes, got others") from None
 
     @classmethod
@@ -267,7 +326,18 @@ class ModelCard:
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as plain values."""
+    """Return settings as plain values.
+
+    Parameters
+    ----------
+    settings
+        Settings, some of which may be dataclasses.
+
+    Returns
+    -------
+    dict
+        The settings, with dataclasses as dicts.
+    """
     return {
         name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
         for name, value in settings.items()
@@ -295,7 +365,7 @@ def _entries(value: dict[str, Any], name: str, kind: type, where: str = "") -> t
 
 
 def _number(value: dict[str, Any], name: str, where: str) -> float | None:
-    """A number that is at least 0, perhaps infinite, or nothing."""
+    """Return a nonnegative number, possibly infinite, or None."""
     entry = _entry(value, name, object, where)
     if entry is None:
         return None
@@ -309,8 +379,8 @@ def _text(entry: Any) -> str | None:
 
 
 def _expect_shallow(value: Any, depth: int = 0) -> None:
-    if depth > DEEPEST:
-        raise WrongInput(f"expected at most {DEEPEST} nested levels, got more")
+    if depth > MAX_DEPTH:
+        raise WrongInput(f"expected at most {MAX_DEPTH} nested levels, got more")
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     for item in inner:
         _expect_shallow(item, depth + 1)

@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 UNREVIEWED = "ranges and categories were read from the rows without noise, and nobody has reviewed them"
-"""Why the guarantee of a model with a drafted schema holds only under a condition."""
+"""Reason why the guarantee of a model with a drafted schema holds only conditionally."""
 CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
-"""The flaw of a model whose columns or settings were chosen by the standard workflow."""
-WEAK = 10.0
-"""An epsilon above this is called a weak guarantee."""
+"""Flaw of a model whose columns or settings were chosen by the standard workflow."""
+WEAK_EPSILON = 10.0
+"""Epsilon above which a guarantee is called weak."""
 
 LEARNED_ELSEWHERE = {
     "sentences": "the text that the network all-MiniLM-L6-v2 was trained on; if that text contains rows of this data "
@@ -39,7 +39,7 @@ LEARNED_ELSEWHERE = {
 
 
 class PricedPlan(Protocol):
-    """The attributes of a plan (`workflow/_plan.py`) that a guarantee and a model card read."""
+    """The attributes of a plan (`workflow/run/plan.py`) that a guarantee and a model card read."""
 
     @property
     def learner(self) -> str: ...
@@ -66,7 +66,22 @@ class PricedPlan(Protocol):
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
-    """Return the meaning of the guarantee of `what` in one plain sentence."""
+    """Return the meaning of a guarantee in one plain sentence.
+
+    Parameters
+    ----------
+    plan
+        The plan that was run.
+    seed
+        The seed of the run, or None.
+    what
+        The thing that was released, such as "these columns".
+
+    Returns
+    -------
+    str
+        The sentence of `sentence_of` for this plan.
+    """
     return sentence_of(plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, what=what)
 
 
@@ -104,8 +119,8 @@ def sentence_of(
         f"every outcome computed from {what} "
         f"by at most a factor of {math.exp(min(epsilon, 700.0)):.3g} (epsilon {epsilon:.4g}), plus {delta:g} (delta)."
     )
-    if epsilon > WEAK:
-        sentence += f" This is a weak guarantee, because epsilon is above {WEAK:g}."
+    if epsilon > WEAK_EPSILON:
+        sentence += f" This is a weak guarantee, because epsilon is above {WEAK_EPSILON:g}."
     return (
         sentence
         if schema.reviewed
@@ -144,7 +159,18 @@ def earlier_sentence_of(schema: Schema, epsilon: float, delta: float, *, seed: o
 
 
 def sampler_sentence(event: Event) -> str:
-    """Return how rows are sampled at each step, in words."""
+    """Return how rows are sampled at each step, in words.
+
+    Parameters
+    ----------
+    event
+        The event of all releases.
+
+    Returns
+    -------
+    str
+        The sampling, without a full stop.
+    """
     rates = {part.rate for part, _ in leaves(event) if isinstance(part, Sampled)}
     if rates:
         shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
@@ -153,7 +179,18 @@ def sampler_sentence(event: Event) -> str:
 
 
 def assumptions(plan: PricedPlan) -> tuple[str, ...]:
-    """Return the facts that the guarantee takes as public or trusted, one sentence each."""
+    """Return the facts that the guarantee takes as public or trusted.
+
+    Parameters
+    ----------
+    plan
+        The plan that was run.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each fact.
+    """
     public = [f"public: {fact}" for fact in plan.schema.assumed]
     public.append("public: the schema, the declared number of rows and every setting in the plan")
     if unit(plan.mechanism) == "label":

@@ -1,10 +1,15 @@
-"""The one contract: what a private algorithm costs, and what it does.
+"""The contract of every private algorithm: what it costs, and what it does.
 
-Everything that touches private rows is a `Mechanism`. Its fields are public settings; `cost` sees
-public facts only, so the cost is known, calibrated and on disk before a row is read; private rows
-arrive only as the argument of `run`; more noise never costs more; and `run` releases nothing beyond
-what `cost` says. Kinds of mechanism have protocols of their own in the folders they live in: `Learner`,
-`Selector`, `Transformation`, `RoundStrategy`, `SearchProcedure`.
+Everything that reads private rows is a `Mechanism`:
+
+1. Its fields are public settings.
+2. `cost` sees public facts only, so the cost is known, calibrated and on disk before a row is read.
+3. Private rows arrive only as the argument of `run`.
+4. More noise never costs more.
+5. `run` releases nothing beyond what `cost` accounts for.
+
+Kinds of mechanisms have their own protocols in their folders: `Learner`, `Selector`, `Transformation`,
+`RoundStrategy`, `SearchProcedure`.
 """
 
 from __future__ import annotations
@@ -27,21 +32,53 @@ T = TypeVar("T", covariant=True)
 class Mechanism(Protocol[T]):
     """A differentially private algorithm that releases a `T`."""
 
-    def cost(self, schema: Schema, noise: float) -> Event: ...
+    def cost(self, schema: Schema, noise: float) -> Event:
+        """Return the privacy cost, from public facts only.
 
-    def run(self, data: Data, noise: float, rng: Rng) -> T: ...
+        Parameters
+        ----------
+        schema
+            The public facts about the rows.
+        noise
+            The noise multiplier.
+
+        Returns
+        -------
+        Event
+            The cost for one row added or removed, or for one changed label if the mechanism protects labels.
+        """
+        ...
+
+    def run(self, data: Data, noise: float, rng: Rng) -> T:
+        """Run the mechanism, once for each charge.
+
+        Parameters
+        ----------
+        data
+            The private rows.
+        noise
+            The noise multiplier for which the cost was charged.
+        rng
+            The random generator.
+
+        Returns
+        -------
+        T
+            The release, which may be published.
+        """
+        ...
 
 
 @runtime_checkable
 class DeclaresUnit(Protocol):
-    """What a mechanism has that protects something other than whole rows: `unit` is "row" or "label"."""
+    """A mechanism that declares its unit of privacy: `unit` is "row" or "label"."""
 
     unit: str
 
 
 @runtime_checkable
 class RunsInParts(Protocol):
-    """What a mechanism has whose `run` takes any `Rows`: all that it learns of them is a `Sum` over their parts."""
+    """A mechanism whose `run` takes any `Rows`, because it computes only a `Sum` over their parts from them."""
 
     in_parts: bool
 
@@ -49,24 +86,53 @@ class RunsInParts(Protocol):
 
 
 def run(mechanism: Mechanism[Any], rows: Rows, noise: float, rng: Rng) -> Any:
-    """What a mechanism releases of rows that may not fit into memory; one that needs all of them there gathers them."""
+    """Run a mechanism on rows that may not fit into memory.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism. Unless it runs in parts, all rows are gathered in memory.
+    rows
+        The private rows.
+    noise
+        The noise multiplier.
+    rng
+        The random generator.
+
+    Returns
+    -------
+    object
+        The release of the mechanism.
+    """
     if isinstance(mechanism, RunsInParts) and mechanism.in_parts:
         return mechanism.run(rows, noise, rng)
     return mechanism.run(rows.gathered(), noise, rng)
 
 
 def unit(mechanism: object) -> str:
-    """What a mechanism, or a class of them, protects: "row" unless it declares "label"."""
+    """Return the unit that a mechanism, or a class of mechanisms, protects.
+
+    Parameters
+    ----------
+    mechanism
+        A mechanism or a class of mechanisms.
+
+    Returns
+    -------
+    str
+        "row" unless the mechanism declares "label".
+    """
     return mechanism.unit if isinstance(mechanism, DeclaresUnit) else "row"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Then:
-    """First one mechanism, then a second on the rows that `join` returns, each by itself, for the first release.
+    """Two mechanisms in sequence: `second` runs on the rows that `join` computes from the release of `first`.
 
-    `share` is the first one's noise multiplier over the second's, so that one value scales both. The second's
-    cost is a function of the schema that `outline` returns before the first has run, never of what it released.
-    `what` says in a few words what the first one does.
+    `join(rows, release)` must treat each row by itself. `share` is the noise multiplier of `first` divided by the noise
+    multiplier of `second`, so one value scales both. The cost of `second` depends on the schema that `outline` returns,
+    which is known before `first` has run, and never on the release of `first`. `what` describes the first release in a
+    few words.
     """
 
     first: Mechanism[Any]
@@ -82,4 +148,4 @@ class Then:
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Any:
         released, join = run(self.first, data, noise * self.share, rng), self.join
-        return run(self.second, data.mapped(lambda part: join(part, released)), noise, rng)  # without self: pickled
+        return run(self.second, data.mapped(lambda part: join(part, released)), noise, rng)  # a lambda without self

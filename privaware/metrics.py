@@ -1,4 +1,4 @@
-"""Scores of predictions and of attacks. On private rows they are for the owner's eyes unless they are paid for."""
+"""Scores of predictions and of attacks. On private rows they are for the data owner only, unless they are charged."""
 
 from __future__ import annotations
 
@@ -26,8 +26,20 @@ __all__ = [
 
 
 def accuracy(truth: np.ndarray, predictions: np.ndarray) -> float:
-    """The fraction of rows that are predicted correctly.
+    """Return the fraction of rows that are predicted correctly.
 
+    Parameters
+    ----------
+    truth, predictions
+        The true and the predicted classes.
+
+    Returns
+    -------
+    float
+        The accuracy.
+
+    Examples
+    --------
     >>> round(accuracy(np.array([0, 1, 1]), np.array([0, 1, 0])), 3)
     0.667
     """
@@ -37,25 +49,57 @@ def accuracy(truth: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def r2(truth: np.ndarray, predictions: np.ndarray) -> float:
-    """The fraction of the variance that is explained; a constant truth gives 0, or 1 where it is met exactly."""
+    """Return the fraction of the variance that is explained.
+
+    Parameters
+    ----------
+    truth, predictions
+        The true and the predicted numbers.
+
+    Returns
+    -------
+    float
+        The coefficient of determination. For a constant truth it is 1 if all predictions are exact, else 0.
+    """
     from sklearn.metrics import r2_score
 
-    if len(truth) < 2:  # no variance: scikit-learn calls it undefined
+    if len(truth) < 2:  # scikit-learn does not define R2 for fewer than two rows
         return float(np.array_equal(truth, predictions))
     return float(r2_score(truth, predictions))
 
 
 def mean_absolute_error(truth: np.ndarray, predictions: np.ndarray) -> float:
-    """The mean distance, in the target's own unit."""
+    """Return the mean absolute error, in the unit of the target.
+
+    Parameters
+    ----------
+    truth, predictions
+        The true and the predicted numbers.
+
+    Returns
+    -------
+    float
+        The mean of `abs(truth - predictions)`.
+    """
     from sklearn.metrics import mean_absolute_error as error
 
     return float(error(truth, predictions))
 
 
 def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str, float | None]:
-    """Scores on rows that may be private, beside the best constant's: never written or released.
+    """Return scores on rows that may be private, with the score of the best constant; never written or released.
 
-    A regression that diverged has no scores: they are None.
+    Parameters
+    ----------
+    task
+        "classification" or "regression".
+    truth, predictions
+        The true and the predicted values.
+
+    Returns
+    -------
+    dict
+        `test_score`, `constant_score` and, for regression, `mae`. Scores of a regression that diverged are None.
     """
     if task == "classification":
         best = float(np.bincount(truth).max() / len(truth))
@@ -67,8 +111,20 @@ def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str,
 
 
 def auc(inside: np.ndarray, outside: np.ndarray) -> float:
-    """The chance that a member scores higher than a non-member; ties count half.
+    """Return the probability that a member scores higher than a non-member; ties count one half.
 
+    Parameters
+    ----------
+    inside, outside
+        The scores of members and of non-members.
+
+    Returns
+    -------
+    float
+        The area under the ROC curve.
+
+    Examples
+    --------
     >>> auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
     """
@@ -77,7 +133,20 @@ def auc(inside: np.ndarray, outside: np.ndarray) -> float:
 
 
 def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
-    """Limits of the AUC: DeLong's variance and a normal approximation."""
+    """Return a confidence interval of the AUC, by DeLong's variance and a normal approximation.
+
+    Parameters
+    ----------
+    inside, outside
+        The scores of members and of non-members.
+    confidence
+        The confidence of the interval.
+
+    Returns
+    -------
+    tuple of float
+        The lower and the upper end.
+    """
     from scipy.special import ndtri
 
     members, others = _placements(inside, outside)
@@ -88,7 +157,7 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
 
 
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each member the share of non-members below it, for each non-member the share of members above it."""
+    """Return, for each member, the fraction of non-members below it, and for each non-member, of members above it."""
     from scipy.stats import rankdata
 
     inside, outside = np.asarray(inside, dtype=float), np.asarray(outside, dtype=float)
@@ -100,38 +169,73 @@ def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np
 
 
 def tailored_auc(value: float) -> float:
-    """An attacker who is worse than guessing would guess: the AUC, or 0.5 (DPMLBench)."""
+    """Return the AUC, or 0.5 if it is lower: an attacker who is worse than guessing would guess (DPMLBench).
+
+    Parameters
+    ----------
+    value
+        The AUC.
+
+    Returns
+    -------
+    float
+        `max(value, 0.5)`.
+    """
     return max(value, 0.5)
 
 
 def utility_loss(score: float, baseline: float) -> float:
-    """The share of the accuracy without privacy that privacy costs (DPMLBench, equation 6)."""
+    """Return the fraction of the accuracy without privacy that is lost (DPMLBench, equation 6).
+
+    Parameters
+    ----------
+    score
+        The accuracy with privacy.
+    baseline
+        The accuracy without privacy.
+
+    Returns
+    -------
+    float
+        `1 - score / baseline`.
+    """
     return 1 - score / baseline
 
 
-LEAST_BASELINE = 0.55
-"""AUC below which a model without privacy hardly leaks: a share of its leakage would be little more than noise."""
+MIN_BASELINE_AUC = 0.55
+"""AUC below which a baseline hardly leaks: a fraction of its leakage would be little more than noise."""
 
 
 def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
-    """What a private model leaks of what one without privacy does, by tailored AUCs (DPMLBench, equation 7).
+    """Return the leakage of a private model as a fraction of the leakage without privacy (DPMLBench, equation 7).
 
-    None, printed as "undefined", where the baseline's AUC is below `LEAST_BASELINE`: there is nothing to share.
+    Parameters
+    ----------
+    auc_private, auc_baseline
+        The AUC of an attack on the private model, and on the model without privacy.
 
+    Returns
+    -------
+    float or None
+        The ratio of `tailored_auc - 0.5`. None, printed as "undefined", if the baseline does not leak.
+
+    Examples
+    --------
     >>> privacy_leakage(0.51, 0.75), privacy_leakage(0.5, 0.505)
     (0.04..., None)
     """
-    if tailored_auc(auc_baseline) < LEAST_BASELINE:
+    if tailored_auc(auc_baseline) < MIN_BASELINE_AUC:
         return None
     return (tailored_auc(auc_private) - 0.5) / (tailored_auc(auc_baseline) - 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TprAtFpr:
-    """The true-positive rate at the threshold where at most a share `fpr` of the non-members is above.
+    """The true positive rate at the threshold that at most the fraction `fpr` of the non-members exceeds.
 
-    `interval` holds the true rate at that threshold; the false-positive rate there is at most `fpr_at_most`, each
-    with the confidence asked for (Clopper-Pearson). With few non-members it is far above `fpr`.
+    `interval` is a confidence interval of the true positive rate at that threshold. `fpr_at_most` is an upper
+    confidence limit of the false positive rate there (both Clopper-Pearson). With few non-members `fpr_at_most` is far
+    above `fpr`.
     """
 
     fpr: float
@@ -141,8 +245,26 @@ class TprAtFpr:
 
 
 def tpr_at_fpr(inside: np.ndarray, outside: np.ndarray, fpr: float, confidence: float = 0.95) -> TprAtFpr:
-    """The threshold comes from the non-members alone, so the members' rate is tested on scores that did not choose it.
+    """Return the true positive rate at a false positive rate.
 
+    The threshold is chosen on the non-members only, so the members' scores that are tested did not choose it.
+
+    Parameters
+    ----------
+    inside, outside
+        The scores of members and of non-members.
+    fpr
+        The false positive rate.
+    confidence
+        The confidence of the limits.
+
+    Returns
+    -------
+    TprAtFpr
+        The rate and its limits.
+
+    Examples
+    --------
     >>> tpr_at_fpr(np.arange(50, 150), np.arange(100), 0.01).tpr
     0.51
     """
@@ -156,7 +278,22 @@ def tpr_at_fpr(inside: np.ndarray, outside: np.ndarray, fpr: float, confidence: 
 
 
 def clopper_pearson(hits: np.ndarray, of: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """One-sided limits of a chance, each missing it with probability at most `alpha`."""
+    """Return one-sided Clopper-Pearson limits of a probability; each fails with probability at most `alpha`.
+
+    Parameters
+    ----------
+    hits
+        The number of successes.
+    of
+        The number of trials.
+    alpha
+        The error probability of each limit.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        The lower and the upper limits.
+    """
     from scipy.special import betaincinv
 
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), of - hits + 1, alpha), 0.0)

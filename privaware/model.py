@@ -1,7 +1,7 @@
-"""A released model: features, architecture and tensors, and the file of the tensors, without pickle.
+"""A released model: features, architecture and tensors, and the tensor file, without pickle.
 
 Everything in a `Model` is public. A learner returns it, `fit` writes it, and `load` (in `workflow/predict.py`) reads it
-back together with its card.
+with its card.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TENSORS = "model.safetensors"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
-    """Rows go through `features`, then through the network of `architecture` with these `tensors`."""
+    """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`."""
 
     schema: Schema
     features: tuple[Any, ...]
@@ -35,16 +35,29 @@ class Model:
 
     @classmethod
     def of(cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]) -> Model:
-        """The released form of a trained torch module."""
+        """Build the released form of a trained PyTorch module."""
         tensors = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Raw outputs of the network for coded rows, one line a row."""
+        """Return the raw outputs of the network.
+
+        Parameters
+        ----------
+        x
+            Rows, encoded by the schema.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Outputs of shape (rows, outputs).
+        """
         return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """The same for rows that went through the features already."""
+        """Return the raw outputs for rows to which the features were already applied."""
         return self._microbatches(inputs, device, lambda rows: rows)
 
     def _microbatches(self, rows: np.ndarray, device: str, transform: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -54,43 +67,107 @@ class Model:
         return np.concatenate(outputs).astype(float)
 
     def probabilities(self, data: Data, device: str = "cpu") -> np.ndarray:
-        """The probability of each class, one line a row."""
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        data
+            Rows, encoded by the schema.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Probabilities of shape (rows, classes).
+        """
         return self.softmax(self.outputs(data.x, device))
 
     def softmax(self, outputs: np.ndarray) -> np.ndarray:
-        """Probabilities from raw outputs."""
+        """Compute probabilities from raw outputs."""
         weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def predictions(self, data: Data, device: str = "cpu") -> np.ndarray:
-        """Class codes, or numbers within the declared range of the target."""
+        """Return the predictions of the model.
+
+        Parameters
+        ----------
+        data
+            Rows, encoded by the schema.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Class codes, or numbers within the declared range of the target.
+        """
         return self.decide(self.outputs(data.x, device))
 
     def decide(self, outputs: np.ndarray) -> np.ndarray:
-        """Class codes or numbers from raw outputs."""
+        """Compute class codes or numbers from raw outputs."""
         if self.schema.task == "classification":
             return np.asarray(outputs.argmax(axis=1))
         middle, half = _range(self.schema)
         return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
     def predict(self, data: Any, *, device: str = "cpu") -> np.ndarray:
-        """Labels as in the training data, or numbers, for a data frame, an array, a file or a built-in data set."""
+        """Predict labels as in the training data, or numbers.
+
+        Parameters
+        ----------
+        data
+            A DataFrame, an array, a file or the name of a built-in data set.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            One prediction for each row.
+        """
         return self.labels(self.predictions(self.rows(data), device))
 
     def labels(self, predictions: np.ndarray) -> np.ndarray:
-        """Class codes as the labels of the schema; numbers stay as they are."""
+        """Convert class codes to labels of the schema; numbers are returned unchanged."""
         return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
 
     def predict_proba(self, data: Any, *, device: str = "cpu") -> np.ndarray:
-        """The probability of each class, in the order of the schema, one line a row."""
+        """Predict the probability of each class, in the order of the schema.
+
+        Parameters
+        ----------
+        data
+            A DataFrame, an array, a file or the name of a built-in data set.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        numpy.ndarray
+            Probabilities of shape (rows, classes).
+        """
         if not self.schema.classes:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
         return self.probabilities(self.rows(data), device)
 
     def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
-        """Rows to predict, read against the schema; the target may be missing.
+        """Read rows to predict by the schema.
 
-        `outside` counts values that the model has not seen, and `reading` are the options of `data.read`.
+        Parameters
+        ----------
+        data
+            A DataFrame, an array, a file or the name of a built-in data set. The target may be missing.
+        outside
+            Counts values that the model has not seen.
+        **reading
+            The options of `data.read`.
+
+        Returns
+        -------
+        Data
+            The encoded rows.
         """
         if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
             expected, built_in = self.schema, datasets.schema(data)
@@ -101,7 +178,7 @@ class Model:
         return Data.of(raw, self.schema, labelled=False, outside=outside)
 
     def _array(self, rows: np.ndarray) -> Raw:
-        """An array of images, or of the columns of a table in the order of the schema."""
+        """Read an array of images, or of the columns of a table in the order of the schema."""
         names = [column.name for column in self.schema.columns] if self.schema.form == "table" else None
         if names is not None and (rows.ndim != 2 or rows.shape[1] != len(names)):
             raise WrongInput(
@@ -111,13 +188,13 @@ class Model:
         return from_array(rows, names)
 
     def tensor_file(self) -> bytes:
-        """The content of `model.safetensors`."""
+        """Return the content of `model.safetensors`."""
         from safetensors.numpy import save
 
         return save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()})
 
     def check(self) -> None:
-        """One synthetic example goes through, or the description does not belong to the tensors."""
+        """Run one synthetic example; raise if architecture, features and tensors do not fit together."""
         if self.schema.task == "regression":
             _range(self.schema)
         shapes = {"image": self.schema.shape, "text": (), "table": (len(self.schema.used),)}
@@ -128,13 +205,13 @@ class Model:
             raise WrongInput(f"expected outputs of shape {expected} by the schema in model.json, got {outputs.shape}")
 
     def torch_tensors(self) -> dict[str, Any]:
-        """Copies of the tensors, for a module of this architecture."""
+        """Return copies of the tensors, for a module of this architecture."""
         import torch
 
         return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
 
     def network(self) -> Any:
-        """The torch module, for evaluation: what a white-box attack opens."""
+        """Return the PyTorch module in evaluation mode."""
         network = models.build(self.architecture, device="meta")
         try:
             network.load_state_dict(self.torch_tensors(), assign=True)
@@ -147,7 +224,7 @@ class Model:
 def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
     import torch
 
-    if rows.dtype == object:  # texts that no feature reads: a constant ignores its inputs
+    if rows.dtype == object:  # texts without a text feature: a constant model ignores its inputs
         rows = np.zeros((len(rows), 1), dtype=np.float32)
     with torch.no_grad():
         outputs = network(torch.from_numpy(np.ascontiguousarray(rows)).to(device))
@@ -155,13 +232,26 @@ def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
 
 
 def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
-    """Regression targets as a network learns them: the declared range becomes [-1, 1]."""
+    """Scale regression targets so that the declared range becomes [-1, 1], as networks learn them.
+
+    Parameters
+    ----------
+    targets
+        The target values.
+    schema
+        The schema with the declared range.
+
+    Returns
+    -------
+    numpy.ndarray
+        The scaled targets, clipped to [-1, 1].
+    """
     middle, half = _range(schema)
     return np.clip((targets - middle) / half, -1, 1)
 
 
 def _among(model: Schema, data: Schema) -> bool:
-    """Whether data have every column that a model reads, coded alike; the model may leave out others."""
+    """Whether the data have every column that the model reads, with the same encoding."""
     coded = {column.name: (column.kind, column.categories, column.low, column.high) for column in data.used}
     return all(
         coded.get(column.name) == (column.kind, column.categories, column.low, column.high) for column in model.used
@@ -175,7 +265,18 @@ def _range(schema: Schema) -> tuple[float, float]:
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """The tensors in a model folder; a damaged file is refused with a sentence."""
+    """Read the tensors in a model folder.
+
+    Parameters
+    ----------
+    folder
+        The model folder. A missing or damaged file raises `WrongInput`.
+
+    Returns
+    -------
+    dict
+        The tensors by name.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -1,7 +1,7 @@
-"""A folder is its own registry: adding a file adds the algorithm.
+"""A registry of algorithms without a list: adding a file to a folder adds the algorithm.
 
-`find("learners", "linear")` is the one public name of `privaware/learners/linear.py`. Other packages
-add theirs as entry points of the group `privaware.learners` (and so on), each naming an object.
+`find("learners", "linear")` returns the first public name of `privaware/learners/linear.py`. Other packages add
+algorithms as entry points of the group `privaware.learners` (and so on), each of which names an object.
 """
 
 from __future__ import annotations
@@ -21,8 +21,20 @@ __all__ = ["card", "expect_name", "expect_protocol", "find", "members", "names",
 
 
 def names(kind: str) -> list[str]:
-    """What the folder `kind` holds, and what other packages add to it.
+    """Return the names of the algorithms in the folder `kind`, and of those that other packages add.
 
+    Parameters
+    ----------
+    kind
+        A folder, such as "learners" or "selectors".
+
+    Returns
+    -------
+    list of str
+        The sorted names.
+
+    Examples
+    --------
     >>> "linear" in names("learners")
     True
     """
@@ -30,7 +42,20 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> Any:
-    """The algorithm called `name`; an unknown name is answered with the one nearest."""
+    """Return the algorithm called `name`; an unknown name raises `WrongInput` with the nearest known name.
+
+    Parameters
+    ----------
+    kind
+        A folder, such as "learners".
+    name
+        The name of an algorithm.
+
+    Returns
+    -------
+    object
+        A class or a function.
+    """
     expect_name(kind, name)
     if name in _entry_points(kind):
         return _entry_points(kind)[name].load()
@@ -39,7 +64,15 @@ def find(kind: str, name: str) -> Any:
 
 
 def expect_name(kind: str, name: str) -> None:
-    """Refuses a name that the folder does not hold, without importing any of its files."""
+    """Raise `WrongInput` for an unknown name, without importing any file of the folder.
+
+    Parameters
+    ----------
+    kind
+        A folder, such as "learners".
+    name
+        The name to check.
+    """
     known = names(kind)
     if name in known:
         return
@@ -47,7 +80,22 @@ def expect_name(kind: str, name: str) -> None:
 
 
 def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
-    """The algorithm, if it is a dataclass with every member of `protocol`; one of another package may lack some."""
+    """Return `algorithm` if it is a dataclass with every member of `protocol`; else raise `WrongInput`.
+
+    Parameters
+    ----------
+    kind, name
+        The folder and the name of the algorithm, for the message.
+    algorithm
+        The algorithm, which may come from another package.
+    protocol
+        The protocol of this kind of algorithm.
+
+    Returns
+    -------
+    object
+        The algorithm.
+    """
     missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
     if missing:
         raise WrongInput(
@@ -60,22 +108,58 @@ def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
 
 
 def members(protocol: Any) -> list[str]:
-    """The public attributes and methods that a protocol asks for, its own and inherited ones."""
+    """Return the public attributes and methods of a protocol, including inherited ones.
+
+    Parameters
+    ----------
+    protocol
+        A protocol class.
+
+    Returns
+    -------
+    list of str
+        The sorted names.
+    """
     classes = [base for base in protocol.__mro__ if base.__dict__.get("_is_protocol", False)]
     every = {name for base in classes for name in (*vars(base), *vars(base).get("__annotations__", {}))}
     return sorted(name for name in every if not name.startswith("_"))
 
 
 def card(kind: str, name: str) -> str:
-    """The docstring that is the algorithm's card: the file's own, or the object's."""
+    """Return the card of an algorithm: the docstring of its file, or of its object.
+
+    Parameters
+    ----------
+    kind
+        A folder, such as "learners".
+    name
+        The name of an algorithm.
+
+    Returns
+    -------
+    str
+        The docstring.
+    """
     if name in _entry_points(kind):
         return find(kind, name).__doc__ or ""
     return import_module(f"privaware.{kind}.{name}").__doc__ or ""
 
 
 def settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Settings of an algorithm as a person writes them, NAME=VALUE: a value is JSON, or else a word.
+    """Parse settings written as NAME=VALUE; a value is JSON, or else text.
 
+    Parameters
+    ----------
+    pairs
+        The settings.
+
+    Returns
+    -------
+    dict
+        The values by name.
+
+    Examples
+    --------
     >>> settings(["steps=50", "hidden=[16, 8]", "columns=age+town"])
     {'steps': 50, 'hidden': [16, 8], 'columns': 'age+town'}
     """

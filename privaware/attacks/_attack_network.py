@@ -1,4 +1,4 @@
-"""What attacks that train a network on shadow models share: its examples, and its training."""
+"""The networks that attacks train on shadow models, their training examples, and their training."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from privaware.noise import Rng
 __all__ = ["GradientNetwork", "PosteriorNetwork", "Reuse", "scores_by_network"]
 
 Inputs = Callable[[Model, Data], tuple[Tensor, ...]]
-"""What an attack reads off a model for rows, as tensors on the device of the game."""
+"""Computes the inputs of an attack's network from a model and rows, as tensors on the device of the game."""
 
 KERNELS = 10
+"""Number of kernels over the last-layer gradient."""
 DROPOUT = 0.2
+"""Dropout probability in the branches of `GradientNetwork`."""
 WARM_UP = 3
-"""Steps before one is recorded, as CUDA asks."""
+"""Number of steps before a step is recorded as a CUDA graph."""
 
 
 @dataclass
 class Reuse:
-    """The last network of an attack: games with the same shadow models and attacker's rows take it as it is.
+    """The last network of an attack, which games with the same shadow models and auxiliary rows reuse.
 
-    It was trained on shadow models alone, so every target of one attacker can be scored by it.
+    The network was trained on shadow models only, so it can score every target model of one attacker.
     """
 
     shadows: tuple[Any, ...] = ()
@@ -49,7 +51,7 @@ class Reuse:
 
 
 class PosteriorNetwork(nn.Module):
-    """Reads sorted posteriors and correctness: 92,482 parameters for ten classes."""
+    """Reads sorted posteriors and correctness; it has 92,482 parameters for ten classes."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -58,11 +60,11 @@ class PosteriorNetwork(nn.Module):
 
     def forward(self, posteriors: Tensor, correct: Tensor) -> Tensor:
         logits: Tensor = self.both(torch.cat([self.posteriors(posteriors), self.correctness(correct)], 1))
-        return logits[:, 1] - logits[:, 0]  # the softmax of two classes depends on this alone
+        return logits[:, 1] - logits[:, 0]  # the softmax of two classes depends only on this difference
 
 
 class GradientNetwork(nn.Module):
-    """Reads posteriors, loss, label and last-layer gradient: 159,043 parameters for ten classes and 300 units."""
+    """Reads posteriors, loss, label and last-layer gradient; 159,043 parameters for ten classes and 300 units."""
 
     def __init__(self, classes: int, width: int) -> None:
         super().__init__()
@@ -79,14 +81,17 @@ class GradientNetwork(nn.Module):
         return logits[:, 0]
 
     def over_gradients(self, residuals: Tensor, hidden: Tensor) -> Tensor:
-        """(rows, kernels, classes): the kernels over the gradient (p - y) h^T, which is not formed."""
+        """Convolve the kernels with the gradient `(p - y) h^T` without forming it.
+
+        The shape is (rows, kernels, classes).
+        """
         weights, bias = self.kernels.weight.flatten(1), self.kernels.bias
         products = (hidden @ weights.T)[:, :, None] * residuals[:, None, :]
         return products if bias is None else products + bias[:, None]
 
 
 def _branch(inputs: int, *, dropout: float = 0.0, ends: bool = False) -> nn.Sequential:
-    """A perceptron to 128 and 64 units; `ends` puts a ReLU and the dropout after the last one too."""
+    """Build a perceptron with 128 and 64 units; `ends` adds a ReLU and the dropout after the last layer."""
     layers: list[nn.Module] = [nn.Linear(inputs, 128), nn.ReLU(), nn.Dropout(dropout), nn.Linear(128, 64)]
     return nn.Sequential(*layers, *([nn.ReLU(), nn.Dropout(dropout)] if ends else []))
 
@@ -106,10 +111,11 @@ def scores_by_network(
     reuse: Reuse | None = None,
     reads: str = "",
 ) -> np.ndarray:
-    """Trains a network to tell members of shadow models from others; its scores of the candidate rows.
+    """Train a network to tell members of shadow models from non-members, and return its scores of the candidate rows.
 
-    The network's output is one number a row: the log odds of being a member. `settings` are its learning rate, batch
-    and epochs. `reuse` holds the last network, and gets the one that is trained here; `reads` names what `inputs` are.
+    The output of the network is the log odds that a row is a member. `settings` are its learning rate, batch size and
+    epochs. `reuse` holds the last network, and is set to the network that is trained here. `reads` names what `inputs`
+    computes.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
@@ -143,7 +149,10 @@ def _trained(
 
 
 def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
-    """Each shadow model with rows, and which of them it was trained on; candidate rows only where shadows saw some."""
+    """Yield each shadow model with rows and a mask of the rows that trained it.
+
+    Candidate rows are included only if shadow models were trained on some of them.
+    """
     if not game.shadows or game.auxiliary is None:
         raise WrongInput("expected a game with a shadow model and auxiliary rows, got none; pass a ShadowPlan")
     rows, inside = game.auxiliary, np.array([shadow.auxiliary_inside for shadow in game.shadows])
@@ -156,7 +165,7 @@ def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
 
 
 def _order_of_values(rows: Data, inside: np.ndarray) -> np.ndarray:
-    """Rows sorted by a digest of their values, so that nothing depends on the order of the candidates."""
+    """Return the order of the rows by a hash of their values, so that scores do not depend on the candidates' order."""
     values = zip(rows.x, rows.y, inside.T, strict=True)
     keys = [sha256(repr((_plain(x), y, mask.tolist())).encode()).digest() for x, y, mask in values]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__))
@@ -167,7 +176,7 @@ def _plain(row: Any) -> Any:
 
 
 def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple[Tensor, ...]:
-    """As many members as others, at random, with 1 for a member behind what is read off them."""
+    """Return as many members as non-members, at random; the last tensor is 1 for a member and 0 for a non-member."""
     members, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     size = min(len(members), len(others))
     if not size:
@@ -180,7 +189,7 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
 
 
 def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, batch: int, epochs: int) -> None:
-    """Adam on the cross-entropy, in batches shuffled anew for every epoch."""
+    """Minimise the cross-entropy with Adam, on batches that are shuffled again in every epoch."""
     steps = _Steps(network.train(), parts, lr, batch)
     for _ in range(epochs):
         order = torch.randperm(len(parts[-1]), generator=generator).to(parts[-1].device)
@@ -189,7 +198,7 @@ def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, bat
 
 
 class _Steps:
-    """Adam's steps; on a GPU one is recorded and replayed, because launching it takes longer than computing it."""
+    """Steps of Adam; on a GPU a recorded step is replayed, because launching takes longer than computing."""
 
     def __init__(self, network: nn.Module, parts: Sequence[Tensor], lr: float, batch: int) -> None:
         *self.values, self.truth = parts
@@ -198,7 +207,7 @@ class _Steps:
         self.optimizer = torch.optim.Adam(network.parameters(), lr=lr, fused=True, capturable=on_gpu)
         self.graph = torch.cuda.CUDAGraph() if on_gpu else None
         self.rows = torch.zeros(batch, dtype=torch.int64, device=self.truth.device)
-        """The rows of a recorded step."""
+        """The row indices of a recorded step."""
 
     def take(self, rows: Tensor) -> None:
         if self.graph is None or len(rows) < self.batch or self.taken < WARM_UP:
@@ -218,7 +227,7 @@ class _Steps:
         self.optimizer.step()
 
     def _record(self, graph: Any) -> None:
-        """What is recorded is not computed now."""
+        """Record one step as a CUDA graph; recording does not compute it."""
         self.optimizer.zero_grad()
         torch.cuda.synchronize()
         with torch.cuda.graph(graph):

@@ -1,7 +1,8 @@
 """Lower bounds on epsilon from the scores of an attack, or from its guesses in one run.
 
-A lower bound is evidence against a claim, never a guarantee of its own. `epsilon_lower` needs independent runs,
-`epsilon_from_guesses` and `shift_from_guesses` one run with many canaries, `shift_lower` independent Gaussian scores.
+A lower bound is evidence against a claim, never a guarantee of its own. `epsilon_lower` needs independent runs.
+`epsilon_from_guesses` and `shift_from_guesses` need one run with many canaries. `shift_lower` needs independent
+Gaussian scores.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -41,26 +42,25 @@ __all__ = [
 ]
 
 FalseRate = Callable[[float], float]
-"""The least false positive rate of any attack on a mechanism, at a true positive rate."""
+"""Maps a true positive rate to the smallest false positive rate of any attack on a mechanism."""
 Powers = Callable[[np.ndarray], np.ndarray]
-"""The largest true positive rates of any attack on a mechanism, at false positive rates."""
+"""Maps false positive rates to the largest true positive rates of any attack on a mechanism."""
 Value = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 THRESHOLDS = 400
-"""Candidate thresholds tried on the first half; more only cost time."""
+"""Largest number of thresholds tried on the first half of the scores; more thresholds only take time."""
 
 
 def epsilon_lower(
     inside: Any, outside: Any, *, delta: float, confidence: float = 0.95, pilot: tuple[Any, Any] | None = None
 ) -> float:
-    """The epsilon below which these scores are not possible, with this confidence; 0 when nothing is proved.
+    """Return a lower bound on epsilon that holds with `confidence`; 0 if the scores prove nothing.
 
-    `inside` and `outside` are scores of independent runs with and without the canary. A threshold
-    splits the scores in two; (epsilon, delta) bounds the chance of either side under one world by
-    that under the other, both ways round, so four inequalities are tested. The best threshold
-    and inequality are chosen on the first half of the scores and tested on the second, by
-    Clopper-Pearson limits that hold together with `confidence`. With `pilot`, scores of other runs
-    or of a simulation, they are chosen on those, and all scores are tested.
+    `inside` and `outside` are scores of independent runs with and without the canary. A threshold splits the scores
+    into two sets. (epsilon, delta)-DP bounds the probability of either set with the canary by the probability without
+    it, and vice versa, so four inequalities are tested. The best threshold and inequality are chosen on the first half
+    of the scores and tested on the second half, by Clopper-Pearson limits that hold jointly with `confidence`. With
+    `pilot` (scores of other runs or of a simulation), they are chosen on the pilot, and all scores are tested.
     """
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise WrongInput(f"expected delta in [0, 1) and confidence in (0, 1), got {delta!r} and {confidence!r}")
@@ -72,9 +72,10 @@ def epsilon_lower(
 
 
 def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: float = 0.999) -> bool:
-    """Whether these scores of independent runs refute a trade-off function, as `epsilon_lower` does one pair of it.
+    """Whether scores of independent runs refute a trade-off function.
 
-    `powers` is the largest true positive rate at each of some false positive rates.
+    `powers` returns the largest true positive rate at each false positive rate. `epsilon_lower` tests only one pair
+    (epsilon, delta) of such a function.
     """
 
     def margins(at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
@@ -86,13 +87,17 @@ def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: floa
 def _best_inequality(
     second: list[np.ndarray], value: Value, confidence: float, pilot: tuple[Any, Any] | None = None
 ) -> float:
-    """The `value` of the threshold and inequality that are best on the first half, or the pilot, tested on the rest."""
+    """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
+
+    The best threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all
+    scores are tested.
+    """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
         second = [scores[len(scores) // 2 :] for scores in second]
     else:
         first = _scores(*pilot)
-    values = np.unique(np.concatenate(first))  # thresholds lie between scores, so that rounding breaks no tie
+    values = np.unique(np.concatenate(first))  # thresholds lie between scores, so that rounding cannot break ties
     thresholds = (values[1:] + values[:-1]) / 2 if len(values) > 1 else values
     if len(thresholds) > THRESHOLDS:
         thresholds = thresholds[np.linspace(0, len(thresholds) - 1, THRESHOLDS).astype(int)]
@@ -113,9 +118,10 @@ def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
 
 
 def _limits(above: list[np.ndarray], runs: list[int], alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """At least how likely one side is, at most how likely the other, for four inequalities (first axis) and thresholds.
+    """Return lower limits of the larger and upper limits of the smaller probability, for four inequalities.
 
-    `above` is how many of the `runs` inside and outside score at least the threshold.
+    The shape is (inequalities, thresholds). `above` holds, for inside and outside, how many of the `runs` score at
+    least the threshold.
     """
     (above_in, above_out), (n, m) = above, runs
     pairs = [
@@ -134,9 +140,10 @@ def _above(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int, correct: int) -> float:
-    """How likely an (epsilon, delta) mechanism lets as many guesses be correct, at most.
+    """Return an upper bound on the probability of `correct` or more right guesses about an (epsilon, delta) mechanism.
 
-    Each canary was in the run by a fair coin of its own. Guesses are made of one run; abstentions are no guesses.
+    Each canary was in the run with probability 1/2, independently. All guesses are about one run. Abstentions do not
+    count as guesses.
 
     Paper: Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run" (2023), appendix D.
 
@@ -159,7 +166,7 @@ def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int
 def epsilon_from_guesses(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95, most: float = 100.0
 ) -> float:
-    """The largest epsilon that so many correct guesses refute; 0 when they refute none.
+    """Return the largest epsilon that `correct` right guesses refute; 0 if they refute none.
 
     >>> round(epsilon_from_guesses(canaries=100, guesses=100, correct=90, delta=0.0), 3)
     1.631
@@ -169,12 +176,12 @@ def epsilon_from_guesses(
 
 
 def trade_off_p_value(false_rate: FalseRate, *, canaries: int, guesses: int, correct: int) -> float:
-    """The same for a mechanism whose trade-off function is known, not one (epsilon, delta) of it alone.
+    """Return an upper bound on the probability of at least `correct` right guesses, given a trade-off function.
 
-    `false_rate` is the least false positive rate that any attack on the mechanism has at a true positive rate. With
-    `right` the chance that enough guesses are correct and a random canary is guessed correctly, and `wrong` that of
-    one guess less and this canary guessed wrongly, the flip of its coin exchanges the two, so for every count
-    wrong >= false_rate(right).
+    `false_rate` returns the smallest false positive rate of any attack on the mechanism at a true positive rate. Let
+    `right` be the probability that at least k guesses are right and a random canary is guessed right, and `wrong` the
+    probability that at least k - 1 guesses are right and this canary is guessed wrong. Flipping the coin of the
+    canary exchanges the two events, so `wrong >= false_rate(right)` for every k.
 
     Paper: Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run" (2024), algorithm 3.
     """
@@ -193,7 +200,7 @@ def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesse
 
 
 def shift_from_guesses(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
-    """The largest mu for which so many correct guesses refute that the mechanism is mu-Gaussian differentially private.
+    """Return the largest mu for which `correct` right guesses refute mu-Gaussian differential privacy.
 
     >>> 0.2 < shift_from_guesses(canaries=1000, guesses=1000, correct=700) < 1.05
     True
@@ -207,21 +214,25 @@ def shift_from_guesses(*, canaries: int, guesses: int, correct: int, confidence:
 
 
 def gaussian_false_rate(shift: float) -> FalseRate:
-    """The least false positive rate at a true positive rate, of two Gaussians `shift` deviations apart."""
+    """Return the function from a true positive rate to the smallest false positive rate of two Gaussians.
+
+    The means of the Gaussians are `shift` standard deviations apart.
+    """
     from scipy.special import ndtr, ndtri
 
     return lambda tpr: float(ndtr(ndtri(tpr) - shift))
 
 
 def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float:
-    """How many deviations apart two sets of independent Gaussian scores are at least; 0 when nothing is proved.
+    """Return a lower bound on the distance of two sets of independent Gaussian scores, in standard deviations.
 
-    It inverts the noncentral t distribution of Student's statistic, which is exact for equal variances. A Gaussian
-    mechanism whose canaries are orthogonal gives such scores in one run: then this is a lower bound on the mu of its
-    Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it takes the form of the noise as claimed.
+    The bound inverts the noncentral t distribution of Student's statistic, which is exact for equal variances. It is 0
+    if nothing is proved. A Gaussian mechanism with orthogonal canaries gives such scores in one run; then the bound is
+    a lower bound on the mu of its Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it assumes that
+    the noise has the claimed form.
 
     Paper: after Agrawal, Wei, Singh, Magdon-Ismail, Zikas, "Let's ask Gauss: improved one-run privacy auditing" (2026),
-    with an exact limit in the place of theirs.
+    with an exact limit instead of the limit of the paper.
     """
     statistic, freedom, root = _student(*_scores(inside, outside))
     alpha = 1 - confidence
@@ -229,7 +240,7 @@ def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float
 
 
 def shift_of(event: Event) -> float | None:
-    """The mu of an event that is nothing but Gaussian releases of all rows; None for any other.
+    """Return the mu of an event that consists of Gaussian releases of all rows only; None for any other event.
 
     >>> shift_of(4 * Gaussian(noise=2.0))
     1.0
@@ -241,12 +252,12 @@ def shift_of(event: Event) -> float | None:
 
 
 def epsilon_of_shift(shift: float, delta: float) -> float:
-    """The epsilon of Gaussian releases that move by `shift` deviations in all."""
+    """Return the epsilon at `delta` of Gaussian releases with total mu `shift`."""
     return gaussian_epsilon(shift, delta) if shift > 0 else 0.0
 
 
 def _student(inside: np.ndarray, outside: np.ndarray) -> tuple[float, int, float]:
-    """Student's statistic, its degrees of freedom and the factor from deviations apart to its noncentrality."""
+    """Return Student's statistic, its degrees of freedom, and the ratio of its noncentrality to the shift."""
     freedom = len(inside) + len(outside) - 2
     apart = float(inside.mean() - outside.mean())
     squares = ((inside - inside.mean()) ** 2).sum() + ((outside - outside.mean()) ** 2).sum()
@@ -256,7 +267,10 @@ def _student(inside: np.ndarray, outside: np.ndarray) -> tuple[float, int, float
 
 
 def _noncentral_above(statistic: float, freedom: int, noncentrality: float) -> float:
-    """The chance that a noncentral t is at least `statistic`: the mean of normal ones over the sample variance."""
+    """Return the probability that a noncentral t variable is at least `statistic`.
+
+    It is the mean of normal probabilities over the distribution of the sample deviation.
+    """
     from scipy.special import ndtr
 
     roots, weights = _chi_nodes(freedom)
@@ -265,7 +279,7 @@ def _noncentral_above(statistic: float, freedom: int, noncentrality: float) -> f
 
 @lru_cache(maxsize=16)
 def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Deviations that a sample of this many degrees of freedom may have, and the weight of each."""
+    """Return a grid of sample deviations for this many degrees of freedom, and their weights."""
     from scipy.special import gammainccinv, gammaincinv, ndtr
 
     at = np.linspace(-9.0, 9.0, 401)
@@ -275,7 +289,7 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, tail: float) -> bool:
-    """Whether `correct` guesses or more may come with a chance of `tail`."""
+    """Whether at least `correct` right guesses can have probability `tail`."""
     right, wrong, total = tail * correct / canaries, tail * (guesses - correct) / canaries, guesses / canaries
     for count in range(correct - 1, -1, -1):
         below = max(wrong, false_rate(right))
@@ -287,7 +301,7 @@ def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, 
 
 
 def _largest(refuted: Callable[[float], bool], most: float) -> float:
-    """The end of the refuted values above 0, on the safe side; `refuted` is true up to some value only."""
+    """Return the largest value that is refuted, rounded down; `refuted` is true up to some value only."""
     if not refuted(0.0):
         return 0.0
     low, high = 0.0, min(1.0, most)

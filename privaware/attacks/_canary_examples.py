@@ -1,7 +1,7 @@
-"""Canaries in gradient space as examples, each with a parameter of its own: their clipped gradients are orthogonal.
+"""Canaries in gradient space as examples, each with its own parameter, so that their clipped gradients are orthogonal.
 
-They go through the whole engine, sampling, clipping, sums and noise included, beside the examples of a network. What
-the last release of a parameter says is the sum of all noisy gradients there.
+They pass through the whole training engine, including sampling, clipping, sums and noise, beside the examples of a
+network. The final value of a canary's parameter is a multiple of the sum of all its noisy gradients.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from privaware.noise import Rng
 
 __all__ = ["canary_examples"]
 
-STEEP = 1e4
-"""The gradient of a canary: far above any clipping norm."""
+CANARY_GRADIENT = 1e4
+"""Gradient of a canary, far above any clipping norm."""
 
 
 def canary_examples(
@@ -35,16 +35,16 @@ def canary_examples(
     rng: Rng,
     canaries: int = 1000,
 ) -> CanaryScores:
-    """Trains once, with each of `canaries` examples by a coin flip; how each scores.
+    """Train once with each of `canaries` examples included with probability 1/2, and return the score of each.
 
-    The update is plain descent without average: updates are post-processing, and so the parameters tell the sums.
+    The update is plain SGD without averaging. Updates are post-processing, so the parameters reveal the noisy sums.
     """
     coins = rng.initial.random(canaries) < 0.5
     chosen = torch.from_numpy(1 + np.flatnonzero(coins))
     blank = torch.zeros((len(chosen), *inputs.shape[1:]), dtype=inputs.dtype)
     labels = torch.zeros((len(chosen), *targets.shape[1:]), dtype=targets.dtype)
     index = torch.cat([torch.zeros(len(inputs), dtype=torch.int64), chosen])
-    recipe = replace(descent, update=sgd(LR), average=None, loss=_CanaryLoss(descent.loss))
+    recipe = replace(descent, update=sgd(LEARNING_RATE), average=None, loss=_CanaryLoss(descent.loss))
     trained = recipe.run(
         _WithCanaries(network, canaries),
         (torch.cat([inputs, blank]), index),
@@ -57,12 +57,12 @@ def canary_examples(
     return CanaryScores(inside=coins, scores=-table.weight.detach().double().numpy()[1:, 0])
 
 
-LR = 1e-3
-"""Small, so that the network stays where it is: the audit is about the sums."""
+LEARNING_RATE = 1e-3
+"""Learning rate, small so that the network hardly changes: the audit is about the noisy sums."""
 
 
 class _WithCanaries(nn.Module):
-    """A network, and a table with one parameter for each canary; examples that are no canary look up the padding."""
+    """A network, and a table with one parameter for each canary; other examples look up the padding entry."""
 
     def __init__(self, network: nn.Module, canaries: int) -> None:
         super().__init__()
@@ -78,9 +78,9 @@ class _WithCanaries(nn.Module):
 
 @dataclass(frozen=True)
 class _CanaryLoss:
-    """The network's loss, and a steep slope in the canary's parameter."""
+    """The loss of the network, plus `CANARY_GRADIENT` times the canary's parameter."""
 
     inner: Callable[..., Tensor]
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return self.inner(outputs[:, :-1], targets) + STEEP * outputs[:, -1]
+        return self.inner(outputs[:, :-1], targets) + CANARY_GRADIENT * outputs[:, -1]

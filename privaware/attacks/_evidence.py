@@ -1,4 +1,4 @@
-"""What the scores of an audit prove: a lower bound on epsilon beside the claim, and whether the claim is refuted."""
+"""What the scores of an audit prove: a lower bound on epsilon, and whether the claim is refuted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from privaware.metrics import auc, auc_interval, tailored_auc, tpr_at_fpr
 __all__ = ["Evidence", "evidence_of_canaries", "evidence_of_runs"]
 
 SHOWN = 0.95
+"""Confidence of the lower bound that is shown."""
 ALARM = 0.999
-"""Confidence of the bound that is shown, and of the one that raises an alarm."""
-SHARES = tuple((low, high) for high in (0.5, 0.25, 0.1, 0.05, 0.02) for low in (high, 0.0))
-"""Shares of the canaries, the surest first, that are guessed to be out and to be in; each is tested at its part of the
-error. Sampled canaries may never have taken part, so that only those that are surely in are worth a guess."""
+"""Confidence with which a claim is refuted."""
+GUESSED_FRACTIONS = tuple((low, high) for high in (0.5, 0.25, 0.1, 0.05, 0.02) for low in (high, 0.0))
+"""Fractions (out, in) of the canaries that are guessed to be out and to be in, the surest first.
+
+Each pair is tested at an equal part of the error. Pairs with `out = 0` are for sampled canaries, which may be in the
+data without ever taking part, so that only guesses of "in" are reliable.
+"""
 FPRS = (0.001, 0.01, 0.1)
 
 ANY = "nothing beyond independent coin flips: it holds for every mechanism"
@@ -32,11 +36,11 @@ RUNS = "nothing beyond independent runs: it holds for every mechanism"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A lower bound is never a guarantee: other rows or attacks may show more.
+    """A lower bound on epsilon and whether it refutes the claim. Other rows or attacks may show more.
 
-    `epsilon_lower` holds with `confidence`, `epsilon_alarm` with 99.9%; the claim is `refuted` where that exceeds it
-    or, with the same confidence, where the trade-off function of its events does not allow these scores. `assumes` is
-    what the bounds rest on. `inside` and `outside` are scores, which are in no output.
+    `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
+    exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
+    `assumes` names the assumptions of the bounds. `inside` and `outside` are scores, which appear in no output.
     """
 
     epsilon_claimed: float
@@ -51,7 +55,7 @@ class Evidence:
     outside: np.ndarray = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without scores; false and true positive rates of the ROC at its corners."""
+        """Return plain values without scores; `roc` has pairs of false and true positive rates."""
         area = auc(self.inside, self.outside)
         rates = [tpr_at_fpr(self.inside, self.outside, fpr, self.confidence) for fpr in FPRS]
         return {
@@ -77,10 +81,11 @@ class Evidence:
 
 
 def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
-    """From one run.
+    """Compute the evidence of one run with canaries.
 
-    In gradient space canaries are as independent as the noise: a Gaussian claim is tested by Student's statistic, any
-    other as independent runs are. Rows as canaries share one model, so that only guesses are sound.
+    In gradient space the canaries are independent if the noise is. A Gaussian claim is then tested by Student's
+    statistic, and any other claim in the same way as independent runs. Rows as canaries share one model, so only
+    guesses are sound.
     """
     inside, outside = canaries.sides
     shift = _bounds.shift_of(claim) if gradients else None
@@ -98,7 +103,7 @@ def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, 
 
 
 def evidence_of_runs(inside: np.ndarray, outside: np.ndarray, claim: Event, delta: float) -> Evidence:
-    """From scores of independent runs with and without one row, by Clopper-Pearson limits."""
+    """Compute the evidence of independent runs with and without one row, by Clopper-Pearson limits."""
     lower, alarm = (_bounds.epsilon_lower(inside, outside, delta=delta, confidence=level) for level in (SHOWN, ALARM))
     curve = _curve(claim)
     refuted = curve is not None and _bounds.scores_refute(inside, outside, curve.powers, confidence=ALARM)
@@ -117,7 +122,10 @@ def _evidence(
     assumes: str,
     refuted: bool = False,
 ) -> Evidence:
-    """`refuted` by the whole trade-off of the claim, where its epsilon at one delta may not be."""
+    """Build the evidence; `refuted` says whether the whole trade-off function of the claim is refuted.
+
+    The trade-off function may be refuted even if the epsilon at one delta is not.
+    """
     claimed = epsilon(claim, delta)
     return Evidence(
         epsilon_claimed=claimed,
@@ -133,10 +141,10 @@ def _evidence(
 
 
 def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
-    """For each share: the surest canaries on either side, and how many guesses are correct."""
+    """Return, for each pair in `GUESSED_FRACTIONS`, the numbers of canaries, guesses and right guesses."""
     order, count = np.argsort(canaries.scores, kind="stable"), len(canaries)
     tried = []
-    for shares in SHARES:
+    for shares in GUESSED_FRACTIONS:
         low, high = (int(share * count) for share in shares)
         correct = int(canaries.inside[order[count - high :]].sum() + (~canaries.inside[order[:low]]).sum())
         tried.append({"canaries": count, "guesses": low + high, "correct": correct})
@@ -144,14 +152,14 @@ def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
 
 
 def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
-    """The best bound of all shares, each at its part of the error."""
-    level = 1 - (1 - confidence) / len(SHARES)
+    """Return the best bound over all pairs in `GUESSED_FRACTIONS`, each at an equal part of the error."""
+    level = 1 - (1 - confidence) / len(GUESSED_FRACTIONS)
     return max(_bounds.epsilon_from_guesses(**tried, delta=delta, confidence=level) for tried in _guesses(canaries))
 
 
 def _refuted(canaries: CanaryScores, claim: Event) -> bool:
     """Whether the trade-off function of the claim makes these guesses too unlikely."""
-    curve, level = _curve(claim), (1 - ALARM) / len(SHARES)
+    curve, level = _curve(claim), (1 - ALARM) / len(GUESSED_FRACTIONS)
     return curve is not None and any(
         _bounds.guesses_refute(curve.false_rate, level, **tried) for tried in _guesses(canaries)
     )
@@ -165,7 +173,7 @@ def _curve(claim: Event) -> TradeOff | None:
 
 
 def _corners(inside: np.ndarray, outside: np.ndarray) -> list[list[float]]:
-    """The measured ROC at false positive rates that are evenly spaced on a logarithmic scale."""
+    """Return points of the measured ROC, at false positive rates evenly spaced on a logarithmic scale."""
     thresholds = np.sort(outside)[::-1]
     at = np.unique(np.geomspace(1, len(thresholds), 25).astype(int)) - 1
     return [[(index + 1) / len(thresholds), float((inside > thresholds[index]).mean())] for index in at.tolist()]

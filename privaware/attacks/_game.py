@@ -1,4 +1,4 @@
-"""Membership games: what an attack sees, and the answer it does not see."""
+"""Membership games: what an attack sees, and the answer, which it does not see."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ SHADOW_TRAININGS = ("none", "private", "without privacy")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shadow:
-    """A model that the attacker trained, with the rows it was trained on as masks.
+    """A model that the attacker trained, with masks of the rows that trained it.
 
-    `inside` is over the candidate rows of the game (all false where target and shadow rows are disjoint),
-    `auxiliary_inside` over the attacker's own rows.
+    `inside` is a mask over the candidate rows of the game; it is all false if target and shadow rows are disjoint.
+    `auxiliary_inside` is a mask over the attacker's own rows.
     """
 
     model: Model
@@ -45,11 +45,11 @@ class Shadow:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Game:
-    """What an attack sees of a membership game: a released model, and rows of which some trained it.
+    """What an attack sees of a membership game: a released model, and candidate rows, some of which trained it.
 
-    `auxiliary` are rows of the attacker, none of which trained the model; `shadows` are models that the attacker
-    trained, all of them with or all without privacy (`shadow_training`). Which candidate trained the released model is
-    not in here. `device` is where an attack computes.
+    `auxiliary` are the attacker's own rows, none of which trained the model. `shadows` are models that the attacker
+    trained, all with or all without privacy (`shadow_training`). The game does not hold which candidate rows trained
+    the released model. `device` is where an attack computes.
     """
 
     model: Model
@@ -83,19 +83,19 @@ class Game:
 
     @property
     def inside(self) -> np.ndarray:
-        """(shadows, rows): which shadow model was trained on which candidate."""
+        """Which shadow model was trained on which candidate row, with shape (shadows, rows)."""
         return np.array([shadow.inside for shadow in self.shadows], dtype=bool).reshape(-1, len(self.rows))
 
     def reordered(self, order: np.ndarray) -> Game:
-        """The same game with its candidate rows in another order, or with some of them."""
+        """Return the game with its candidate rows in another order, or with a subset of them."""
         shadows = tuple(replace(shadow, inside=shadow.inside[order]) for shadow in self.shadows)
         return replace(self, rows=self.rows.take(order), shadows=shadows)
 
 
 class Attack(Protocol):
-    """Scores the rows of a game: the higher, the likelier a row trained the model.
+    """A function that scores the candidate rows of a game: a higher score means more likely a member.
 
-    A score must not depend on the order of the rows. Settings of an attack are keywords with defaults.
+    A score must not depend on the order of the rows. The settings of an attack are keyword arguments with defaults.
     """
 
     def __call__(self, game: Game, rng: Rng) -> np.ndarray: ...
@@ -132,7 +132,7 @@ def needs_of(attack: Any) -> Needs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Challenge:
-    """A game and its answer: which of its rows trained the released model."""
+    """A game and its answer: `inside` says which candidate rows trained the released model."""
 
     game: Game
     inside: np.ndarray = field(repr=False)
@@ -147,19 +147,36 @@ class Challenge:
 
 
 def challenge(model: Model, members: Data, non_members: Data, rng: Rng, device: str = "cpu") -> Challenge:
-    """The game against a released model whose training rows are known: members and others in random order."""
+    """Pose a game against a released model whose training rows are known.
+
+    Parameters
+    ----------
+    model
+        The released model.
+    members, non_members
+        Rows that trained the model, and rows that did not. They become the candidate rows, in random order.
+    rng
+        The random generator.
+    device
+        "cpu" or "cuda".
+
+    Returns
+    -------
+    Challenge
+        The game with its answer, and without shadow models.
+    """
     order = rng.initial.permutation(len(members) + len(non_members))
     rows = joined(members, non_members).take(order)
     return Challenge(game=Game(model=model, rows=rows, device=device), inside=order < len(members))
 
 
 def joined(first: Data, second: Data) -> Data:
-    """Both parts, one after the other."""
+    """Return the rows of `first` followed by the rows of `second`."""
     return replace(first, x=np.concatenate([first.x, second.x]), y=np.concatenate([first.y, second.y]))
 
 
 def _same(one: Model, two: Model) -> bool:
-    """Whether both are one release; constants of two trainings may agree by chance."""
+    """Whether two models are the same release; equal constants do not count, as they may agree by chance."""
     if one is two:
         return True
     if one.architecture != two.architecture or one.architecture.get("name") == "constant":

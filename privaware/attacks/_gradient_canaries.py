@@ -1,9 +1,9 @@
-"""Canaries in gradient space: vectors of the declared sensitivity, added by coin flips to what a mechanism noises.
+"""Canaries in gradient space: vectors of the declared sensitivity, added by coin flips to the values that are noised.
 
-A mechanism reaches noise only through its generator, so an audit passes it a generator that adds canaries: no mechanism
-has a seam for it, and no verb but an audit has such a generator. Canaries are orthogonal, one number of a noised array
-each, so that their scores are independent where the noise is. Clipping is not tested here: a canary is as long as was
-declared. `_canary_examples.py` and rows as canaries go through it.
+A mechanism draws noise only through its generator. An audit passes a generator that adds canaries, so no mechanism
+needs code for audits, and nothing but an audit has such a generator. Canaries are orthogonal: each changes one number
+of a noised array, so their scores are independent if the noise is. Clipping is not tested here, because a canary has
+exactly the declared length. `_canary_examples.py` and rows as canaries test clipping, too.
 """
 
 from __future__ import annotations
@@ -20,40 +20,43 @@ from privaware.mechanism import Mechanism
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["LEAST", "CanaryRng", "CanaryScores", "gradient_canaries", "no_rows", "room_for_canaries"]
+__all__ = ["MIN_CANARIES", "CanaryRng", "CanaryScores", "gradient_canaries", "no_rows", "room_for_canaries"]
 
-LEAST = 20
-"""Fewer canaries prove nothing, and may all fall on one side."""
-GRID = 2.0**-8
-"""Noise deviations to which what is left of a noised value is rounded: low-order bits of exact values stay unseen."""
+MIN_CANARIES = 20
+"""Smallest number of canaries; fewer prove nothing and may all be on one side."""
+ROUNDING_STEP = 2.0**-8
+"""Rounding step of scored differences, in noise deviations; it hides low-order bits of exact values."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CanaryScores:
-    """Scores of the canaries of one run: the higher, the likelier a canary was in; `inside` is how the coins fell."""
+    """Scores of the canaries of one run, higher if a canary was more likely in.
+
+    `inside` says which canaries were in.
+    """
 
     inside: np.ndarray = field(repr=False)
     scores: np.ndarray = field(repr=False)
 
     @property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """The scores of canaries that were in, and of those that were not."""
+        """The scores of canaries that were in, and of canaries that were out."""
         return self.scores[self.inside], self.scores[~self.inside]
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def and_those(self, other: CanaryScores) -> CanaryScores:
-        """The canaries of two independent runs."""
+        """Return the canaries of two independent runs together."""
         return CanaryScores(
             inside=np.concatenate([self.inside, other.inside]), scores=np.concatenate([self.scores, other.scores])
         )
 
 
-def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *, least: int = LEAST) -> int:
-    """The numbers that `mechanism` noises at once, at most: learnt from a run on no rows, as control flow is public.
+def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> int:
+    """Return the largest number of values that `mechanism` noises at once; raise if it is below `least`.
 
-    Fewer than `least` are refused.
+    The number is found by a run on no rows, which is possible because control flow is public.
     """
     probe = CanaryRng(Rng(seed=0), canaries=0)
     mechanism.run(no_rows(schema), noise, probe)
@@ -68,9 +71,9 @@ def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *
 def gradient_canaries(
     mechanism: Mechanism[Any], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Runs `mechanism` once with up to `canaries` in every noised array that has room for them; how each scores.
+    """Run `mechanism` once with up to `canaries` in every noised array that has room, and return the score of each.
 
-    An attacker who knows the rows subtracts their exact value, and what is left is canary and noise.
+    The attacker knows the rows and subtracts their exact value, which leaves canary and noise.
     """
     room = room_for_canaries(mechanism, data.schema, noise, least=1)
     listening = CanaryRng(rng, canaries=min(canaries, room))
@@ -79,7 +82,7 @@ def gradient_canaries(
 
 
 def no_rows(schema: Schema) -> Data:
-    """No row of this schema."""
+    """Return data of this schema without rows."""
     shape = schema.shape if schema.form == "image" else () if schema.form == "text" else (len(schema.used),)
     kind = np.float32 if schema.form == "image" else float if schema.form == "table" and schema.bounded else object
     return Data(
@@ -88,10 +91,10 @@ def no_rows(schema: Schema) -> Data:
 
 
 class CanaryRng(Rng):
-    """A generator that adds canaries to exact values of at least as many numbers, and scores what comes back.
+    """A generator that adds canaries to arrays of at least `canaries` exact values, and scores the noised arrays.
 
     A canary takes part in a Poisson sample with the probability of a row. Its score is the log-likelihood ratio at the
-    noise that was declared; whatever the noise really is, a score is only a score.
+    declared noise. It is a valid score whatever the actual noise is.
     """
 
     def __init__(self, rng: Rng, *, canaries: int) -> None:
@@ -125,10 +128,10 @@ class CanaryRng(Rng):
         )
 
     def spawn(self) -> Rng:
-        return self  # what parts of the work release has canaries too
+        return self  # releases of spawned parts have canaries, too
 
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
-        """The release of the exact value and its canaries; every canary is one number of it."""
+        """Release the exact values with canaries; each canary changes one of the values."""
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:
             self.largest = max(self.largest, size)
@@ -140,7 +143,7 @@ class CanaryRng(Rng):
         flat[at] += length * _like(flat, (self.inside & self.sampled).astype(float))
         noisy = release(moved, noise=noise, sensitivity=sensitivity)
         left = (_array(noisy) - _array(exact)).reshape(-1)[at] / length
-        losses = ratios(np.round(left / (GRID * deviation)) * GRID * deviation, deviation)
+        losses = ratios(np.round(left / (ROUNDING_STEP * deviation)) * ROUNDING_STEP * deviation, deviation)
         if self.rate < 1:
             losses = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + losses)
         self.scores += losses

@@ -1,4 +1,4 @@
-"""Many runs with and without one crafted row, scored along the direction in which their releases differ."""
+"""Run a mechanism many times with and without one crafted row, and score the runs along the direction of difference."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from privaware.schema import KINDS, Column, Schema
 
 __all__ = ["deciding_pair", "directed_scores", "many_runs", "release_vector"]
 
-PILOT = 0.25
-"""The share of runs that determine the direction; the others are scored along it."""
-SHARP = 1e-3
-"""Noise over that of the claim at which a choice is nearly that of the exact scores."""
-TRIES = 60
-"""Crafted pairs that are tried until one decides a choice."""
+PILOT_FRACTION = 0.25
+"""Fraction of the runs that determine the direction; the remaining runs are scored along it."""
+LOW_NOISE_FACTOR = 1e-3
+"""Noise, relative to the claimed noise, at which a selection nearly always follows the exact scores."""
+MAX_PAIRS = 60
+"""Largest number of crafted pairs that are tried."""
 
 
 def deciding_pair(
     mechanism: Mechanism[tuple[str, ...]], schema: Schema, count: int, noise: float, rng: Rng
 ) -> tuple[Data, Data]:
-    """Crafted rows and a canary that alone changes which columns are chosen; the last pair tried, if none does.
+    """Return crafted rows, and a canary that changes which columns are selected; the last pair tried, if none does.
 
-    Nothing but the schema is read, so that the search costs nothing. Each choice is made twice: a tie decides nothing.
+    Only the schema is read, so this costs nothing. Each selection is repeated, and a pair with a tie is not accepted.
     """
-    for _ in range(TRIES):
+    for _ in range(MAX_PAIRS):
         rows, canary = crafted_pair(schema, count, rng)
         choices = [
-            {mechanism.run(each, SHARP * noise, rng.spawn()) for _ in range(2)} for each in (rows, joined(rows, canary))
+            {mechanism.run(each, LOW_NOISE_FACTOR * noise, rng.spawn()) for _ in range(2)}
+            for each in (rows, joined(rows, canary))
         ]
         if all(len(each) == 1 for each in choices) and choices[0] != choices[1]:
             break
@@ -53,30 +54,33 @@ def many_runs(
     say: Callable[[str], None] | None = None,
     vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of runs with the `canary` and of as many without it; `runs` is how many there are on a side.
+    """Return the scores of `runs` runs with the `canary` and of `runs` runs without it, less the pilot runs.
 
-    `vector` makes numbers of a release, if `release_vector` does not know it.
+    `vector` converts a release to numbers; the default is `release_vector`.
     """
     numbers = vector or release_vector
     neighbour = joined(data, canary)
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for done in range(runs):
+    for index in range(runs):
         for side, rows in zip(sides, (neighbour, data), strict=True):
             side.append(numbers(mechanism.run(rows, noise, rng.spawn()), data.schema))
-        if say is not None and (done + 1) % max(1, runs // 10) == 0:
-            say(f"{done + 1} of {runs} runs on a side")
+        if say is not None and (index + 1) % max(1, runs // 10) == 0:
+            say(f"{index + 1} of {runs} runs on a side")
     return directed_scores(np.array(sides[0]), np.array(sides[1]))
 
 
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Releases (runs, numbers) of both sides as scores; the first quarter of either chooses the direction."""
-    first = max(int(PILOT * len(within)), 2)
+    """Return scores from the releases of both sides, of shape (runs, numbers).
+
+    The first quarter of the runs of each side chooses the direction, and is not scored.
+    """
+    first = max(int(PILOT_FRACTION * len(within)), 2)
     direction = _direction(within[:first], without[:first])
     return within[first:] @ direction, without[first:] @ direction
 
 
 def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """The difference of the means, each number measured in its own spread."""
+    """Return the difference of the means, each number divided by its variance."""
     difference = within.mean(axis=0) - without.mean(axis=0)
     spread = within.var(axis=0) + without.var(axis=0)
     floor = 1e-12 * difference**2 + 1e-300
@@ -85,7 +89,7 @@ def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
 
 
 def release_vector(released: Any, schema: Schema) -> np.ndarray:
-    """What was released as numbers: tensors of a model, which columns were chosen, bounds of a bought schema."""
+    """Convert a release to numbers: the tensors of a model, the selected columns, or the bounds of a schema."""
     if isinstance(released, Model):
         parts = [np.asarray(released.tensors[name], dtype=float).ravel() for name in sorted(released.tensors)]
         return np.nan_to_num(np.concatenate(parts))
@@ -97,6 +101,6 @@ def release_vector(released: Any, schema: Schema) -> np.ndarray:
 
 
 def _bounds(column: Column) -> np.ndarray:
-    """Of bounds the place on a scale that has room for all magnitudes, and which kind was decided."""
+    """Return the bounds of a column on a scale for all magnitudes, its number of categories, and its kind."""
     ends = [np.arcsinh(end if end is not None else 0.0) for end in (column.low, column.high)]
     return np.array([*ends, float(len(column.categories)), *(float(column.kind == kind) for kind in KINDS)])

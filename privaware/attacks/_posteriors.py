@@ -1,4 +1,4 @@
-"""What attacks compute from a model's outputs, in float64."""
+"""Quantities that attacks compute from the outputs of a model, in float64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["confidence", "last_layer", "log_odds", "log_posteriors", "losses", "
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
-    """Raw outputs of each model on the same rows; features that models share are computed once."""
+    """Yield the raw outputs of each model on the same rows; features that models share are computed once."""
     last: tuple[Any, ...] = ()
     for model in models:
         if last != (model.features, model.schema.used):
@@ -26,12 +26,12 @@ def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.nda
 
 
 def _columns(model: Model, rows: Data) -> np.ndarray:
-    """The rows as the model takes them; one that was trained after a selection takes fewer columns."""
+    """Return the columns that the model uses; a model trained after a selection uses fewer columns."""
     return rows.keep(tuple(column.name for column in model.schema.used)).x
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Logarithms of the class probabilities, from raw outputs."""
+    """Return the logarithms of the class probabilities, from raw outputs."""
     from scipy.special import log_softmax
 
     if not model.schema.classes:
@@ -40,33 +40,33 @@ def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
 
 
 def true_posteriors(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """The probability of each row's own class."""
+    """Return the probability of each row's own class."""
     return np.exp(log_posteriors(model, values)[np.arange(len(rows)), rows.y])
 
 
 def losses(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Cross-entropy, or the squared error of a target scaled to [-1, 1], one a row."""
+    """Return the cross-entropy of each row, or the squared error of a target scaled to [-1, 1]."""
     if not model.schema.classes:
         return np.asarray((values[:, 0] - scaled(rows.y, model.schema)) ** 2)
     return -log_posteriors(model, values)[np.arange(len(rows)), rows.y]
 
 
 def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """The log odds of a row's own class, ln p_y - ln(1 - p_y); for a number, the loss with a minus."""
+    """Return the log odds `ln(p_y) - ln(1 - p_y)` of each row's own class; for regression, minus the loss."""
     if not model.schema.classes:
         return -losses(model, values, rows)
     return _odds_of(values, rows.y)
 
 
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
-    """ln p - ln(1 - p) of each class, (rows, classes)."""
+    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes)."""
     if not model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
     return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)
 
 
 def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """From raw outputs, without forming 1 - p, which would be 0 for a confident model."""
+    """Compute log odds from raw outputs, without forming `1 - p`, which rounds to 0 for a confident model."""
     from scipy.special import logsumexp
 
     own = np.zeros(values.shape, dtype=bool)
@@ -75,7 +75,7 @@ def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Raw outputs and the inputs of the last linear layer, which give its per-example gradient in closed form."""
+    """Return raw outputs and the inputs of the last linear layer; its per-example gradient follows from them."""
     import torch
     from torch import nn
 

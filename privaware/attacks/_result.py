@@ -1,4 +1,4 @@
-"""What an attack achieved in a membership game."""
+"""The result of an attack in a membership game."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from privaware.noise import Rng
 __all__ = ["FPRS", "AttackResult", "play"]
 
 FPRS = (0.001, 0.01)
-"""False-positive rates at which true-positive rates are reported."""
+"""False positive rates at which true positive rates are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """AUC and true-positive rates with their intervals, and which shadow models were used.
+    """AUC and true positive rates with their intervals, and which shadow models were used.
 
-    `shadow_training` is "none", "private" or "without privacy"; `online`: shadow models saw candidate rows. Scores
-    are for the owner's eyes: they are in no output of `to_json`.
+    `shadow_training` is "none", "private" or "without privacy". `online` says whether shadow models saw candidate rows.
+    Scores are for the data owner only and are not in the output of `to_json`.
     """
 
     attack: str
@@ -42,7 +42,7 @@ class AttackResult:
         return tailored_auc(self.auc)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, without scores."""
+        """Return JSON values, without scores."""
         return {
             "attack": self.attack,
             "auc": self.auc,
@@ -60,7 +60,26 @@ class AttackResult:
 
 
 def play(posed: Challenge, attack: Attack, rng: Rng, *, name: str = "", confidence: float = 0.95) -> AttackResult:
-    """Lets an attack score the rows of a challenge, and compares with the answer."""
+    """Let an attack score the candidate rows of a challenge, and compare the scores with the answer.
+
+    Parameters
+    ----------
+    posed
+        The game and its answer.
+    attack
+        A function `(game, rng) -> scores`.
+    rng
+        The random generator of the attack.
+    name
+        The name of the attack for the result.
+    confidence
+        The confidence of the intervals.
+
+    Returns
+    -------
+    AttackResult
+        AUC and true positive rates, with their intervals.
+    """
     game = posed.game
     scores = np.asarray(attack(game, rng), dtype=float)
     if scores.shape != posed.inside.shape or not np.isfinite(scores).all():

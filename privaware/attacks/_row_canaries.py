@@ -1,4 +1,4 @@
-"""Canaries in input space: rows with random labels, crafted from the schema alone, that train by coin flips."""
+"""Canaries in input space: rows with random labels, crafted from the schema, each included with probability 1/2."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from privaware.schema import Column, Schema
 
 __all__ = ["crafted_pair", "crafted_rows", "label_scores", "row_canaries"]
 
-FAR = 1e12
-"""A number at the end of all candidates for a bound, so that another one moves the choice."""
+EXTREME_NUMBER = 1e12
+"""A number beyond all candidates for a bound, so that another number changes the selected bound."""
 WORDS = 4096
-"""Invented words that texts are made of."""
+"""Number of invented words from which texts are made."""
 
 
 def row_canaries(
     learner: Mechanism[Model], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Trains once on the rows and on each of `canaries` crafted ones by a coin flip; how each scores.
+    """Train once on the rows and on each crafted canary with probability 1/2, and return the score of each canary.
 
-    Crafted rows are public, so that scores are post-processing of the released model.
+    Crafted rows are public, so scores are post-processing of the released model.
     """
     crafted = crafted_rows(data.schema, canaries, rng)
     inside = rng.initial.random(canaries) < 0.5
@@ -37,7 +37,7 @@ def row_canaries(
 
 
 def label_scores(model: Model, rows: Data) -> np.ndarray:
-    """The logarithm of the odds of each row's label; of a number, its squared distance negated."""
+    """Return the log odds of each row's label; for regression, minus the squared error."""
     outputs = model.outputs(rows.x)
     if not model.schema.classes:
         return -((outputs[:, 0] - scaled(rows.y, model.schema)) ** 2)
@@ -49,7 +49,7 @@ def label_scores(model: Model, rows: Data) -> np.ndarray:
 
 
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
-    """Rows at random over all that the schema declares, with labels that have nothing to do with them."""
+    """Return random rows over the whole declared ranges, with labels that are independent of the rows."""
     if not schema.bounded:
         raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
     draw = rng.initial
@@ -66,17 +66,17 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
 
 
 def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
-    """Rows, and one more that moves as much as it can: the canary of many runs."""
+    """Return rows, and one more row that changes the release as much as possible: the canary of many runs."""
     if schema.bounded:
         return crafted_rows(schema, count, rng), crafted_rows(schema, 1, rng)
-    rows, row = ([[_uncoded(column, number) for column in schema.used]] for number in (-FAR, -3.0))
+    rows, row = ([[_uncoded(column, number) for column in schema.used]] for number in (-EXTREME_NUMBER, -3.0))
     x = [np.array(each * times, dtype=object).reshape(times, -1) for each, times in ((rows, 3), (row, 1))]
     labels = _labels(schema, 4, rng.initial)
     return Data(schema=schema, x=x[0], y=labels[:3]), Data(schema=schema, x=x[1], y=labels[3:])
 
 
 def _uncoded(column: Column, number: float) -> Any:
-    """A value before bounds are known: a number where one may stand, or the one word that all rows have."""
+    """Return a value of a column without bounds: `number` if the column may be numeric, else a constant word."""
     return number if column.kind in ("number", "undecided") else "word"
 
 

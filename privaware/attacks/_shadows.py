@@ -1,4 +1,4 @@
-"""Shadow models: the attacker's own trainings, all of them one population where the learner can."""
+"""Train the shadow models of an attacker, all as one population if the learner supports it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowPlan:
-    """How many shadow models, and how they are trained.
+    """The number of shadow models, and how they are trained.
 
-    Without `learner` and `noise` they are trained as the target was, private selection (`Then`) and search (the
-    `FoundModel` of strategies) included where its mechanism includes them; `noise` 0 is training without privacy.
-    `online` shadow models see candidate rows, each row in half of them; the others see rows of the attacker only, which
-    are disjoint from the candidates.
+    By default they are trained like the target: with its learner, its noise, and its private selection (`Then`) or
+    search (`FoundModel` of strategies), if it has one. `noise = 0` trains without privacy. `online` shadow models see
+    candidate rows, each row in half of them. Other shadow models see only the attacker's rows, which are disjoint from
+    the candidate rows.
     """
 
     count: int = 1
@@ -51,11 +51,33 @@ def membership_game(
     shadows: ShadowPlan | None = None,
     device: str = "cpu",
 ) -> Challenge:
-    """A target trained on a random quarter of the rows; another quarter are non-members, the other half the attacker's.
+    """Train a target on a random quarter of the rows; another quarter are non-members, and half are the attacker's.
 
-    The three parts are disjoint by construction. `noise` is the target's, as for `learner.run`: calibrate it for a
-    schema that declares a quarter of the rows, where the rate of a fixed batch is four times as large.
+    The three parts are disjoint by construction.
 
+    Parameters
+    ----------
+    learner
+        The mechanism that trains the target.
+    data
+        The rows.
+    noise
+        The noise multiplier of the target. Calibrate it for a schema that declares a quarter of the rows, where a fixed
+        batch size means a sampling rate four times as large.
+    rng
+        The random generator.
+    shadows
+        The shadow models to train on the attacker's rows. Default: none.
+    device
+        "cpu" or "cuda".
+
+    Returns
+    -------
+    Challenge
+        The game with its answer.
+
+    Examples
+    --------
     >>> from privaware.learners.linear import Linear
     >>> from privaware.testing import example, rows_for
     >>> game = membership_game(Linear(steps=5), rows_for(example(rows=80), 80), noise=1.0, rng=Rng(seed=0))
@@ -80,7 +102,28 @@ def membership_game(
 def halves_game(
     learner: Mechanism[Model], halves: Halves, *, noise: float, rng: Rng, shadows: ShadowPlan, device: str = "cpu"
 ) -> Challenge:
-    """The game of DPMLBench: target and shadow models on their halves, as many members as the target's test rows."""
+    """Pose the game of DPMLBench: target and shadow models train on separate halves of the rows.
+
+    Parameters
+    ----------
+    learner
+        The mechanism that trains the target.
+    halves
+        Training and test rows of the target, and of the shadow models. As many members as test rows are candidates.
+    noise
+        The noise multiplier of the target.
+    rng
+        The random generator.
+    shadows
+        The shadow models to train.
+    device
+        "cpu" or "cuda".
+
+    Returns
+    -------
+    Challenge
+        The game with its answer.
+    """
     target = learner.run(halves.train, noise, rng)
     members = halves.train.take(rng.initial.permutation(len(halves.train))[: len(halves.test)])
     posed = challenge(target, members, halves.test, rng, device)
@@ -100,10 +143,29 @@ def train_shadows(
     plan: ShadowPlan,
     inside: np.ndarray | None = None,
 ) -> Game:
-    """The game with `auxiliary` rows and shadow models; `learner` and `noise` are those of the target.
+    """Add auxiliary rows and shadow models to a game.
 
-    `inside` (shadows, auxiliary rows) says which auxiliary rows each shadow model sees; left out, it is a random part,
-    as large as the number of rows that the released model declares, and at most half.
+    Parameters
+    ----------
+    game
+        The game without shadow models.
+    auxiliary
+        The attacker's own rows.
+    learner, noise
+        The mechanism and the noise multiplier of the target.
+    rng
+        The random generator.
+    plan
+        The number of shadow models and how they are trained.
+    inside
+        Which auxiliary rows each shadow model sees, with shape (shadows, auxiliary rows). Default: a random part, as
+        large as the number of rows that the released model declares. For offline shadow models it is at most half
+        of the auxiliary rows.
+
+    Returns
+    -------
+    Game
+        The game with `auxiliary` and `shadows`.
     """
     learner = plan.learner or learner
     noise = noise if plan.noise is None else plan.noise
@@ -128,7 +190,7 @@ def train_shadows(
 
 
 def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: float, rng: Rng) -> list[Model]:
-    """One model for each mask over the pool."""
+    """Train one model for each mask over the rows of `pool`."""
     subsets = [np.flatnonzero(mask) for mask in masks]
     if isinstance(learner, SubsetLearner):
         return learner.run_on_subsets(pool, subsets, noise, rng)
@@ -136,7 +198,7 @@ def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: fl
 
 
 def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
-    """Random halves and their complements: each row is in exactly half of them."""
+    """Return masks that are random halves and their complements, so that each row is in exactly half of them."""
     halves = np.zeros((count, rows), dtype=bool)
     for at in range(0, count, 2):
         halves[at, rng.initial.permutation(rows)[: rows // 2]] = True
@@ -145,7 +207,7 @@ def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
 
 
 def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
-    """Random parts of the auxiliary rows that fill each shadow model up to the declared number of rows."""
+    """Return random parts of the auxiliary rows that fill each shadow model up to the declared number of rows."""
     parts = np.zeros((plan.count, rows), dtype=bool)
     for part, candidates in zip(parts, seen, strict=True):
         size = min(max(0, declared - int(candidates)), rows if plan.online else rows // 2)

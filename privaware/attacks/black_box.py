@@ -1,14 +1,14 @@
-"""A network learns on shadow models to tell members by their sorted posteriors and by whether the label is predicted.
+"""A network learns on shadow models to recognise members by their sorted posteriors and the correctness of the label.
 
-Three perceptrons: one reads the posteriors, one the correctness, the third both of their outputs. Settings are those
-of DPMLBench (Adam, rate 1e-5, batches of 64, 50 epochs), which stop long before the network has learnt all it can, and
-probabilities near 1 look alike to it. `reads="odds"` with `lr=1e-3` is the stronger attack on the same queries: log
-odds of all classes, sorted, and those of the label. Unlike the public codes it reads no logits, clears gradients
-between steps and takes one softmax in the loss.
+There are three perceptrons: one reads the posteriors, one reads the correctness, and one reads the outputs of both. The
+default settings are those of DPMLBench (Adam, learning rate 1e-5, batches of 64, 50 epochs), which stop long before the
+network has converged; and it cannot tell probabilities near 1 apart. `reads="odds"` with `lr=1e-3` is a stronger attack
+with the same queries: it reads the sorted log odds of all classes and the log odds of the label. Unlike the published
+code, this module reads no logits, clears gradients between steps and applies one softmax in the loss.
 
 Paper: Salem and others 2019, ML-Leaks; Wei and others 2023, DPMLBench, section 5.3.
-Privacy: an attack; what it scores on private rows is for the owner's eyes.
-Use when: the attacker can query the model, and one shadow model is what one can afford.
+Privacy: an attack; its scores of private rows are for the data owner only.
+Use when: the attacker can query the model, and only one shadow model can be trained.
 
 >>> from privaware.testing import check_attack
 >>> check_attack(black_box, epochs=1)
@@ -35,9 +35,9 @@ __all__ = ["black_box"]
 
 
 READINGS = ("posteriors", "odds")
-"""What is read off the posteriors: themselves, or their log odds."""
-TENS = 10.0
-"""Log odds are counted in tens, so that those of a confident model suit the network."""
+"""What the network reads: posteriors, or their log odds."""
+LOG_ODDS_SCALE = 10.0
+"""Divisor of log odds, so that the log odds of a confident model have a suitable scale for the network."""
 
 
 @needing(Needs(shadows=1, classes=True))
@@ -50,9 +50,25 @@ def black_box(
     reads: str = "posteriors",
     reuse: Reuse | None = None,
 ) -> np.ndarray:
-    """`lr`, `batch` and `epochs` of the attack's network; it `reads` "posteriors" or "odds".
+    """Score candidate rows by a network that was trained on shadow models.
 
-    `reuse` keeps the network for the next target of the same attacker.
+    Parameters
+    ----------
+    game
+        The membership game, with shadow models and auxiliary rows.
+    rng
+        The random generator.
+    lr, batch, epochs
+        The learning rate, batch size and number of epochs of the network.
+    reads
+        "posteriors" or "odds".
+    reuse
+        Keeps the network for the next target of the same attacker.
+
+    Returns
+    -------
+    numpy.ndarray
+        One score for each candidate row; higher means more likely a member.
     """
     import torch
 
@@ -71,7 +87,7 @@ def black_box(
 
 
 def posteriors_and_correctness(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, classes) probabilities from the largest to the smallest, and (rows, 1) whether the label is predicted."""
+    """Return descending probabilities, (rows, classes), and whether the label is predicted, (rows, 1)."""
     (values,) = outputs([model], rows, device)
     logs = log_posteriors(model, values)
     correct = (logs.argmax(axis=1) == rows.y).astype(float)[:, None]
@@ -79,7 +95,7 @@ def posteriors_and_correctness(model: Model, rows: Data, device: str) -> tuple[n
 
 
 def odds_of_classes_and_label(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, classes) log odds of the classes from the largest to the smallest, and (rows, 1) those of the label."""
+    """Return descending log odds of the classes, (rows, classes), and the log odds of the label, (rows, 1)."""
     (values,) = outputs([model], rows, device)
-    odds = log_odds(model, values) / TENS
+    odds = log_odds(model, values) / LOG_ODDS_SCALE
     return -np.sort(-odds, axis=1), odds[np.arange(len(rows)), rows.y][:, None]

@@ -1,11 +1,11 @@
-"""Ranks rows by how often their label is still predicted after random changes: only predicted labels are read.
+"""Rank rows by how often their label is still predicted after random changes; only predicted labels are read.
 
-A row far from the decision boundary keeps its label, and rows that trained a model are farther from it. Images get
-noise, tables noise in numbers and changed categories, texts lose words; every row gets the same changes, so that a
-score depends on its row alone. With `queries` 0 it is the gap attack: whether the label is predicted.
+A row far from the decision boundary keeps its label, and training rows are farther from the boundary. Images get noise,
+tables get noise in numbers and changed categories, and texts lose words. Every row gets the same changes, so a score
+depends on its row only. With `queries = 0` this is the gap attack: whether the label is predicted.
 
 Paper: Choquette-Choo, Tramer, Carlini and Papernot 2021, Label-Only Membership Inference Attacks (robustness to noise).
-Privacy: an attack; what it scores on private rows is for the owner's eyes.
+Privacy: an attack; its scores of private rows are for the data owner only.
 Use when: the model shows labels without probabilities.
 
 >>> from privaware.testing import check_attack
@@ -28,15 +28,30 @@ from privaware.noise import Rng
 __all__ = ["label_only"]
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""Deviations of the noise over the range of a pixel or number, and probabilities of changing a category or word."""
+"""Standard deviations of the noise relative to the range, and probabilities of changing a category or word."""
 
 WORDS = 4096
-"""Words of a text that may be lost."""
+"""Largest number of words of a text that may be lost."""
 
 
 @needing(Needs(classes=True))
 def label_only(game: Game, rng: Rng, queries: int = 6) -> np.ndarray:
-    """`queries` at each of five scales of changes, and one of the row itself."""
+    """Score candidate rows by the fraction of queries in which the model predicts their label.
+
+    Parameters
+    ----------
+    game
+        The membership game; no shadow models are needed.
+    rng
+        The random generator.
+    queries
+        The number of changed copies of a row at each of five scales. The row itself is also queried.
+
+    Returns
+    -------
+    numpy.ndarray
+        One score in [0, 1] for each candidate row; higher means more likely a member.
+    """
     expect_count("label_only", 0, queries=queries)
     kept = _is_correct(game.model, game.rows, game.device)
     for scale in SCALES:
@@ -51,7 +66,7 @@ def _is_correct(model: Model, rows: Data, device: str) -> np.ndarray:
 
 
 def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
-    """The same random change of every row, within what the schema declares."""
+    """Apply the same random change to every row, within the declared ranges."""
     if rows.schema.form == "image":
         noise = scale * generator.standard_normal(rows.schema.shape)
         return replace(rows, x=np.clip(rows.x + noise, 0, 1).astype(rows.x.dtype))

@@ -1,12 +1,12 @@
-"""LiRA: how likely a row's confidence is among shadow models that saw it, against those that did not.
+"""LiRA: the likelihood of a row's confidence under shadow models that saw the row, against those that did not.
 
-The confidence of a row (its log odds) is taken to be normal among shadow models. Online, with shadow models that saw
-the row and ones that did not, the score is the log likelihood ratio of the two; offline, with the latter alone, the log
-of the one-sided probability of a confidence as low as the observed one.
+The confidence of a row (its log odds) is assumed to be normal among shadow models. Online, some shadow models saw the
+row and some did not, and the score is the log-likelihood ratio of the two normal distributions. Offline, no shadow
+model saw the row, and the score is the log probability that its confidence is at most the observed one.
 
 Paper: Carlini, Chien, Nasr, Song, Terzis and Tramer 2022, Membership Inference Attacks From First Principles.
-Privacy: an attack; what it scores on private rows is for the owner's eyes.
-Use when: rates at few false positives matter, and dozens of shadow models can be trained.
+Privacy: an attack; its scores of private rows are for the data owner only.
+Use when: true positive rates at low false positive rates matter, and dozens of shadow models can be trained.
 
 >>> from privaware.testing import check_attack
 >>> check_attack(lira)
@@ -28,18 +28,35 @@ from privaware.noise import Rng
 __all__ = ["lira"]
 
 FEW_SHADOWS = 64
-"""With fewer shadow models than this one variance is shared by all rows, as in the paper's code."""
+"""Number of shadow models below which one variance is shared by all rows, as in the code of the paper."""
 
 LEAST_DEVIATION = 1e-6
+"""Smallest standard deviation of confidences, which avoids a division by zero."""
 
 
 @needing(Needs(shadows=2))
 def lira(
     game: Game, rng: Rng, offline: bool | None = None, pooled: bool | None = None, mirrored: bool = False
 ) -> np.ndarray:
-    """Left out, `offline` is whether no shadow model saw a candidate, and `pooled` whether they are fewer than 64.
+    """Score candidate rows by the likelihood of their confidence among shadow models.
 
-    With `mirrored` each image is queried a second time from left to right.
+    Parameters
+    ----------
+    game
+        The membership game, with at least two shadow models.
+    rng
+        The random generator.
+    offline
+        Use only shadow models that did not see a row. Default: whether no shadow model saw a candidate row.
+    pooled
+        Share one variance among all rows. Default: whether there are fewer than 64 shadow models.
+    mirrored
+        Query each image a second time, mirrored left to right.
+
+    Returns
+    -------
+    numpy.ndarray
+        One score for each candidate row; higher means more likely a member.
     """
     if len(game.shadows) < 2:
         raise WrongInput(f"lira: expected at least two shadow models, got {len(game.shadows)}; pass a ShadowPlan")
@@ -52,8 +69,10 @@ def lira(
 def likelihoods(
     observed: np.ndarray, shadows: np.ndarray, inside: np.ndarray, *, offline: bool, pooled: bool
 ) -> np.ndarray:
-    """Scores from confidences: `observed` (rows, queries), `shadows` (models, rows, queries); `inside` (models, rows)
-    says which shadow model saw which row.
+    """Compute scores from confidences.
+
+    `observed` has shape (rows, queries), and `shadows` has shape (models, rows, queries). `inside` has shape (models,
+    rows) and says which shadow model saw which row.
     """
     from scipy.stats import norm
 
@@ -66,7 +85,7 @@ def likelihoods(
 
 
 def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each row's confidences over the shadow models in the mask."""
+    """Return mean and standard deviation of each row's confidences over the shadow models in `mask`."""
     counts = mask.sum(axis=0)
     if counts.min() < (1 if pooled else 2):
         raise WrongInput(
@@ -85,7 +104,7 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 
 
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
-    """(rows, queries) of each model."""
+    """Return the confidences of each model, with shape (rows, queries)."""
     queries = [game.rows]
     if mirrored:
         if game.rows.schema.form != "image":

@@ -1,11 +1,12 @@
-"""RMIA: how many other rows a row beats in how much likelier the released model finds it than shadow models do.
+"""RMIA: compare how much likelier a row is under the released model than under shadow models, with other rows.
 
-For a row x the ratio is p(x | model) / p(x), where p(x) is the mean over shadow models; the score is the share of the
-attacker's own rows z whose ratio is at least `gamma` times smaller. With shadow models that never saw x, p(x) is the
-mean of what they give and of what it would be with x inside, taken to be `slope` p + 1 - `slope`.
+For a row x the ratio is `p(x | model) / p(x)`, and the score is the fraction of the attacker's rows z with
+`ratio(x) >= gamma * ratio(z)`. p(x) is the mean of two averages of `p(x | shadow)`: over shadow models that saw x, and
+over shadow models that did not. If no shadow model saw x, the first average is estimated as `slope * p + 1 - slope`,
+where p is the average over shadow models that did not see x.
 
 Paper: Zarifzadeh, Liu and Shokri 2024, Low-Cost High-Power Membership Inference Attacks.
-Privacy: an attack; what it scores on private rows is for the owner's eyes.
+Privacy: an attack; its scores of private rows are for the data owner only.
 Use when: few shadow models can be trained (one or two are enough).
 
 >>> from privaware.testing import check_attack
@@ -25,12 +26,30 @@ from privaware.noise import Rng
 
 __all__ = ["rmia"]
 
-LEAST = 1e-300
+MIN_PROBABILITY = 1e-300
+"""Smallest probability whose logarithm is taken."""
 
 
 @needing(Needs(shadows=1, classes=True))
 def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.ndarray:
-    """`gamma` is the factor by which a row must beat another; `slope` is the `a` of the paper, for offline games."""
+    """Score candidate rows by how many of the attacker's rows have a smaller likelihood ratio.
+
+    Parameters
+    ----------
+    game
+        The membership game, with at least one shadow model and auxiliary rows.
+    rng
+        The random generator.
+    gamma
+        The factor by which the ratio of a row must exceed the ratio of another row.
+    slope
+        The parameter `a` of the paper, for offline games.
+
+    Returns
+    -------
+    numpy.ndarray
+        One score in [0, 1] for each candidate row; higher means more likely a member.
+    """
     expect_positive("rmia", gamma=gamma)
     expect_fraction("rmia", slope=slope)
     if not game.shadows or game.auxiliary is None or not len(game.auxiliary):
@@ -45,16 +64,19 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
 
 
 def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.ndarray:
-    """ln p(x | model) - ln p(x) for each row; NaN for a row that all shadow models saw."""
+    """Return `ln p(x | model) - ln p(x)` for each row; NaN for a row that all shadow models saw."""
     models = [game.model, *(shadow.model for shadow in game.shadows)]
     of_models = zip(models, outputs(models, rows, game.device), strict=True)
     observed, *shadows = (true_posteriors(model, values, rows) for model, values in of_models)
     mean = marginals(np.array(shadows), inside, online=game.online, slope=slope)
-    return np.log(np.maximum(observed, LEAST)) - np.log(np.maximum(mean, LEAST))
+    return np.log(np.maximum(observed, MIN_PROBABILITY)) - np.log(np.maximum(mean, MIN_PROBABILITY))
 
 
 def marginals(shadows: np.ndarray, inside: np.ndarray, *, online: bool, slope: float) -> np.ndarray:
-    """p(x) from probabilities (models, rows): half from models with the row inside, half from those without."""
+    """Return p(x) from probabilities of shape (models, rows).
+
+    It is the mean of two probabilities: with the row inside the training data, and with the row outside.
+    """
     counts = (~inside).sum(axis=0)
     outside = np.where(counts > 0, (shadows * ~inside).sum(axis=0) / np.maximum(counts, 1), np.nan)
     seen = inside.sum(axis=0)

@@ -1,12 +1,12 @@
-"""Ranks rows by one number of the released model: loss, confidence or entropy.
+"""Rank rows by one statistic of the released model: loss, confidence or entropy. No shadow model is needed.
 
-A model is surer of rows that it was trained on: their loss and entropy are lower, their confidence is higher. With
-`reverse` the ranking is turned round, for a model that is less sure of them. It needs no shadow model.
+A model is more certain about its training rows: their loss and entropy are lower, and their confidence is higher. With
+`reverse` the ranking is reversed, for a model that is less certain about them.
 
 Paper: Yeom, Giacomelli, Fredrikson and Jha 2018, Privacy Risk in Machine Learning: Analyzing the Connection to
 Overfitting; Salem and others 2019, ML-Leaks.
-Privacy: an attack; what it scores on private rows is for the owner's eyes.
-Use when: a first look at a model, or no shadow model can be trained.
+Privacy: an attack; its scores of private rows are for the data owner only.
+Use when: you take a first look at a model, or no shadow model can be trained.
 
 >>> from privaware.testing import check_attack
 >>> check_attack(threshold)
@@ -27,7 +27,24 @@ STATISTICS = ("loss", "confidence", "entropy")
 
 
 def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = False) -> np.ndarray:
-    """`statistic` is among loss, confidence (of the predicted class) and entropy."""
+    """Score candidate rows by one statistic of the released model.
+
+    Parameters
+    ----------
+    game
+        The membership game.
+    rng
+        The random generator; it is not used.
+    statistic
+        "loss", "confidence" (of the predicted class) or "entropy".
+    reverse
+        Reverse the ranking.
+
+    Returns
+    -------
+    numpy.ndarray
+        One score for each candidate row; higher means more likely a member.
+    """
     expect_one_of("threshold", STATISTICS, statistic=statistic)
     (values,) = outputs([game.model], game.rows, game.device)
     if statistic == "loss":

@@ -1,12 +1,12 @@
-"""A network learns on shadow models to tell members by posteriors, loss, last-layer gradient and label.
+"""A network learns on shadow models to recognise members by posteriors, loss, last-layer gradient and label.
 
-The gradient of the last layer is (p - y) h^T in closed form; ten kernels as wide as h go over it. Settings are those of
-DPMLBench (Adam, rate 1e-5, batches of 64, 50 epochs). Unlike the public code it clears gradients between steps, and
-the attacked model is in evaluation mode.
+The gradient of the last layer is `(p - y) h^T` in closed form; ten kernels as wide as h are convolved with it. Settings
+are those of DPMLBench (Adam, learning rate 1e-5, batches of 64, 50 epochs). Unlike the published code, this module
+clears gradients between steps, and the attacked model is in evaluation mode.
 
 Paper: Nasr, Shokri and Houmansadr 2019, Comprehensive Privacy Analysis of Deep Learning (reduced form); Wei and others
 2023, DPMLBench, section 5.3.
-Privacy: an attack; what it scores on private rows is for the owner's eyes.
+Privacy: an attack; its scores of private rows are for the data owner only.
 Use when: the attacker holds the parameters of a released network.
 
 >>> from privaware.testing import check_attack
@@ -36,7 +36,24 @@ __all__ = ["white_box"]
 def white_box(
     game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50, reuse: Reuse | None = None
 ) -> np.ndarray:
-    """`lr`, `batch` and `epochs` of the attack's network; `reuse` keeps it for the next target of the same attacker."""
+    """Score candidate rows by a network that reads gradients of the last layer.
+
+    Parameters
+    ----------
+    game
+        The membership game, with shadow models and auxiliary rows.
+    rng
+        The random generator.
+    lr, batch, epochs
+        The learning rate, batch size and number of epochs of the network.
+    reuse
+        Keeps the network for the next target of the same attacker.
+
+    Returns
+    -------
+    numpy.ndarray
+        One score for each candidate row; higher means more likely a member.
+    """
     import torch
 
     from privaware.attacks._attack_network import GradientNetwork, scores_by_network
@@ -52,7 +69,7 @@ def white_box(
 
 
 def parts_of(model: Model, rows: Data, device: str) -> tuple[np.ndarray, ...]:
-    """Posteriors, losses, one-hot labels and what enters the last layer; the gradient is (p - y) h^T."""
+    """Return posteriors, losses, one-hot labels and the inputs h of the last layer; the gradient is `(p - y) h^T`."""
     values, hidden = last_layer(model, rows, device)
     posteriors = np.exp(log_posteriors(model, values))
     label = np.eye(posteriors.shape[1])[rows.y]

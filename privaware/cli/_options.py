@@ -1,7 +1,4 @@
-"""Arguments and options that several verbs have, each described once, and those of every charged verb.
-
-What a shell completes beside verbs and options: names of algorithms, of data sets and of files.
-"""
+"""Arguments and options that several commands share, each described once, and shell completions for them."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ __all__ = ["complete_data", "complete_names"]
 
 
 def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
-    """A completion with what `privaware list KIND` lists, and `more`.
+    """Return a completion with the names that `privaware list KIND` lists, and `more`.
 
     >>> complete_names("learners", "auto")("a")
     ['adassp', 'additive', 'alibi', 'amortised', 'auto']
@@ -35,7 +32,7 @@ def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Built-in data sets, and files and folders that begin like this."""
+    """Complete built-in data sets, and files and folders that start with `incomplete`."""
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") else start.parent
     beginning = "" if incomplete.endswith("/") else start.name
@@ -48,7 +45,7 @@ Verb = TypeVar("Verb", bound=Callable[..., int | None])
 
 
 def option(text: str, *names: str, completes: str | None = None) -> object:
-    """An option with this text in --help, which a shell completes with names of this kind."""
+    """Return an option with this text in --help; a shell completes it with names of the kind `completes`."""
     return typer.Option(*names, help=text, autocompletion=complete_names(completes, "auto") if completes else None)
 
 
@@ -108,7 +105,7 @@ FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DA
 
 
 def _at_a_terminal(context: typer.Context, wanted: bool) -> None:
-    """Lets refusals quote values while the verb runs, where only its owner sees them."""
+    """Let error messages quote values of rows while the command runs, at a terminal where only the owner sees them."""
     if not wanted:
         return
     if not sys.stderr.isatty() or context.params.get("json"):
@@ -148,19 +145,19 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "sign": (SIGN, None),
     "seed": (SEED, None),
 }
-"""The options of every verb that reads private rows, with their defaults."""
+"""The options of every command that reads private rows, with their defaults."""
 LAST = ("out", "show_values", "seed", "json")
 
 
 def with_run_options(verb: Verb) -> Verb:
-    """Gives a verb the options that every charged one has, in the place of its `**run_options`.
+    """Give a command the options of every charged command, instead of its `**run_options`.
 
-    `--show-values` is one of them on the command line only.
+    `--show-values` exists only on the command line.
     """
 
     @functools.wraps(verb)
     def run(**arguments: Any) -> int | None:
-        arguments.pop("show_values", None)  # its callback has acted
+        arguments.pop("show_values", None)  # its callback has already run
         expect_data(arguments["data"])
         expect_learner(arguments.get("learner") or "auto")
         return verb(**arguments)
@@ -180,7 +177,7 @@ def with_run_options(verb: Verb) -> Verb:
 
 
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
-    """The values of a repeatable option NAME=VALUE."""
+    """Return the values of a repeatable option NAME=VALUE."""
     try:
         return settings(pairs or [])
     except ValueError as problem:
@@ -188,7 +185,7 @@ def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
 
 
 def feature(text: str) -> dict[str, Any]:
-    """A feature of --features, NAME or NAME,SETTING=VALUE, as a table.
+    """Return a feature of --features, NAME or NAME,SETTING=VALUE, as a table.
 
     >>> feature("pca,components=8,norm=2.0")
     {'name': 'pca', 'components': 8, 'norm': 2.0}
@@ -198,7 +195,7 @@ def feature(text: str) -> dict[str, Any]:
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """The values of an option that takes numbers with commas."""
+    """Return the values of an option that takes numbers separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

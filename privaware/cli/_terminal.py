@@ -1,4 +1,4 @@
-"""How a verb speaks: results on standard output, progress on standard error."""
+"""Output of a command: results on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Terminal", "say", "show"]
 
 
 class Terminal:
-    """Progress on standard error: a line a sentence, and a bar for long work where a person watches.
+    """Progress on standard error: one line for each sentence, and a progress bar for long work at a terminal.
 
-    There is no bar where standard error is not a terminal, or where `quiet` is set.
+    There is no bar if standard error is not a terminal, or if `quiet` is set.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,10 @@ class Terminal:
         return not self.quiet and sys.stderr.isatty()
 
     def progress(self, what: str, at: int, of: int | None) -> None:
-        """Draws that `at` of `of` steps are behind us, with rate and time left; without `of`, that work goes on."""
+        """Draw that `at` of `of` steps are finished, with rate and remaining time.
+
+        Without `of`, draw only that work continues.
+        """
         if not self.shows_progress:
             return
         if self._bar is None:
@@ -43,7 +46,7 @@ class Terminal:
         self._bar.update(self._tasks[what], completed=at, total=of)
 
     def close(self) -> None:
-        """Leaves the bar as it stands; what is said next comes below it."""
+        """Stop the bar and leave it visible; later output appears below it."""
         if self._bar is not None:
             self._bar.stop()
         self._bar, self._tasks = None, {}
@@ -55,7 +58,7 @@ def _bar() -> Any:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """Steps a second."""
+        """Steps per second."""
 
         def render(self, task: Any) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.1f}/s")
@@ -69,7 +72,7 @@ say = Terminal()
 
 
 def show(result: dict[str, Any], lines: list[str], json: bool) -> None:
-    """The result: as JSON, or the same in lines a person reads."""
+    """Print the result, as JSON or as lines for a person."""
     say.close()
     text = json_.dumps(result, allow_nan=False) if json else "\n".join(lines)
     encoding = sys.stdout.encoding or "utf-8"

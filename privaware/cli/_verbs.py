@@ -1,4 +1,4 @@
-"""The command line with all its verbs, in the order in which help lists them."""
+"""The command line with all its commands, in the order of the help."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ VERSION = Annotated[
 
 @app.callback(invoke_without_command=True, help=WHAT)
 def privaware(context: typer.Context, version: VERSION = False) -> None:
-    """Without a verb: the first commands that a person needs."""
+    """Print the first commands that a new user needs, if no command is given."""
     if context.invoked_subcommand is None:
         width = max(map(len, FIRST_COMMANDS))
         lines = [f"  {command:<{width}}  {what}" for command, what in FIRST_COMMANDS.items()]

@@ -1,4 +1,4 @@
-"""`privaware account`: what a training run costs, before it runs."""
+"""`privaware account`: the privacy cost of a training run, before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware advise`: what to do with these data at this epsilon, and why."""
+"""`privaware advise`: recommend learners and settings for a data set and an epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware audit`: attacks on our own release, beside its claim."""
+"""`privaware audit`: attack a release, and compare the result with its claimed epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware card`: the card of a model in other formats."""
+"""`privaware card`: export the card of a model to other formats."""
 
 from __future__ import annotations
 

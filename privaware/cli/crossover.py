@@ -1,4 +1,4 @@
-"""`privaware crossover`: up to which epsilon the simpler of two models is better."""
+"""`privaware crossover`: the epsilon up to which the simpler of two models is better."""
 
 from __future__ import annotations
 

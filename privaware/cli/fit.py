@@ -1,4 +1,4 @@
-"""`privaware fit`: the best model that can be released within a budget."""
+"""`privaware fit`: train the most accurate model that a budget allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware ledger`: what has been spent on a data set."""
+"""`privaware ledger`: show the budget that was spent on a data set."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ledger(
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts for JSON, which has no infinity: an epsilon that is not proven is null."""
+    """Return the facts for JSON, which has no infinity: an unproven epsilon becomes null."""
     events = [event | {"epsilon": _or_none(event["epsilon"])} for event in facts["events"]]
     return facts | {"epsilon_spent": _or_none(facts["epsilon_spent"]), "events": events}
 

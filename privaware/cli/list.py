@@ -1,4 +1,4 @@
-"""`privaware list`: what there is to choose from, read off the folders: the first sentence of each card."""
+"""`privaware list`: the available algorithms, with the first paragraph of each card."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["catalogue"]
 
 app = typer.Typer()
 FOLDERS = ("learners", "selectors", "preprocessing", "strategies", "attacks", "models", "datasets", "features")
-"""The folders that are their own registries, each listed under its name."""
+"""Folders that are their own registries, each listed under its name."""
 COLUMNS = {"phase": "phase", "unit": "unit", "guarantee": "guarantee", "auxiliary": "auxiliary data"}
-"""What is listed of a learner beside its card, and in which words."""
+"""Facts that are listed about a learner, and their labels."""
 
 
 def _complete_kind(incomplete: str) -> list[str]:
@@ -43,7 +43,7 @@ def list_(kind: KIND = None, seed: o.SEED = None, json: o.JSON = False) -> None:
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Names and one line each, for one kind or for all of them.
+    """Return names and descriptions, for one kind or for all kinds.
 
     >>> "linear" in [thing["name"] for thing in catalogue("learners")["learners"]]
     True

@@ -1,4 +1,4 @@
-"""`privaware predict`: new rows through a released model."""
+"""`privaware predict`: predict new rows with a released model."""
 
 from __future__ import annotations
 

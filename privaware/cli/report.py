@@ -1,4 +1,4 @@
-"""`privaware report`: the page of a model."""
+"""`privaware report`: write the report of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware reproduce`: the papers' tables and figures, listed and run again by `research/` of a clone."""
+"""`privaware reproduce`: list and rerun the tables and figures of the papers, with `research/` of a clone."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ RAY = Annotated[str | None, typer.Option(help="The address of a Ray cluster, or 
 PRICES = Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")]
 DEFAULT_OUT = Path("reproduced")
 PACKAGE = Path(__file__).parents[1]
-"""The folder of the package privaware; in a clone, `research` stands beside it."""
+"""Folder of the package privaware; in a clone, `research` is next to it."""
 INTERRUPTED = 130
-"""The exit code of an interrupted process."""
+"""Exit code of an interrupted process."""
 SECONDS_TO_END = 5.0
-"""How long an interrupted process may take to end by itself."""
+"""Number of seconds that an interrupted process may take to end by itself."""
 
 
 class WordsKept(TyperCommand):
@@ -65,9 +65,12 @@ def reproduce(
 
 
 def _research(clone: Path, words: list[str]) -> int:
-    """The exit code of `python -m research WORDS`, whose output and errors go where ours go."""
+    """Run `python -m research WORDS` and return its exit code.
+
+    Its output goes where the output of this process goes.
+    """
     path = os.pathsep.join(filter(None, [str(clone), os.environ.get("PYTHONPATH")]))
-    call = [sys.executable, "-P", "-m", "research", *words]  # -P: a folder `research` of the user's is not ours
+    call = [sys.executable, "-P", "-m", "research", *words]  # -P ignores a folder `research` of the user
     with subprocess.Popen(call, env={**os.environ, "PYTHONPATH": path}) as process:
         try:
             code = process.wait()
@@ -78,5 +81,5 @@ def _research(clone: Path, words: list[str]) -> int:
                 process.terminate()
                 raise interrupt from None
     if code == INTERRUPTED:
-        sys.exit(code)  # the process has said so, and it is said once
+        sys.exit(code)  # the process has already reported the interrupt
     return code if code >= 0 else 128 - code

@@ -1,4 +1,4 @@
-"""`privaware schema`: a schema drafted from the rows, for their owner to edit."""
+"""`privaware schema`: draft a schema from the rows, for their owner to edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware search`: the best architecture and settings under a budget."""
+"""`privaware search`: search an architecture and settings under a budget."""
 
 from __future__ import annotations
 

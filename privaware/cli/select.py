@@ -1,4 +1,4 @@
-"""`privaware select`: columns worth having, chosen under a budget."""
+"""`privaware select`: select columns under a budget."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def select(
 
 
 def _closing(selection: Any) -> list[str]:
-    """What the columns cost, or that no guarantee covers them."""
+    """Return the cost of the selection, or the sentence that no guarantee covers it."""
     if selection.sentence.startswith("NOT PRIVATE"):
         return [selection.sentence]
     return [f"Cost: epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"]

@@ -1,4 +1,4 @@
-"""`privaware ui`: a local page over a folder."""
+"""`privaware ui`: a local web page for a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`privaware verify`: the guarantee of a model, recomputed."""
+"""`privaware verify`: recompute the guarantee of a model."""
 
 from __future__ import annotations
 

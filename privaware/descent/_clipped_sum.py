@@ -39,8 +39,8 @@ def clipped_sum(
     not changed. Dropout masks depend on one draw from torch's generator in each call, and on an example's position.
 
     The sum has no noise yet. Give its sensitivity a margin for rounding: n examples are added in float32, so removing
-    one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if the
-    shape of the batch and the positions of all other examples stay the same. `Descent` ensures both.
+    one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if
+    the shape of the batch and the positions of all other examples stay the same. `Descent` ensures both.
 
     Parameters
     ----------

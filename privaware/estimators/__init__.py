@@ -1,18 +1,19 @@
-"""scikit-learn estimators over `fit` and `select`: a budget in the constructor, a guarantee after `fit`.
+"""scikit-learn estimators for `fit` and `select`: a budget in the constructor, a guarantee after `fit`.
 
-Without a schema, the labels, the number of columns and their types are taken as declared by the
-caller (`assumptions_` says so), and the bounds of the columns are paid for from the budget. With a
-schema nothing is paid for bounds. What a fitted estimator carries is public: it holds no row and no
-statistic without noise.
+Without a schema, the labels, the number of columns and their types are taken as declared by the caller (`assumptions_`
+says so), and part of the budget estimates the bounds of the columns. With a schema, bounds cost nothing. Everything in
+a fitted estimator is public: it holds no row and no statistic without noise.
 
-Every call of `fit` is a release of its own, so that cross-validation pays once for each fold: one `ledger`
-for all of them adds it up, keeps it, and stops at its limit. Without one, a fit on rows that an earlier fit
-of this process has seen warns (`privaware.errors.OverlapWarning`) with the epsilon of all of them together
-and is not certified; seeded fits, which never are, do not warn. Worker processes (`n_jobs`) do not see each
-other's fits, so that there a fit without a `ledger` is refused. One thing stays with the caller: a step of a
-`Pipeline` before this one that learns from the rows (a scaler, a selector that is not private) is outside
-the guarantee and makes other rows of them. `PrivateNormaliser` and `PrivatePCA` are paid for; an estimator that gets
-real numbers without declared bounds warns once (`privaware.errors.OpenBoundsWarning`).
+Every call of `fit` is a release of its own, so cross-validation is charged once for each fold. One `ledger` for all
+fits composes their costs, keeps them, and stops at its limit. Without a ledger, a fit on rows that an earlier fit of
+this process has seen warns (`privaware.errors.OverlapWarning`) with the total epsilon, and is not certified. Seeded
+fits, which are never certified, do not warn. Worker processes (`n_jobs`) do not see each other's fits, so a fit without
+a `ledger` raises there.
+
+The caller is responsible for earlier steps of a `Pipeline` that learn from the rows, such as a scaler or a selector
+that is not private. They are outside the guarantee, and the rows that they change are not recognised again.
+`PrivateNormaliser` and `PrivatePCA` are charged. An estimator that gets real numbers without declared bounds warns once
+(`privaware.errors.OpenBoundsWarning`).
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -40,4 +41,4 @@ __all__ = [
 ]
 
 EXPECTED_FAILED_CHECKS: dict[str, str] = {}
-"""The checks of scikit-learn that privacy forces us to fail, each with its reason: none."""
+"""The scikit-learn checks that these estimators must fail for privacy, with the reasons: none."""

@@ -25,14 +25,14 @@ from privaware.schema import Column, Schema
 __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
-"""The page on steps before an estimator."""
+"""Page about steps before an estimator."""
 _warned: set[type[Warning]] = set()
-"""Warnings that this process has given: each comes once."""
+"""Warnings that this process has already issued; each is issued once."""
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
 
 class PrivateEstimator(BaseEstimator):
-    """What all estimators share: a budget, and what is declared about X."""
+    """Base class of all estimators: a budget, and the declared facts about X."""
 
     epsilon: float
     delta: float
@@ -50,12 +50,12 @@ class PrivateEstimator(BaseEstimator):
     assumptions_: list[str]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """As in scikit-learn; a fit that is not certified says so."""
+        """Return the representation of scikit-learn, marked if the fit is not certified."""
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
     def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> None:
-        """Keeps what a fit cost and what that means; fits of this process on the same rows are added up."""
+        """Store the cost of a fit and its meaning; fits of this process on the same rows are composed."""
         overlap = overlap_with_past_fits(
             rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
         )
@@ -67,7 +67,7 @@ class PrivateEstimator(BaseEstimator):
             _warn_of_open_bounds(rows, schema)
 
     def __sklearn_tags__(self) -> Any:
-        """With a `random_state` a fit can be repeated bit for bit, so `non_deterministic` stays false."""
+        """Return the tags; `non_deterministic` stays false: a fit with a `random_state` is reproducible."""
         tags = super().__sklearn_tags__()
         if self.schema is None:
             tags.input_tags.allow_nan = self.missing != "refuse"
@@ -76,7 +76,7 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def _declared(self, X: Any, task: str) -> Schema | None:
-        """The schema given, or for a DataFrame what its types say; None where every column is a number."""
+        """Return the given schema, or the schema from the types of a DataFrame; None if every column is a number."""
         if self.schema is None:
             return self._from_types(X)
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
@@ -92,7 +92,7 @@ class PrivateEstimator(BaseEstimator):
         return schema
 
     def _from_types(self, X: Any) -> Schema | None:
-        """What the types of a DataFrame and the settings of the estimator declare."""
+        """Return the schema that the types of a DataFrame and the settings of the estimator declare."""
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
             if named or self.text:
@@ -111,7 +111,7 @@ class PrivateEstimator(BaseEstimator):
 
 
 def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
-    """Says once that real numbers without bounds may come of a step that nobody paid for."""
+    """Warn once that real numbers without bounds may come from an earlier step that was not charged."""
     open_numbers = [column.name for column in schema.used if column.kind == "number" and not column.bounded]
     if OpenBoundsWarning in _warned or not any(rows[name].dtype.kind == "f" for name in open_numbers):
         return
@@ -126,14 +126,14 @@ def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
 
 
 def as_pandas(X: Any) -> Any:
-    """A data frame of polars, or another that hands out Arrow, as one of pandas; anything else as it is."""
+    """Convert a polars data frame, or another one that supports Arrow, to pandas; return anything else unchanged."""
     if isinstance(X, pd.DataFrame) or not hasattr(X, "__arrow_c_stream__") or not hasattr(X, "columns"):
         return X
     return read(X).frame
 
 
 def input_checks(schema: Schema | None) -> dict[str, Any]:
-    """How scikit-learn is to check X: plain finite numbers, or (where more is declared) nothing but its shape."""
+    """Return the checks of X by scikit-learn: finite numbers, or only the shape if the schema declares more."""
     plain = schema is None or (
         schema.unit in ("row", "label") and all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
     )
@@ -143,7 +143,7 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
 
 
 def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
-    """X, or X and y, through `validate_data`; text among numbers, which NumPy would quote, is named by its place."""
+    """Validate X, or X and y, by `validate_data`; text among numbers raises an error that names only its position."""
     try:
         if not y_numeric:
             return validate_data(estimator, *arrays, **checks)
@@ -171,7 +171,7 @@ def _place_of_text(values: Any, name: str) -> str:
 
 
 def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str | float = "refuse") -> Schema:
-    """Columns by the types of a DataFrame: numbers, truth values, text; values are never read."""
+    """Build a schema from the types of a DataFrame: numbers, truth values, text; values are never read."""
     kinds = {str(name): kind for name, kind in X.dtypes.items()}
     free = {name: Column(name=name, kind="text") for name in text}
     return Schema(columns=tuple(free.get(name) or _column(name, kind, missing) for name, kind in kinds.items()))
@@ -192,7 +192,7 @@ def _column(name: str, kind: Any, missing: str | float) -> Column:
 
 
 def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
-    """What the caller of `fit` declares by calling it; bounds and categories are left to be paid for."""
+    """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated."""
     columns = typed.columns if typed else tuple(Column(name=n) for n in _column_names(estimator, shape[1]))
     target = "target"
     while target in {column.name for column in columns}:
@@ -214,13 +214,13 @@ def _column_names(estimator: Any, columns: int) -> list[str]:
 
 
 def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
-    """The rows under the names of the schema; an array has its columns in the schema's order."""
+    """Return the rows with the column names of the schema; an array has its columns in the order of the schema."""
     if isinstance(X, pd.DataFrame):
         plain = checked.dtype == np.float64
         frame = pd.DataFrame(checked) if plain else X.reset_index(drop=True)
         return frame.set_axis([str(name) for name in X.columns], axis=1)
     names = [column.name for column in schema.columns]
-    if not names:  # a constant looks at no column
+    if not names:  # a constant model uses no column
         return pd.DataFrame(index=range(len(checked)))
     if len(names) != checked.shape[1]:
         raise WrongInput(
@@ -231,7 +231,7 @@ def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
 
 
 def seed_of(random_state: Any) -> int | None:
-    """The seed that is recorded; none at all leaves the noise to the operating system."""
+    """Return the seed to record; None leaves the noise to the operating system."""
     if random_state is None:
         return None
     state = check_random_state(random_state)

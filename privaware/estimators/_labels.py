@@ -1,4 +1,4 @@
-"""Labels as scikit-learn has them, and their names in a schema."""
+"""Labels as scikit-learn uses them, and their names in a schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["declared_labels", "label_set", "spelling"]
 
 
 def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The labels that occur, sorted, and their names in the schema."""
+    """Return the labels that occur, sorted, and their names in the schema."""
     classes = np.unique(y)
     names = tuple(_spelled(label) for label in classes)
     if len(classes) < 2:
@@ -26,7 +26,7 @@ def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Declared classes as labels of the type of y, sorted as scikit-learn wants them, and their names."""
+    """Return declared classes as labels of the type of y, sorted as scikit-learn requires, and their names."""
     try:
         if kind.kind == "b":
             labels = np.array([{"true": True, "false": False}[name.lower()] for name in names])
@@ -44,7 +44,7 @@ def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tupl
 
 
 def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """Each label as the schema spells it."""
+    """Return each label as the schema spells it."""
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     wrong = classes[at] != y
     if wrong.any():
@@ -57,6 +57,6 @@ def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.n
 
 
 def _spelled(label: Any) -> str:
-    """A label as a person writes it: 1.0 as "1"."""
+    """Return a label as a person writes it: 1.0 as "1"."""
     integer = isinstance(label, (float, np.floating)) and float(label).is_integer()
     return str(int(label)) if integer else str(label).strip()

@@ -1,4 +1,4 @@
-"""A private classifier and a private regressor."""
+"""A private classifier and a private regressor for scikit-learn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["PrivateClassifier", "PrivateRegressor"]
 
 
 class PrivateModel(PrivateEstimator):
-    """Public settings in, a released model out."""
+    """Base class of estimators that release a model."""
 
     model_: Model
     release_: Release
@@ -72,7 +72,7 @@ class PrivateModel(PrivateEstimator):
         self.policy = policy
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
-        """Plans, charges and trains; keeps only what may be seen by everyone."""
+        """Plan, charge and train; keep only what may be published."""
         seed = seed_of(self.random_state)
         with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
             result = fit(
@@ -96,12 +96,23 @@ class PrivateModel(PrivateEstimator):
         self.release_ = result.release
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the released model to a new folder, which `privaware.load` and every verb reads."""
+        """Write the released model to a new folder.
+
+        Parameters
+        ----------
+        folder : str or path
+            The new folder, which `privaware.load` and all commands read.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
         check_is_fitted(self, "release_")
         return self.release_.save(folder)
 
     def _rows(self, X: Any) -> Data:
-        """New rows against the released schema."""
+        """Read new rows by the released schema."""
         check_is_fitted(self, "model_")
         X = as_pandas(X)
         schema = self.model_.schema
@@ -156,7 +167,20 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Releases a model of `y` given `X`; the labels that occur are taken as declared."""
+        """Release a model of `y` given `X`; the labels that occur are taken as declared.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            The private rows.
+        y : array of shape (rows,)
+            The labels.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+        """
         X = as_pandas(X)
         schema = self._declared(X, "classification")
         checked, y = checked_input(self, X, y, **input_checks(schema))
@@ -174,12 +198,34 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely class of each row."""
+        """Predict the most likely class of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows like those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            The labels.
+        """
         data = self._rows(X)
         return np.asarray(self.classes_[self.model_.predictions(data)])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The chance of each class, in the order of `classes_`."""
+        """Predict the probability of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows like those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows, classes)
+            The probabilities.
+        """
         data = self._rows(X)
         return self.model_.probabilities(data)
 
@@ -205,7 +251,20 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Releases a model of the numbers `y` given `X`."""
+        """Release a model of the numbers `y` given `X`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            The private rows.
+        y : array of shape (rows,)
+            The target values.
+
+        Returns
+        -------
+        self
+            The fitted regressor.
+        """
         X = as_pandas(X)
         schema = self._declared(X, "regression")
         checked, y = checked_input(self, X, y, y_numeric=True, **input_checks(schema))
@@ -217,7 +276,18 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """A number for each row, within the range of the target in the schema."""
+        """Predict a number for each row, within the range of the target in the schema.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows like those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            The predictions.
+        """
         data = self._rows(X)
         return self.model_.predictions(data)
 

@@ -1,9 +1,9 @@
-"""Fits of this process on overlapping rows: cross-validation and repeated fits reveal together more than each alone.
+"""Fits of this process on overlapping rows: cross-validation and repeated fits reveal more together than alone.
 
-Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of them is composed with it.
-Rows that are equal count as the same; so do tables whose rows are mostly the same but for some columns (see `Sketch`).
-Rows that an earlier step of a pipeline has rescaled or projected count as others. A worker process of joblib (`n_jobs`)
-has its own memory, so that there only a `ledger` adds up: without one a fit is refused.
+Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of these rows is composed with
+it. Equal rows count as the same. Tables also overlap if most of their rows agree except in some columns (see `Sketch`).
+Rows that an earlier step of a pipeline has rescaled or projected are not recognised. A worker process of joblib
+(`n_jobs`) has its own memory, so only a `ledger` composes costs there, and a fit without one raises.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from privaware.schema import Schema
 __all__ = ["PAST_FITS", "PastFit", "fit_ledger", "overlap_with_past_fits"]
 
 NO_LIMIT = 1e9
+"""Limit of a temporary ledger, larger than any epsilon in use."""
 KEY = secrets.token_bytes(32)
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
-"""How the names of processes begin that joblib starts, also where they do not know their parent."""
+"""Prefixes of the names of processes that joblib starts, even if they do not know their parent."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PastFit:
-    """What a fit cost whom: sorted hashes and the sketch of its rows, its event, its unit, and its ledger, if any."""
+    """The cost of a past fit: sorted hashes and the sketch of its rows, its event, its unit, and its ledger, if any."""
 
     hashes: np.ndarray
     sketch: Sketch
@@ -62,7 +63,7 @@ _LOCK = threading.Lock()
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
 ) -> Iterator[Ledger | str | Path]:
-    """The ledger of an estimator, or one without a limit that lasts as long as its fit."""
+    """Yield the ledger of an estimator, or a temporary ledger without a limit for one fit."""
     if ledger is not None:
         yield ledger
         return
@@ -84,7 +85,7 @@ def fit_ledger(
 
 
 def is_worker() -> bool:
-    """Whether this is a process that joblib or `multiprocessing` started for one of several jobs."""
+    """Whether this process was started by joblib or `multiprocessing` for one of several jobs."""
     named = multiprocessing.current_process().name.startswith(WORKERS)
     return named or multiprocessing.parent_process() is not None
 
@@ -92,9 +93,10 @@ def is_worker() -> bool:
 def overlap_with_past_fits(
     frame: pd.DataFrame, schema: Schema, event: Event, *, delta: float, ledger: Ledger | str | Path | None, seeded: bool
 ) -> str:
-    """Remembers a fit, and says if its rows were in earlier ones that its ledger does not add up; otherwise nothing.
+    """Record a fit, and return a sentence if its rows were in earlier fits that are not charged to the same ledger.
 
-    If so it warns with the epsilon of all of them together, unless the fit was `seeded` and so is not for release.
+    The sentence is also issued as a warning with the total epsilon, unless the fit was `seeded` and so is not for
+    release. Without such an overlap, return an empty text.
     """
     hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
     fit = PastFit(
@@ -106,7 +108,7 @@ def overlap_with_past_fits(
     )
     with _LOCK:
         same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
-        fit = replace(fit, hashes=same.hashes, sketch=same.sketch)  # a fold that is fitted many times is kept once
+        fit = replace(fit, hashes=same.hashes, sketch=same.sketch)  # store a fold that is fitted many times once
         overlapping = [past for past in PAST_FITS if past.overlaps(fit)]
         PAST_FITS.append(fit)
     added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
@@ -129,7 +131,7 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
-    """The hash of the first entry of a ledger: another one in the same file is another ledger."""
+    """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced."""
     if ledger is None:
         return None
     return (ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).genesis

@@ -1,4 +1,4 @@
-"""Columns chosen privately, as a step of a pipeline."""
+"""A private selection of columns, as a step of a scikit-learn pipeline."""
 
 from __future__ import annotations
 
@@ -90,7 +90,20 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         self.missing = missing
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Releases the names of columns of `X` that tell about `y`."""
+        """Release the names of columns of `X` that are informative about `y`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            The private rows.
+        y : array of shape (rows,)
+            The target.
+
+        Returns
+        -------
+        self
+            The fitted selector.
+        """
         X = as_pandas(X)
         expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
         schema = self._declared(X, self.task)
@@ -119,7 +132,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         return self
 
     def _with_target(self, schema: Schema | None, checked: np.ndarray, y: np.ndarray) -> tuple[Schema, np.ndarray]:
-        """The schema with its target declared, and the target as the schema spells it."""
+        """Return the schema with its target declared, and the target as the schema spells it."""
         if self.task == "regression":
             declared = open_schema(self, schema, checked.shape) if self.schema is None else schema
             assert declared is not None

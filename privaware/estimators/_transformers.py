@@ -1,4 +1,4 @@
-"""Normalisation and principal components that are paid for, as steps of a pipeline."""
+"""Private normalisation and private principal components, as steps of a scikit-learn pipeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["PrivateNormaliser", "PrivatePCA"]
 
 
 class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """Public settings in, a released feature map out."""
+    """Base class of estimators that release a feature map."""
 
     map_: ReleasedMap
     _method = ""
@@ -41,14 +41,14 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         return {}
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Releases the feature map of `X`.
+        """Release the feature map of `X`.
 
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
             The private rows.
         y : ignored
-            Here because steps of a pipeline have it.
+            Present for compatibility with pipelines.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         checked = checked_input(self, X, **input_checks(typed))
         schema = open_schema(self, typed, checked.shape) if self.schema is None else typed
         assert schema is not None
-        schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant stands for it
+        schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
         frame, seed = named_frame(X, checked, schema), seed_of(self.random_state)
         rows = frame.assign(**{schema.target: 0.0})
         with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
@@ -82,7 +82,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The features of each row, which depend on that row and on what was released.
+        """Compute the features of each row, which depend only on that row and on the released map.
 
         Parameters
         ----------
@@ -101,31 +101,33 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         return self.map_(Data.of(read(named_frame(X, checked, schema)), schema, labelled=False))
 
     def _columns_declared(self) -> Schema:
-        """The schema given, which may be one for a classifier or for a regression: its target is not used."""
+        """Return the given schema, which may be for classification or regression: its target is not used."""
         assert self.schema is not None
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
         return schema if self.unit is None else replace(schema, unit=self.unit, cap=self.cap)
 
 
 class PrivateNormaliser(PrivateTransformer):
-    """Columns of one scale, by means and deviations under (epsilon, delta)-differential privacy.
+    """Scale columns to unit variance, by means and deviations under (epsilon, delta)-differential privacy.
 
-    The private counterpart of scikit-learn's `StandardScaler`. Numbers are first clipped to the bounds of the schema,
-    or to bounds that are paid for; categories become columns of their own.
+    This is the private counterpart of scikit-learn's `StandardScaler`. Numbers are first clipped to the bounds of the
+    schema, or to bounds that part of the budget estimates. Categories become one column each.
 
     Parameters
     ----------
     epsilon, delta : float
         The privacy budget of one fit.
     schema : Schema or path, optional
-        What is public about the columns of `X`. Without one their bounds are paid for.
+        The public facts about the columns of `X`. Without a schema, part of the budget estimates their bounds.
     random_state : optional
-        Makes the result reproducible and therefore not for release.
+        The random seed. It makes the result reproducible and not for release.
     ledger : Ledger or path, optional
-        What the cost is charged to; give the same one to all steps of a pipeline.
+        The ledger to charge. Give the same ledger to all steps of a pipeline.
     unit, cap, missing
         As in `PrivateClassifier`.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).normal(size=(5000, 2)) * [1, 100]
     >>> scaled = PrivateNormaliser(epsilon=4.0, random_state=0).fit_transform(X)
     >>> scaled.shape, bool((abs(scaled.std(axis=0) - 1) < 0.3).all())
@@ -156,17 +158,19 @@ class PrivateNormaliser(PrivateTransformer):
 
 
 class PrivatePCA(PrivateTransformer):
-    """Principal components of bounded rows under (epsilon, delta)-differential privacy.
+    """Project rows to principal components of bounded rows under (epsilon, delta)-differential privacy.
 
-    The private counterpart of scikit-learn's `PCA`, without centring, which would be one more release.
+    This is the private counterpart of scikit-learn's `PCA`, without centring, which would be another release.
 
     Parameters
     ----------
     n_components : int
-        The number of directions; fewer where rows have fewer entries.
+        The number of components; fewer if rows have fewer entries.
     epsilon, delta, schema, random_state, ledger, unit, cap, missing
         As in `PrivateNormaliser`.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).normal(size=(5000, 3)) * [1, 1, 100]
     >>> PrivatePCA(n_components=2, epsilon=4.0, random_state=0).fit_transform(X).shape
     (5000, 2)

@@ -218,8 +218,8 @@ def bias_activation_pool_backward(
 ) -> tuple[Any, Any, Any]:
     """Return the gradient by `z`, whose images have the `size` (height, width), in up to three forms.
 
-    The forms are: channels-last layout, channels-first layout, and summed over positions in float32. A form that is not requested
-    by `channels_last`, `channels_first` or `sums` is None.
+    The forms are: channels-last layout, channels-first layout, and summed over positions in float32. A form that is not
+    requested by `channels_last`, `channels_first` or `sums` is None.
     """
     import torch
 

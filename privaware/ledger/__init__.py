@@ -1,9 +1,9 @@
-"""What has been spent on one data set: append-only, on disk before a row is read, spend or raise.
+"""The ledger of one data set: an append-only list of charges, written to disk before a row is read.
 
-A ledger is one SQLite file, shared safely by several processes. Its first entry fixes the limit,
-delta, unit, relation and the names of the disjoint parts of the rows; each later entry carries the
-hash of the one before. There is no refund and no running total: what is spent is recomputed from
-the events every time. A registry in the user's data folder knows which ledgers are for which rows.
+A ledger is one SQLite file, which several processes can share safely. Its first entry fixes the limit, delta, unit,
+relation and the names of the disjoint parts of the rows. Each later entry carries the hash of the entry before it.
+There is no refund and no stored total: the spent epsilon is recomputed from the events every time. A registry in the
+user's data folder knows which ledgers were charged for which rows.
 
 >>> from tempfile import TemporaryDirectory
 >>> from privaware.events import Pure

@@ -1,8 +1,8 @@
-"""Entries that each carry the hash of the one before, in one append-only SQLite file.
+"""Entries that each carry the hash of the entry before, in one append-only SQLite file.
 
-The file format of the ledger, without budgets: how an entry reaches the disk, and what is wrong with a file that was
-edited. Hashes show an edit, not its author: rewriting every hash, or restoring an older copy, is detected only by a
-hash kept elsewhere, which is why a released model names the hash of its entry.
+This module is the file format of the ledger, without budgets: it writes entries to disk and finds what is wrong with an
+edited file. Hashes reveal an edit, not its author. Rewriting every hash, or restoring an older copy, is detected only
+by a hash that is kept elsewhere, which is why a released model names the hash of its entry.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ __all__ = [
     "shown_path",
 ]
 
-APPLICATION = 0x70767731  # "pvw1", in the header of the file: tells a ledger from other databases
+APPLICATION = 0x70767731  # "pvw1", in the header of the file: distinguishes a ledger from other databases
 VERSION = 1
-PATIENCE = 120.0  # seconds to wait for another process
+"""Version of the file format of a ledger."""
+LOCK_TIMEOUT = 120.0  # seconds to wait for a lock of another process
 TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost last entry is noticed
     "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scratch (slot INTEGER PRIMARY KEY, filler BLOB NOT NULL)",
     "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
     "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
-    # REPLACE deletes without asking the guard above, so a number that is taken is refused here
+    # REPLACE deletes a row without firing the trigger above, so a number in use is rejected here
     "CREATE TRIGGER in_order BEFORE INSERT ON entries"
     " WHEN NEW.number IS NOT (SELECT coalesce(max(number) + 1, 0) FROM entries)"
     " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
@@ -54,20 +55,20 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 
 
 def create(path: Path, entry: Entry) -> None:
-    """Writes the first entry to a new file, written completely under another name first."""
+    """Write the first entry to a new file; the file is complete before it gets its name."""
     with _draft(path, entry) as draft:
         _publish(draft, path)
 
 
 def rehearse_creation(path: Path, entry: Entry) -> None:
-    """Raises what the disk would refuse to `create` and to a first charge, and leaves nothing."""
+    """Raise the errors that the disk would raise for `create` and a first charge, and leave no file behind."""
     with _draft(path, entry) as draft, locked(draft, called=path) as db:
         rehearse(db, entry)
 
 
 @contextmanager
 def _draft(path: Path, entry: Entry) -> Iterator[Path]:
-    """A ledger with its first entry in a file beside `path`, which is removed when the block ends."""
+    """Yield a file next to `path` with a ledger and its first entry; it is removed when the block ends."""
     if not path.parent.is_dir():
         raise WrongInput(f"{shown_path(path)}: its folder does not exist; make it first")
     draft = path.parent / f".ledger-{secrets.token_hex(8)}"
@@ -78,7 +79,7 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
             db.execute("BEGIN IMMEDIATE")
             for statement in TABLES:
                 db.execute(statement)
-            # a ledger of its own, even if made with the same facts in the same instant
+            # a random predecessor, so that two ledgers with the same facts and time differ
             _insert(db, replace(entry, previous=secrets.token_hex(32), time=_now()))
             db.execute("COMMIT")
         yield draft
@@ -92,7 +93,7 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
 
 
 def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Every entry, the one of the creation first; a chain that does not hold is refused."""
+    """Return every entry, starting with the entry of the creation; raise if the hash chain is broken."""
     entries, problems = examine(path, db)
     if problems:
         raise WrongInput(f"{shown_path(path)} was changed: {problems[0]}")
@@ -100,7 +101,7 @@ def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
 
 
 def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
-    """The entries up to the first that cannot be read, and what is wrong, one sentence each."""
+    """Return the entries up to the first unreadable one, and the problems that were found, one sentence each."""
     rows, last = _rows(path, db)
     entries: list[Entry] = []
     problems: list[str] = []
@@ -122,17 +123,17 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
 
 
 def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
-    """The entry as it follows `head`, written; on disk once the lock around it ends."""
-    time = "" if entry.kind == "finished" else _now()  # when a run ended is never written
+    """Write `entry` after `head` and return it with its hash; it is on disk when the surrounding lock is released."""
+    time = "" if entry.kind == "finished" else _now()  # the time at which a run ended is never written
     following = replace(entry, number=head.number + 1, previous=head.hash, time=time)
     return replace(following, hash=_insert(db, following))
 
 
 def set_file_time(path: Path, entries: Sequence[Entry]) -> None:
-    """Gives the file the time of its last entry that has one, and a second more for each entry after that.
+    """Set the file's time to the time of its last entry that has one, plus one second for each later entry.
 
-    When a run was closed is then not seen in the file's own time either, and copying tools still notice the change. A
-    file that belongs to another user keeps the time of the system, which only the owner of a file can set.
+    The file's time then does not reveal when a run was closed, and copying tools still notice the change. A file of
+    another user keeps the system time, because only the owner of a file can set its time.
     """
     last = max(at for at, entry in enumerate(entries) if entry.time)
     seconds = datetime.fromisoformat(entries[last].time).timestamp() + len(entries) - 1 - last
@@ -141,19 +142,19 @@ def set_file_time(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def head(db: sqlite3.Connection) -> str:
-    """The hash of the last entry."""
+    """Return the hash of the last entry."""
     return str(db.execute("SELECT hash FROM entries ORDER BY number DESC LIMIT 1").fetchone()[0])
 
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
-    """Writes as much as the entry would, beside the chain: a full disk or a locked folder shows now."""
+    """Write as many bytes as the entry needs outside the chain, so that a full disk or a locked folder raises now."""
     size = 8192 + len(body(entry))
     db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
 
 
 @contextmanager
 def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """One writer at a time; what was written is on disk when the block ends, or not at all."""
+    """Lock the ledger for one writer; its writes are on disk when the block ends, or not at all."""
     with connected(path, called=called) as db:
         db.execute("BEGIN IMMEDIATE")
         yield db
@@ -162,17 +163,17 @@ def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connec
 
 @contextmanager
 def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """A connection whose errors are sentences."""
+    """Open a connection whose errors are raised as `WrongInput` with one sentence."""
     if mode == "rw":
         expect_file(path)
     try:
-        address = f"{path.as_uri()}?mode={mode}"  # an address, because names may hold ? and #
-        db = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
+        address = f"{path.as_uri()}?mode={mode}"  # a URI, because paths may contain ? and #
+        db = sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         with closing(db):
             for setting in ("trusted_schema=OFF", "synchronous=EXTRA", "fullfsync=ON"):
                 db.execute(f"PRAGMA {setting}")
             yield db
-    except (sqlite3.Error, UnicodeError) as problem:  # the latter: garbage in a message of SQLite's
+    except (sqlite3.Error, UnicodeError) as problem:  # UnicodeError: garbage in a message of SQLite
         raise WrongInput(f"{shown_path(called or path)} {_words(problem)}") from None
 
 
@@ -187,7 +188,7 @@ def absolute(path: str | os.PathLike[str]) -> Path:
 
 
 def expect_file(path: Path) -> None:
-    """Looks without opening: a second open and close would drop the locks that SQLite holds."""
+    """Raise unless `path` is a regular file; it is not opened, because closing it would drop the locks of SQLite."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -199,7 +200,7 @@ def expect_file(path: Path) -> None:
 
 
 def shown_path(path: Path) -> str:
-    """A path in a sentence: on one line and printable, whatever it holds."""
+    """Return a path for a message, on one line and printable."""
     return ascii(str(path)) if not str(path).isprintable() else f"'{path}'"
 
 
@@ -211,27 +212,27 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
 
 
 def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
-    """Every row as it is stored, and the highest number ever used."""
+    """Return every row as stored, and the highest entry number ever used."""
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         raise WrongInput(f"{shown_path(path)}: expected a ledger of version {VERSION}, got {version}")
     expected = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
-    if os.stat(path).st_size < expected:  # SQLite itself would notice only where it needs what is gone
+    if os.stat(path).st_size < expected:  # SQLite would notice only when it needs the missing pages
         raise WrongInput(f"{shown_path(path)} is damaged: its end is cut off; put back a copy of it")
     tables = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     if sorted(map(repr, tables)) != sorted(repr((sql,)) for sql in TABLES):
         raise WrongInput(f"{shown_path(path)} was changed: its tables and guards are not a ledger's")
     rows = db.execute(
         "SELECT number, body, hash, (SELECT max(seq) FROM sqlite_sequence WHERE name = 'entries')"
-        " FROM entries ORDER BY number"  # one statement, so that both are of one moment
+        " FROM entries ORDER BY number"  # one statement, so that both results are of the same moment
     ).fetchall()
     return [row[:3] for row in rows], rows[-1][3] if rows else None
 
 
 def _publish(draft: Path, path: Path) -> None:
-    """Gives the finished draft its name, which must be free, and makes that durable too."""
+    """Give the finished draft its name, which must be free, and make the name durable."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -246,7 +247,7 @@ def _publish(draft: Path, path: Path) -> None:
 
 def _words(problem: Exception) -> str:
     words = {
-        sqlite3.SQLITE_BUSY: f"was held by another process for {PATIENCE:g} seconds: try later",
+        sqlite3.SQLITE_BUSY: f"was held by another process for {LOCK_TIMEOUT:g} seconds: try later",
         sqlite3.SQLITE_FULL: "cannot be written because the disk is full: free some space",
         sqlite3.SQLITE_IOERR: "cannot be read or written: check its disk and the room left on it",
         sqlite3.SQLITE_READONLY: "cannot be written: make the file and its folder writable",
@@ -255,7 +256,7 @@ def _words(problem: Exception) -> str:
         sqlite3.SQLITE_NOTADB: "is not a ledger: expected a file that privaware made",
         sqlite3.SQLITE_CORRUPT: "is damaged: put back a copy of it",
     }
-    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the low byte is the family
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary error code
     return words.get(code, f"cannot be used as a ledger: {_line(problem)}")
 
 

@@ -1,4 +1,4 @@
-"""What an entry of the ledger holds, how it is spelt and hashed, and where it may stand."""
+"""The entries of a ledger: their fields, their canonical text and hash, and their allowed order."""
 
 from __future__ import annotations
 
@@ -21,14 +21,30 @@ __all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "mi
 
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
-"""Kinds that name the run they are about, and the files that they bind."""
+"""Kinds of entries that name a run, and the hashes of its files."""
 RELEASES = ("model", "selection", "transformation", "crossover", "audit")
-"""What a run can release, as its closing entry names it."""
+"""Kinds of releases that a closing entry can name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a ledger is about, fixed at its creation (only the limit may change, by an entry)."""
+    """The facts of a ledger, fixed at its creation; only the limit may change, by an entry.
+
+    Parameters
+    ----------
+    limit
+        The largest total epsilon.
+    delta
+        The delta of the total.
+    unit
+        The unit of privacy: "row", "label" or the column that identifies a person.
+    relation
+        "add_remove" or "replace_one".
+    cap
+        The largest number of rows of one unit.
+    partitions
+        The names of disjoint parts of the rows, which can be charged separately.
+    """
 
     limit: float
     delta: float
@@ -51,13 +67,14 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the ledger; `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run).
+    """One entry of the ledger.
 
-    `files` are the SHA-256 of the files that the entry binds, by name. A closing entry has no time, which would tell
-    how long a run took and so how many trials a private selection had. Its `release` names what the run released: a
+    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `files` maps the names of
+    the files that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how
+    long the run took, and so the number of trials of a private selection. Its `release` names what the run released: a
     model, a transformation, or the result of a selection, a crossover or an audit; old entries do not name it. `rows`
-    is the keyed digest of the rows that a charge was for: without the key, which is not in the ledger, it tells nothing
-    about them.
+    is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
+    about the rows.
     """
 
     kind: str
@@ -102,7 +119,7 @@ class Entry:
 
 
 def plain(entry: Entry) -> dict[str, Any]:
-    """The entry as plain values, without what it does not have."""
+    """Return the entry as plain values, without the fields that are None."""
     values = {item.name: getattr(entry, item.name) for item in fields(entry)}
     if entry.event is not None:
         values["event"] = to_json(entry.event)
@@ -114,7 +131,7 @@ def plain(entry: Entry) -> dict[str, Any]:
 
 
 def body(entry: Entry) -> str:
-    """What is hashed: everything but the hash, always spelt the same way."""
+    """Return the text that is hashed: all fields but the hash, in canonical form."""
     values = {name: value for name, value in plain(entry).items() if name != "hash"}
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -124,7 +141,7 @@ def hashed(body: str) -> str:
 
 
 def parsed(body: Any, digest: Any) -> Entry:
-    """The entry of a stored body, whose hash is `digest`."""
+    """Return the entry of a stored body whose hash is `digest`; raise if the hash or the body is wrong."""
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")
     values = json.loads(body)
@@ -139,7 +156,7 @@ def parsed(body: Any, digest: Any) -> Entry:
 
 
 def misplaced(entries: list[Entry]) -> Iterator[str]:
-    """Entries that are sound alone but that no ledger would have written where they stand."""
+    """Yield a sentence for each entry that is valid by itself but that no ledger would have written at its position."""
     facts = entries[0].facts if entries else None
     if facts is None:
         yield "it does not begin with its creation"
@@ -208,7 +225,7 @@ def author(who: str | None) -> str:
 
 
 def as_float(name: str, value: Any) -> float:
-    """A number of any type as a plain float, so that it is always written the same way."""
+    """Return a number of any type as a plain float, so that it is always written in the same way."""
     with suppress(TypeError, ValueError, OverflowError):
         if not isinstance(value, (bool, str, bytes)):
             return float(value)

@@ -1,8 +1,8 @@
-"""What the owner's data folder knows of the entries of a ledger: an older copy of the file is noticed.
+"""Copies of ledger entries in the owner's data folder, which reveal that a ledger was replaced by an older copy.
 
-The registry keeps a copy of every entry of the ledgers that it knows, in one file for each ledger. An entry is copied
-after it is on disk, so that every copy must be found in the chain. A ledger that lacks one was replaced by an older
-copy, or is one of two copies that were both charged: it is refused. `Ledger.restore` writes the lost entries again.
+The registry copies every entry of the ledgers that it knows, into one file for each ledger. An entry is copied after it
+is on disk, so every copy must be in the chain. A ledger that lacks one was replaced by an older copy, or is one of two
+copies that were both charged. Opening it raises. `Ledger.restore` writes the lost entries again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privaware.ledger._owner_folder import append_lines, owner_folder, read_line
 __all__ = ["RolledBack", "lost_entries", "note", "restored_words", "watch"]
 
 RESTORED = "restored entry "
-"""How the purpose of an entry begins that stands for a lost one."""
+"""Prefix of the purpose of an entry that replaces a lost entry."""
 
 
 class RolledBack(WrongInput):
@@ -28,16 +28,16 @@ class RolledBack(WrongInput):
 
 
 def watch(genesis: str, entries: Iterable[Entry]) -> None:
-    """Begins to keep copies of the entries of the ledger whose first entry has the hash `genesis`."""
+    """Start to copy the entries of the ledger whose first entry has the hash `genesis`."""
     owner_folder()
     if not os.path.exists(_file(genesis)):
         append_lines(_file(genesis), map(_line, entries))
 
 
 def note(genesis: str, entry: Entry) -> None:
-    """Keeps a copy of an entry that is on disk, if the registry knows the ledger.
+    """Copy an entry that is on disk, if the registry knows the ledger.
 
-    The charge stands, so that a full disk is warned of and does not stop the run.
+    The charge is already written, so a full disk causes a warning and does not stop the run.
     """
     if not os.path.exists(_file(genesis)):
         return
@@ -48,8 +48,8 @@ def note(genesis: str, entry: Entry) -> None:
 
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
-    """The entries that the registry knows and that the chain neither holds nor has written again, in order."""
-    if not os.path.exists(_file(genesis)):  # or the folder is of another user, who knows other ledgers
+    """Return the entries that the registry knows but the chain neither holds nor restored, in order."""
+    if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
         return []
     lines = read_lines(_file(genesis))
     present = {_origin(entry) for entry in entries}
@@ -60,12 +60,12 @@ def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def restored_words(entry: Entry) -> str:
-    """How an entry is called that is written again: it names the entry that it stands for."""
+    """Return the purpose of a restored entry, which names the entry that it replaces."""
     return entry.what if entry.what.startswith(RESTORED) else f"{RESTORED}{_origin(entry)}: {entry.what}"
 
 
 def _origin(entry: Entry) -> str:
-    """The hash, or its beginning, of the entry that this one is or stands for."""
+    """Return the first 16 digits of the hash of this entry, or of the lost entry that it replaces."""
     return (entry.what.removeprefix(RESTORED) if entry.what.startswith(RESTORED) else entry.hash)[:16]
 
 

@@ -70,7 +70,30 @@ class Ledger:
         partitions: Iterable[str] = (),
         who: str | None = None,
     ) -> Ledger:
-        """A new ledger; whatever is already at `path` is left alone and refused."""
+        """Create a new ledger; raise if `path` exists.
+
+        Parameters
+        ----------
+        path
+            The new file.
+        limit
+            The largest total epsilon.
+        delta
+            The delta of the total.
+        unit, cap
+            The unit of privacy, and the largest number of rows of one unit.
+        relation
+            "add_remove" or "replace_one".
+        partitions
+            The names of disjoint parts of the rows.
+        who
+            The author of the first entry. Default: the user of the system.
+
+        Returns
+        -------
+        Ledger
+            The new ledger.
+        """
         facts = Facts(
             limit=as_float("limit", limit),
             delta=as_float("delta", delta),
@@ -85,7 +108,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Paths) -> Ledger:
-        """The ledger at `path`, its chain checked, and refused if it lacks entries that it had before."""
+        """Open the ledger at `path`; raise if its hash chain is broken or it lacks entries that it had before."""
         absolute = chain.absolute(path)
         with chain.connected(absolute) as db:
             created = chain.read(absolute, db)[0]
@@ -107,9 +130,9 @@ class Ledger:
         partitions: Iterable[str] | None = None,
         new_limit: float | None = None,
     ) -> Ledger:
-        """The ledger at `path` if it has these facts, or a new one with them.
+        """Open the ledger at `path` if it has these facts, or create it with them.
 
-        A limit, delta or partitions of None keep what the ledger has; a new one then takes the limit
+        `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
         `new_limit`, the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
@@ -124,7 +147,7 @@ class Ledger:
             try:
                 return cls.create(absolute, limit=first, delta=DEFAULT_DELTA if delta is None else delta, **facts)
             except WrongInput:
-                if not os.path.lexists(absolute):  # otherwise another process was first: take its own
+                if not os.path.lexists(absolute):  # otherwise another process created it first: open that one
                     raise
         ledger = cls.open(absolute)
         ledger._expect_facts({name: value for name, value in requested.items() if value is not None})
@@ -132,19 +155,19 @@ class Ledger:
 
     @staticmethod
     def restore(path: Paths, *, who: str | None = None) -> tuple[Entry, ...]:
-        """Writes again what an older copy of a ledger lacks, so that it has spent what was spent.
+        """Write the lost entries again into an older copy of a ledger, so that they count as spent.
 
         Parameters
         ----------
         path : str or path
-            The ledger file that was put back from a copy.
+            The ledger file that was restored from a copy.
         who : str, optional
             The author of the new entries. Default: the user of the system.
 
         Returns
         -------
         tuple of Entry
-            The entries that were written; each names the entry that it stands for.
+            The new entries; each names the entry that it replaces.
         """
         absolute, written = chain.absolute(path), []
         with chain.locked(absolute) as db:
@@ -162,7 +185,7 @@ class Ledger:
 
     @staticmethod
     def rehearse_creation(path: Paths) -> None:
-        """Raises what the disk would refuse to a new ledger at `path` and its first charge, and leaves nothing."""
+        """Raise the errors that the disk would raise for a new ledger and its first charge, and leave no file."""
         entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DEFAULT_DELTA))
         chain.rehearse_creation(chain.absolute(path), entry)
 
@@ -193,13 +216,33 @@ class Ledger:
         seed: int | None = None,
         rows: str | None = None,
     ) -> Entry:
-        """Records `event` on disk, or raises and records nothing; `rows` is the digest of the rows it is for.
+        """Charge `event`: write it to disk, or raise and write nothing.
 
-        With the key of a `run` that was charged for the same event and the same rows and has not finished, that entry
-        is returned and nothing is charged again.
+        Parameters
+        ----------
+        event
+            The cost of a release.
+        what
+            The purpose of the charge in words.
+        who
+            The author of the entry. Default: the user of the system.
+        run
+            The key of the run. If the run was already charged for the same event and rows and has not finished, its
+            entry is returned and nothing is charged.
+        partition
+            The part of the rows that the release uses. Default: all rows.
+        seed
+            The seed of the run, if it is seeded.
+        rows
+            The keyed digest of the rows.
+
+        Returns
+        -------
+        Entry
+            The charge, which is on disk.
         """
         entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
-        entries = self.entries()  # priced before the lock is taken, and again only if the head moved
+        entries = self.entries()  # checked before locking, and again only if another entry was added
         if charged := self._admit(entries, entry):
             return charged
         with chain.locked(self.path) as db:
@@ -219,7 +262,7 @@ class Ledger:
         partition: str | None = None,
         seed: int | None = None,
     ) -> None:
-        """Raises what `spend` would raise and records nothing, but does write to the disk to be sure."""
+        """Raise what `spend` would raise, and record nothing; a test write checks the disk."""
         entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
         self._admit(self.entries(), entry)
         with chain.locked(self.path) as db:
@@ -234,18 +277,18 @@ class Ledger:
         who: str | None = None,
         what: str = "finished",
     ) -> Entry:
-        """Closes a charged run, once: the second of two processes that shared a run key is refused.
+        """Close a charged run, once: raise if another process has closed it.
 
         Parameters
         ----------
         run
             The name under which the run was charged.
         files
-            The SHA-256 of what the run releases, by name: anything else under this run is a forgery.
+            The SHA-256 hashes of the files that the run releases, by name. Any other file under this run is a forgery.
         release
-            What the run releases: "model", "selection", "transformation", "crossover" or "audit".
+            The kind of release: "model", "selection", "transformation", "crossover" or "audit".
         who
-            The author of the entry; without it the user of this process.
+            The author of the entry. Default: the user of the system.
         what
             The entry in words.
 
@@ -266,7 +309,7 @@ class Ledger:
         return self._noted(closing)
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
-        """Binds files that an audit adds to what a closed run released, by their SHA-256."""
+        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run."""
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
         with chain.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
@@ -276,7 +319,7 @@ class Ledger:
         return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
-        """Changes the limit, on the record; not below what is spent."""
+        """Change the limit and record the change; raise if the new limit is below the spent epsilon."""
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
         with chain.locked(self.path) as db:
@@ -292,52 +335,52 @@ class Ledger:
         return self._noted(changed)
 
     def total(self, *more: Event) -> Event:
-        """All that was spent, and `more` on all rows, as one event."""
+        """Return all recorded events, and `more` events on all rows, as one event."""
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
     def spent(self) -> float:
-        """The epsilon of everything recorded, at the ledger's delta."""
+        """Return the epsilon of everything recorded, at the delta of the ledger."""
         return self._epsilon(self.entries())
 
     def remaining(self) -> float:
-        """Limit less spent; composition costs less than addition, so slightly more may still fit."""
+        """Return the limit minus the spent epsilon; a slightly larger charge may fit, because charges compose."""
         entries = self.entries()
         return max(0.0, limit_of(entries) - self._epsilon(entries))
 
     def history(self) -> list[tuple[Entry, float]]:
-        """Each charge with the epsilon of everything up to it, composed."""
+        """Return each charge with the composed epsilon of everything up to it."""
         entries = self.entries()
         charges = [entry for entry in entries if entry.event is not None]
         return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
 
     def entries(self) -> tuple[Entry, ...]:
-        """Every entry in order; the first one created the ledger."""
+        """Return every entry in order; the first entry created the ledger."""
         with chain.connected(self.path) as db:
             try:
                 return self._same(chain.read(self.path, db))
-            except RolledBack:  # or another process wrote an entry after this one had read
+            except RolledBack:  # another process may have added an entry after this one read the file
                 return self._same(chain.read(self.path, db))
 
     def entry(self, hash: str) -> Entry | None:
-        """The entry with this hash, if the ledger has it."""
+        """Return the entry with this hash, or None."""
         return next((entry for entry in self.entries() if entry.hash == hash), None)
 
     def find(self, run: str) -> Entry | None:
-        """What was charged for a run, if anything."""
+        """Return the charge of a run, or None."""
         return find(self.entries(), "spend", run)
 
     def closing(self, run: str) -> Entry | None:
-        """The entry by which `finish` closed the run, if it did."""
+        """Return the entry with which `finish` closed the run, or None."""
         return find(self.entries(), "finished", run)
 
     def json(self) -> dict[str, Any]:
-        """The whole ledger as plain values; an event's own epsilon is that of the event alone."""
+        """Return the whole ledger as plain values; the epsilon of an event is its epsilon alone."""
         entries = self.entries()
         return printable(self.path, self.facts, entries, self._epsilon(entries))
 
     @staticmethod
     def verify(path: Paths) -> list[str]:
-        """What is wrong with the ledger at `path`, one sentence each; nothing when it is sound."""
+        """Return what is wrong with the ledger at `path`, one sentence each; an empty list if nothing is."""
         absolute = chain.absolute(path)
         chain.expect_file(absolute)
         try:
@@ -378,7 +421,7 @@ class Ledger:
         return entry
 
     def _admit(self, entries: tuple[Entry, ...], entry: Entry) -> Entry | None:
-        """The entry that paid for the run of `entry`, or None if it may be charged now, or raises."""
+        """Return the earlier charge of the run of `entry`, or None if it may be charged now; else raise."""
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")

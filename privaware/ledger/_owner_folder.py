@@ -1,6 +1,6 @@
-"""Small files in the data folder of the user: lists of JSON lines that several processes append to.
+"""Small files in the user's data folder: lists of JSON lines that several processes append to.
 
-A process that is killed, or a full disk, may leave half a line. Such a line is blanked and warned of once.
+A killed process or a full disk may leave an incomplete line. Such a line is overwritten by spaces, with one warning.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
 
 
 def owner_folder() -> Path:
-    """The folder, made if there is none, which nobody but the user can read or write."""
+    """Return the data folder, created if it is missing, which only the user can read or write."""
     folder = ledger_folder()
-    if not folder.is_absolute():  # otherwise every working directory would have a registry of its own
+    if not folder.is_absolute():  # otherwise every working directory would have its own registry
         raise WrongInput(f"expected an absolute path in PRIVAWARE_LEDGERS, got '{folder}'; write the whole path")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def owner_folder() -> Path:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file, one for each line; lines that are torn are blanked, with a warning."""
+    """Return the objects of a file, one for each line; incomplete lines are overwritten by spaces, with a warning."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Adds lines to a file in one write, on disk when this returns; a file that is new is for the user only."""
+    """Append lines to a file in one durable write; a new file is readable by the user only."""
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     try:
         with _locked(path) as handle:
@@ -69,7 +69,7 @@ def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def _blank_torn_lines(path: Path) -> None:
-    """Replaces lines that cannot be read by spaces, so that nothing else in the file moves."""
+    """Overwrite unreadable lines by spaces, so that nothing else in the file moves."""
     with suppress(OSError), _locked(path, appending=False) as handle:
         content = os.pread(handle, os.fstat(handle).st_size, 0)
         torn = [(at, length) for at, length, line in _parsed(content) if line is None]
@@ -84,7 +84,7 @@ def _blank_torn_lines(path: Path) -> None:
 
 
 def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
-    """Place, length and object of each line that is not blank; None for an object that cannot be read."""
+    """Yield position, length and object of each line that is not blank; the object is None if it is unreadable."""
     at = 0
     for line in content.split(b"\n"):
         if line.strip():
@@ -98,7 +98,7 @@ def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
 
 @contextmanager
 def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
-    """The open file, which no other process of ours writes to meanwhile."""
+    """Open the file and lock it against other processes of this package."""
     flags = os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0)
     handle = os.open(path, flags, 0o600)
     try:
@@ -113,7 +113,7 @@ def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
 
 
 def unusable(path: Path, problem: OSError) -> WrongInput:
-    """What the user reads where a file of the data folder cannot be read or written."""
+    """Return the error for a file of the data folder that cannot be read or written."""
     return WrongInput(
         f"cannot keep digests of rows in '{path}': {problem.strerror}; name another folder in PRIVAWARE_LEDGERS"
     )

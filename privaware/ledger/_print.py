@@ -1,4 +1,4 @@
-"""How a ledger prints: as JSON, and as the lines of `privaware ledger`."""
+"""A ledger as JSON, and as the lines of `privaware ledger`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from privaware.ledger._spent import epsilon_of, limit_of
 
 __all__ = ["printable", "printed_lines"]
 
-CLOSE = 1e-3
-"""Relative difference between two epsilons that is not worth a sentence."""
+EQUAL_WITHIN = 1e-3
+"""Relative difference of two epsilons below which they are printed as equal."""
 
 
 def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float) -> dict[str, Any]:
-    """The whole ledger as plain values; an event's own epsilon is that of the event alone."""
+    """Return the whole ledger as plain values; the epsilon of an event is its epsilon alone."""
     events = []
     alone: dict[Event, float] = {}
     for entry in entries:
@@ -43,7 +43,7 @@ def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float
 
 
 def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
-    """What was spent of the limit, then one line a charge, from the JSON of a ledger."""
+    """Return the spent epsilon and the limit, then one line for each charge, from the JSON of a ledger."""
     spent = f"Spent: epsilon {ledger['epsilon_spent']:.5g} of {ledger['limit']:g} at delta {ledger['delta']:g}"
     lines = [f"{spent}, unit {ledger['unit']}, {ledger['relation']}"]
     for entry in ledger["events"]:
@@ -53,7 +53,7 @@ def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
 
 
 def _explained(ledger: Mapping[str, Any]) -> list[str]:
-    """Why the charges do not add up to what is spent, and what is left."""
+    """Explain why the charges do not add up to the spent epsilon, and how much epsilon remains."""
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
         return [
@@ -62,7 +62,7 @@ def _explained(ledger: Mapping[str, Any]) -> list[str]:
         ]
     added = sum(entry["epsilon"] for entry in ledger["events"])
     lines = []
-    if len(ledger["events"]) > 1 and added > spent * (1 + CLOSE):
+    if len(ledger["events"]) > 1 and added > spent * (1 + EQUAL_WITHIN):
         lines.append(
             f"The charges add up to epsilon {added:.4g}, but their composition costs only {spent:.4g}: "
             "epsilon is the worst "
@@ -70,7 +70,7 @@ def _explained(ledger: Mapping[str, Any]) -> list[str]:
         )
     if not ledger["events"]:
         lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
-    elif spent < limit * (1 - CLOSE):
+    elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
             f"Remaining: epsilon {limit - spent:.4g}. A run with a slightly larger epsilon may also fit, "
             "because charges "

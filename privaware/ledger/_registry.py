@@ -1,9 +1,9 @@
-"""Which ledgers know which rows: one data set has one budget, whatever its name.
+"""The registry of which ledgers were charged for which rows, so that one data set has one budget under any name.
 
-In the user's data folder (`$PRIVAWARE_LEDGERS`, or the platform's) lie the key of the digests, for each digest of rows
-a sketch of them and the ledgers that were charged for them, copies of the entries of these ledgers, and the ledgers of
-rows that came from memory. Only the user may read it, and nothing of it is ever copied into a folder that is released:
-without the key a digest tells nothing about any row.
+The registry is in the user's data folder (`$PRIVAWARE_LEDGERS`, or the default of the platform). It holds the key of
+the digests; for each digest of rows, a sketch of the rows and the ledgers that were charged for them; copies of the
+entries of these ledgers; and the ledgers of rows that came from memory. Only the user may read it, and nothing of it is
+copied into a released folder. Without the key, a digest reveals nothing about any row.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ __all__ = [
 
 KEY = "key"
 KEY_BYTES = 32
+"""Length of the key of the digests in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownLedger:
-    """A ledger that was charged for some rows: its file then, and the hash of its first entry."""
+    """A ledger that was charged for some rows: its file at that time, and the hash of its first entry."""
 
     path: Path
     genesis: str
 
     def open(self) -> Ledger | None:
-        """The ledger, if its file is still there and still the same; an older copy of it is refused."""
+        """Open the ledger; None if its file is gone or is another ledger. An older copy of it raises."""
         try:
             ledger = Ledger.open(self.path)
         except RolledBack:
@@ -59,7 +60,7 @@ class KnownLedger:
 
 
 def digest_key() -> bytes:
-    """The key of this user's digests: 256 bits of the operating system, made once and readable by the user only."""
+    """Return the key of this user's digests: 256 random bits, created once and readable by the user only."""
     path = owner_folder() / KEY
     if not os.path.exists(path):
         _make_key(path)
@@ -80,7 +81,7 @@ def _make_key(path: Path) -> None:
         atomic_write(draft, secrets.token_bytes(KEY_BYTES), mode=0o600)
         try:
             os.link(draft, path)
-        except FileExistsError:  # another process was first: take its key
+        except FileExistsError:  # another process created a key first: use that key
             pass
         except OSError:  # a file system without hard links
             os.replace(draft, path)
@@ -90,12 +91,12 @@ def _make_key(path: Path) -> None:
 
 
 def memory_ledger(digest: str) -> Path:
-    """The file of the ledger for rows that came from memory."""
+    """Return the file of the ledger for rows that came from memory."""
     return owner_folder() / f"{digest}.ledger"
 
 
 def known_ledgers(digest: str) -> list[KnownLedger]:
-    """The ledgers that were charged for the rows of this digest, the first one first."""
+    """Return the ledgers that were charged for the rows with this digest, the earliest first."""
     lines = read_lines(owner_folder() / f"{digest}.ledgers")
     facts = [(line.get("path"), line.get("genesis")) for line in lines]
     return [
@@ -106,7 +107,7 @@ def known_ledgers(digest: str) -> list[KnownLedger]:
 
 
 def known_sketches() -> Iterator[tuple[str, bytes]]:
-    """The digest of each table that is known, and its sketch as it was given to `register`."""
+    """Yield the digest of each known table, and its sketch as `register` received it."""
     for path in sorted(owner_folder().glob("*.sketch")):
         try:
             yield path.stem, path.read_bytes()
@@ -115,18 +116,18 @@ def known_sketches() -> Iterator[tuple[str, bytes]]:
 
 
 def knows_rows() -> bool:
-    """Whether this user's data folder knows any rows: without a key it knows none, and asking makes no key."""
+    """Whether this user's data folder knows any rows; without a key it knows none, and no key is created here."""
     return os.path.exists(ledger_folder() / KEY)
 
 
 def forget_sketch(digest: str) -> None:
-    """Removes a sketch that cannot be read; the next charge for its rows writes it anew."""
+    """Remove an unreadable sketch; the next charge for its rows writes it again."""
     with suppress(OSError):
         (owner_folder() / f"{digest}.sketch").unlink(missing_ok=True)
 
 
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
-    """Notes that the ledger is charged for the rows of this digest, and begins to watch its entries.
+    """Record that the ledger is charged for the rows with this digest, and start to copy its entries.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     ledger : Ledger
         The ledger that will be charged.
     sketch : bytes, optional
-        The sketch of the rows, by which most of them are known again in another table.
+        The sketch of the rows, which recognises most of them in another table.
     """
     known = KnownLedger(path=ledger.path, genesis=ledger.genesis)
     folder = owner_folder()
@@ -151,7 +152,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
 
 
 def spent_together(ledgers: Iterable[Ledger], delta: float, event: Event = NOTHING) -> float:
-    """The epsilon of several ledgers and of `event`, all about the same rows; an entry of two copies counts once."""
+    """Return the epsilon of several ledgers and of `event`, all about the same rows; a copied entry counts once."""
     counted: set[str] = set()
     together = event
     for ledger in ledgers:

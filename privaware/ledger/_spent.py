@@ -1,4 +1,4 @@
-"""What the entries of a ledger cost together, and whether they ever cost too much."""
+"""The total cost of the entries of a ledger, and whether it ever exceeded the limit."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from privaware.ledger._entry import Entry
 
 __all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "refuse_endless", "rounded_up", "spends", "total"]
 
-SLACK = 1e-9  # relative; calibration stops this close to the limit
-CHOICES = 64  # of parts, compared one by one: each is an accounting of its own
+SLACK = 1e-9
+"""Relative amount by which the total may exceed the limit; calibration stops this close to the limit."""
+MAX_CHOICES = 64
+"""Largest number of choices of parts that are compared one by one; each needs its own accounting."""
 
 
 def limit_of(entries: Iterable[Entry]) -> float:
-    """The limit that holds after them."""
+    """Return the limit that holds after these entries."""
     limits = [e.facts.limit if e.facts else e.limit for e in entries if e.facts or e.limit]
     assert limits[-1] is not None
     return limits[-1]
 
 
 def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
-    """Every event, beside the part of the rows that it saw."""
+    """Yield every event with the part of the rows that it used."""
     return ((entry.partition, entry.event) for entry in entries if entry.event is not None)
 
 
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
-    """Equal events counted together; a row is in one part only, so of the parts the most expensive counts.
+    """Compose all events, with equal events counted together.
 
-    Each run splits the rows again, so in two equal runs a row may be in one part here and in the other there. Where
-    different splits have too many choices of parts to compare them all, each counts as the worst of its parts at
-    every point, which costs slightly more.
+    A row is in one part only, so only the part with the largest cost counts. But each run splits the rows again, so in
+    two equal runs a row may be in different parts. If different splits have more than `MAX_CHOICES` choices of parts,
+    each split counts as the worst of its parts at every point, which costs slightly more.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
@@ -44,7 +46,7 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
             counted[leaf] += times
         counts.setdefault(partition, Counter()).update(counted)
         splits.update({leaf: 1 for leaf in counted if isinstance(leaf, Disjoint)})
-    too_many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > CHOICES
+    too_many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > MAX_CHOICES
     as_worst_part = {leaf for leaf, runs in splits.items() if too_many or runs > 1}
     everywhere = _composed(counts.pop(None), as_worst_part)
     parts = tuple(_composed(count, as_worst_part) for count in counts.values())
@@ -60,7 +62,7 @@ def _composed(counts: Mapping[Event, int], as_worst_part: Set[Event]) -> Event:
 
 
 def rounded_up(epsilon: float) -> float:
-    """An epsilon with few digits that is not smaller, as a person would type a limit.
+    """Round an epsilon up to three digits, as a person would type a limit.
 
     >>> rounded_up(1.14887), rounded_up(0.5)
     (1.15, 0.5)
@@ -76,7 +78,7 @@ def epsilon_of(event: Event, delta: float) -> float:
 
 
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
-    """Raises where the entries have no finite epsilon, and names the first one that has none by itself."""
+    """Raise if the entries have no finite epsilon, and name the first entry that has none by itself."""
     if math.isfinite(epsilon):
         return
     alone = (entry for entry in entries if entry.event and not math.isfinite(epsilon_of(entry.event, delta)))
@@ -88,7 +90,7 @@ def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where
 
 
 def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
-    """Spending only grows, so it is enough to look at the last entry under each limit."""
+    """Yield a sentence for each limit that was exceeded; it is enough to check the last entry under each limit."""
     facts = entries[0].facts
     assert facts is not None
     changes = [entry.number for entry in entries if entry.kind == "limit"]

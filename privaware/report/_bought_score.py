@@ -1,4 +1,4 @@
-"""The score of a model that was paid for: the only one that a page or a card in another format ever shows."""
+"""The charged score of a model: the only score that a report or an exported card shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute
 
 @dataclass(frozen=True, kw_only=True)
 class BoughtScore:
-    """A noisy score on held-out rows with its 95% interval, its price and, for two classes, a noisy confusion table."""
+    """A noisy score on held-out rows with its 95% interval and its cost.
+
+    For two classes there is also a noisy confusion matrix.
+    """
 
     metric: str
     value: float
@@ -28,12 +31,12 @@ class BoughtScore:
 
     @property
     def name(self) -> str:
-        """The metric as a person calls it."""
+        """The name of the metric in words."""
         return NAMES[self.metric]
 
 
 def bought_score(card: ModelCard) -> BoughtScore | None:
-    """The score on a card, if one was bought; whatever else stands in its place is left out."""
+    """Return the charged score on a card; None if there is none or its entries are not valid."""
     entries = card.score
     numbers = {name: entries.get(name) for name in ("value", "low", "high", "epsilon", "rows")}
     if str(entries.get("metric")) not in NAMES or not all(_is_number(value) for value in numbers.values()):
@@ -49,7 +52,7 @@ def bought_score(card: ModelCard) -> BoughtScore | None:
 
 
 def score_view(card: ModelCard) -> dict[str, Any] | None:
-    """The score in words, and its confusion table with counts below zero shown as zero."""
+    """Return the score in words, and its confusion matrix with negative counts shown as zero."""
     score = bought_score(card)
     if score is None:
         return None

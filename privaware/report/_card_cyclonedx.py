@@ -1,4 +1,4 @@
-"""A CycloneDX 1.7 bill of materials whose one component is the model, with its model card."""
+"""A CycloneDX 1.7 bill of materials whose only component is the model, with its model card."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ REFERENCE = "model"
 
 
 def cyclonedx_json(card: ModelCard) -> str:
-    """The file."""
+    """Return the content of the file."""
     return json.dumps(cyclonedx_bom(card), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
-    """The bill of materials as plain values; the same card always gives the same one."""
+    """Return the bill of materials as plain values; the same card always gives the same result."""
     name = model_name(card)
     identity = uuid.uuid5(uuid.NAMESPACE_OID, f"privaware {card.tensors} {card.ledger.entry} {card.created}")
     component: dict[str, Any] = {
@@ -54,8 +54,8 @@ def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
         "tools": {"components": [{"type": "application", "name": "privaware", "version": card.version}]},
         "component": component,
     }
-    if (made := _moment(card.created)) is not None:
-        metadata["timestamp"] = made
+    if (timestamp := _moment(card.created)) is not None:
+        metadata["timestamp"] = timestamp
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.7.schema.json",
         "bomFormat": "CycloneDX",
@@ -67,7 +67,7 @@ def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
 
 
 def _moment(text: str) -> str | None:
-    """The time of the charge, if it names its zone, as the format demands."""
+    """Return the time of the charge if it names its time zone, as the format demands; else None."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

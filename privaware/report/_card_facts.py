@@ -1,4 +1,4 @@
-"""What several formats of a card say alike, in words that follow from the card alone."""
+"""Sentences that several card formats share, computed from the card alone."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ NOT_STATED = "Not stated by the owner."
 
 
 def stated(card: ModelCard, name: str, otherwise: str = NOT_STATED) -> str:
-    """What the owner says under a name, on one line."""
+    """Return the owner's statement under `name`, on one line, or `otherwise`."""
     entry = card.description.get(name)
     text = "; ".join(map(str, entry)) if isinstance(entry, list) else entry
     return " ".join(text.split()) if isinstance(text, str) and text.strip() else otherwise
 
 
 def model_name(card: ModelCard) -> str:
-    """The name that the owner gave, or the learner and its target."""
+    """Return the name that the owner gave, or the learner and its target."""
     return stated(card, "name", f"{card.learner} for {card.schema.target}")
 
 
 def task(card: ModelCard) -> str:
-    """The kind of model as Hugging Face names it."""
+    """Return the task as Hugging Face names it."""
     kind = card.schema.task
     return {"image": f"image-{kind}", "text": f"text-{kind}"}.get(card.schema.form, f"tabular-{kind}")
 
 
 def neighbours(card: ModelCard) -> str:
-    """Which data sets are adjacent."""
+    """Say which data sets are neighbours."""
     guarantee = card.guarantee
     whom = _words.protected_unit(guarantee.unit, card.schema.cap)
     return (
@@ -53,7 +53,7 @@ def neighbours(card: ModelCard) -> str:
 
 
 def mechanisms(card: ModelCard) -> list[str]:
-    """Every release and its noise."""
+    """Return a line for every release, with its noise."""
     return [
         f"{part.what}: {_words.tidy(describe(part.event), card.guarantee.epsilon)}"
         + ("" if part.epsilon is None else f" (epsilon {_words.rounded_up(part.epsilon)} alone)")
@@ -62,7 +62,7 @@ def mechanisms(card: ModelCard) -> list[str]:
 
 
 def composition(card: ModelCard) -> str:
-    """How the epsilon of all releases was computed."""
+    """Say how the epsilon of all releases was computed."""
     guarantee = card.guarantee
     known = ", ".join(
         f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in guarantee.accountants.items() if epsilon is not None
@@ -75,12 +75,12 @@ def composition(card: ModelCard) -> str:
 
 
 def unprotected(card: ModelCard) -> str:
-    """What is in the open: the assumptions of the guarantee."""
+    """Return the assumptions of the guarantee: what it does not protect."""
     return " ".join(f"{line.rstrip('.')}." for line in card.guarantee.assumptions) or "None."
 
 
 def paid_choices(card: ModelCard) -> str:
-    """How preprocessing and hyper-parameters were chosen, and whether that was paid for."""
+    """Say how preprocessing and hyper-parameters were chosen, and whether this was charged."""
     schema = card.schema
     bounds = "Ranges and categories were declared before a row was read."
     if not schema.reviewed:
@@ -103,7 +103,7 @@ def paid_choices(card: ModelCard) -> str:
 
 
 def plain(text: Any) -> str:
-    """A text inside Markdown: on one line, and nothing in it means anything.
+    """Return a text for Markdown, on one line and with all special characters escaped.
 
     >>> plain("a <b> | c")
     'a \\\\<b\\\\> \\\\| c'

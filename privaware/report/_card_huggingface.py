@@ -25,7 +25,7 @@ __all__ = ["huggingface_markdown", "huggingface_metadata"]
 
 
 def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
-    """The metadata; `model-index` holds the bought score, and is not there without one."""
+    """Return the metadata; `model-index` holds the charged score and is absent without one."""
     metadata: dict[str, Any] = {
         "library_name": "privaware",
         "pipeline_tag": task(card),
@@ -54,7 +54,7 @@ def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
 
 
 def huggingface_markdown(card: ModelCard) -> str:
-    """The file README.md of a model repository."""
+    """Return the file README.md of a model repository."""
     guarantee = card.guarantee
     sections = {
         "Model details": [

@@ -1,7 +1,8 @@
 """A checklist after NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (March 2025).
 
-Its pyramid is walked from the top: the guarantee, what can undermine it, what it stands on. Each item says what the
-card shows; what only the owner can know stays an open box, and hazards that the card shows are named as such.
+The checklist follows the pyramid of the guidelines from the top: the guarantee, what can undermine it, and its
+foundations. Each item states what the card shows. A fact that only the owner knows is an open box, and hazards that the
+card shows are named.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from privaware.report._card_facts import (
 
 __all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
 
-LARGE = 10.0
-"""An epsilon from which single results may become more than 20,000 times as likely."""
+LARGE_EPSILON = 10.0
+"""Epsilon above which the checklist warns: a single result may become more than 20,000 times as likely."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class ChecklistItem:
 
 
 def nist_markdown(card: ModelCard) -> str:
-    """The checklist as Markdown with boxes."""
+    """Return the checklist as Markdown with boxes."""
     lines = [
         f"# {plain(model_name(card))}: checklist after NIST SP 800-226",
         "",
@@ -61,7 +62,7 @@ def nist_markdown(card: ModelCard) -> str:
 
 
 def nist_items(card: ModelCard) -> list[ChecklistItem]:
-    """Every item, from the top of the pyramid down."""
+    """Return every item, from the top of the pyramid down."""
     return [*_guarantee(card), *_undermining(card), *_foundations(card)]
 
 
@@ -69,7 +70,7 @@ def _guarantee(card: ModelCard) -> list[ChecklistItem]:
     guarantee, schema = card.guarantee, card.schema
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
     layer = "The guarantee"
-    large = "" if guarantee.epsilon <= LARGE else f"epsilon {epsilon} is large: it promises little in practice."
+    large = "" if guarantee.epsilon <= LARGE_EPSILON else f"epsilon {epsilon} is large: it promises little in practice."
     likely = (
         "" if guarantee.delta * schema.rows < 1 else "delta times the declared rows is 1 or more: it allows a row out."
     )

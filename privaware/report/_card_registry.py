@@ -1,6 +1,7 @@
 """A record for the Differential Privacy Deployments Registry of OpenDP: YAML, to be completed by its owner.
 
-The form is that of 2026: basic, dp_variant, privacy_loss, deployment_model, accounting, implementation, administrative.
+The form is the form of 2026: basic, dp_variant, privacy_loss, deployment_model, accounting, implementation,
+administrative.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ FLOATS = (
 
 
 def registry_yaml(card: ModelCard) -> str:
-    """The record as the file that the registry takes."""
+    """Return the record as the file that the registry accepts."""
     return yaml(registry_record(card))
 
 
 def registry_record(card: ModelCard) -> dict[str, Any]:
-    """The record as plain values."""
+    """Return the record as plain values."""
     name, day = model_name(card), card.created[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", f"{name} {stated(card, 'owner', '')} {day[:4]}".lower()).strip("-")
     return {

@@ -1,8 +1,8 @@
-"""A SACRO-ML target and attack report, for an output checker's own tool: no row and no pickle.
+"""A SACRO-ML target and attack report, for the tool of an output checker; it contains no row and no pickle.
 
-`target.yaml` describes the model and its columns; `report.json` holds the audit of the model folder in the form of an
-attack report, where there is an audit: measured on crafted canaries, beside the epsilon that is claimed. With
-predictions for members and non-members SACRO-ML can attack the model again; they are for the owner of the rows only.
+`target.yaml` describes the model and its columns. If the model folder has an audit, `report.json` holds it in the form
+of an attack report: measured on crafted canaries, beside the claimed epsilon. With predictions for members and
+non-members, SACRO-ML can attack the model again. Such predictions are for the owner of the rows only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from privaware.report._yaml import yaml
 __all__ = ["OWNER_ONLY", "Predictions", "sacro_files", "sacro_report", "sacro_target"]
 
 Predictions = tuple[np.ndarray, np.ndarray]
-"""Probabilities (rows, classes) of members and of non-members."""
+"""Class probabilities of members and of non-members, each of shape (rows, classes)."""
 OWNER_ONLY = "OWNER_ONLY.txt"
 WARNING = (
     "For the owner of the rows only: the predictions in this folder were computed from private rows and are covered by "
@@ -32,7 +32,7 @@ WARNING = (
 
 
 def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predictions | None = None) -> dict[str, str]:
-    """The files of the folder, by name."""
+    """Return the files of the folder: their names and contents."""
     target, files = sacro_target(card), {}
     if predictions is not None:
         names = ("proba_train", "proba_test")
@@ -45,13 +45,13 @@ def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predict
 
 
 def _lines(rows: np.ndarray) -> str:
-    """One line a row, sorted by their values, so that the order of the file says nothing of a row."""
+    """Return one line for each row, sorted by value, so that the order of the file reveals nothing about a row."""
     ordered = rows[np.lexsort(rows.T[::-1])]
     return "".join(",".join(repr(float(value)) for value in row) + "\n" for row in ordered)
 
 
 def sacro_target(card: ModelCard) -> dict[str, Any]:
-    """The target: columns and what is claimed. A model type is left out, so that nothing is ever unpickled for it."""
+    """Return the target: columns and claim. It names no model type, so that SACRO-ML never unpickles anything."""
     guarantee = card.guarantee
     claim = {
         "attack": "differential privacy",
@@ -74,7 +74,7 @@ def sacro_target(card: ModelCard) -> dict[str, Any]:
 
 
 def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
-    """Each declared column that is used, and which inputs it becomes where categories are one-hot."""
+    """Return each used column, with the indices of its inputs when categories are one-hot encoded."""
     shown: dict[int, dict[str, Any]] = {}
     start = 0
     for at, column in enumerate(card.schema.used if card.schema.form == "table" else ()):
@@ -87,7 +87,7 @@ def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
 
 
 def sacro_report(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """The attack report, under a name that is the same for the same audit."""
+    """Return the attack report; the same audit always gets the same name."""
     name = f"privaware audit {audit.attack}"
     identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"privaware {card.tensors} {audit!r}"))
     day, clock = card.created[:10], card.created[11:19]
@@ -119,7 +119,7 @@ def _largest(card: ModelCard) -> dict[str, float]:
 
 
 def _instance(audit: AuditRecord) -> dict[str, Any]:
-    """The measured rates, under the names that SACRO-ML gives them."""
+    """Return the measured rates under the names that SACRO-ML uses."""
     members, others = audit.members, audit.non_members
     corner = max(audit.roc, key=lambda point: point[1] - point[0], default=(0.0, 0.0))
     fprs, tprs = zip(*((0.0, 0.0), *audit.roc), strict=True)

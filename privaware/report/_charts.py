@@ -1,4 +1,4 @@
-"""The chart of attack rates, the bound behind it, and how charts become SVG and files."""
+"""The chart of attack rates and its bound, and the conversion of charts to SVG and to files."""
 
 from __future__ import annotations
 
@@ -12,26 +12,41 @@ from privaware.errors import WrongInput
 
 __all__ = ["power", "rates", "render", "save"]
 
-# Middle tones, readable on white and on near-black; text and axes take the colour of the page.
+# Mid tones that are readable on white and on near-black; text and axes take the colour of the page.
 BLUE = "#3f7fc1"
 ORANGE = "#d07a2d"
 GREY = "#8a8f98"
 
 WIDTH = 300
-"""Width of a chart in pixels: so narrow that letters stay readable on a telephone."""
+"""Width of a chart in pixels, small enough to keep letters readable on a phone."""
 
 HEIGHT = 240
 """Height of a chart in pixels."""
 
 LEAST_RATE = 1e-4
+"""Smallest rate on the axes of the chart."""
 FORMATS = (".png", ".svg", ".pdf")
 
 
 def power(epsilon: float, delta: float, fpr: float) -> float:
-    """The largest true positive rate of any membership attack at a false positive rate.
+    """Return the largest true positive rate of any membership attack at a false positive rate.
 
     Paper: Kairouz, Oh, Viswanath, "The composition theorem for differential privacy" (2015).
 
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee.
+    fpr
+        The false positive rate.
+
+    Returns
+    -------
+    float
+        The largest true positive rate.
+
+    Examples
+    --------
     >>> power(0.0, 0.0, 0.01), round(power(1.0, 1e-5, 0.01), 5)
     (0.01, 0.02719)
     """
@@ -45,7 +60,7 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
 
 
 def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
-    """Members found against false alarms on logarithmic axes, one line for each name; the last one is dashed."""
+    """Return a chart of true against false positive rates on logarithmic axes; the last curve is dashed."""
     import altair as alt
 
     names = list(curves)
@@ -72,7 +87,7 @@ def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
 
 
 def styled(chart: Any) -> Any:
-    """The look of every chart: transparent, in the colours of the page."""
+    """Apply the style of every chart: transparent, in the colours of the page."""
     axis = {f"{part}Color": "currentColor" for part in ("label", "title", "domain", "tick", "grid")}
     return (
         chart.configure(font="sans-serif", background="transparent")
@@ -92,7 +107,7 @@ def styled(chart: Any) -> Any:
 
 
 def render(chart: Any) -> str:
-    """A chart as static SVG for a page: no script, no fixed size, nothing to fetch."""
+    """Return a chart as static SVG for a page: no script, no fixed size, nothing to fetch."""
     import vl_convert
 
     svg = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
@@ -102,7 +117,7 @@ def render(chart: Any) -> str:
 
 
 def save(chart: Any, path: Path) -> Path:
-    """A chart as PNG, SVG or PDF, by the suffix of `path`."""
+    """Save a chart as PNG, SVG or PDF, by the suffix of `path`."""
     import vl_convert
 
     kind = path.suffix.lower()

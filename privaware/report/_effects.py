@@ -1,7 +1,8 @@
-"""What a model learned of each column: its output along the declared range, everything else held in the middle.
+"""The effect of each column: the output of the model along the declared range, with all other columns held fixed.
 
-Only the released tensors and the schema are used, so this has no privacy cost (post-processing). Where a model is
-additive in its columns, as `linear` and `additive` are, a curve does not depend on what the others are held at.
+Only the released tensors and the schema are used, so this has no privacy cost (post-processing). The other columns are
+held at the middle of their ranges. If a model is additive in its columns, as `linear` and `additive` are, a curve does
+not depend on the values of the other columns.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from privaware.schema import CodedColumn, Column, Schema
 
 __all__ = ["Effect", "Effects", "effects"]
 
-MOST_COLUMNS = 400
-"""Most columns of a model whose effects are computed."""
+MAX_COLUMNS = 400
+"""Largest number of columns of a model whose effects are computed."""
 
-MOST_CLASSES = 12
-"""Most classes of a model whose effects are computed."""
+MAX_CLASSES = 12
+"""Largest number of classes of a model whose effects are computed."""
 
 POINTS = 41
-"""Points at which the effect of a number is computed."""
+"""Number of points at which the effect of a numeric column is computed."""
 
 KINDS = ("number", "category")
 TWO_SIDED = 1.96
-"""Deviations of a normal number that it stays within with a chance of 95%."""
+"""Number of standard deviations that hold 95% of a normal distribution."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The curves of one column, one for each output: `values` has a line for each of the `levels`, centred.
+    """The curves of one column, one for each output: `values` has shape (levels, outputs) and is centred.
 
-    `noise` is, where it is known, how far privacy noise alone moves each level with a chance of 95%.
+    `noise`, if known, is how far privacy noise alone moves each level with 95% probability.
     """
 
     column: str
@@ -54,15 +55,15 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """How far the column moves an output at most."""
+        """The largest change of an output along this column."""
         return float(np.ptp(self.values, axis=0).max())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """The curves of all columns, the largest first; `outputs` names what is drawn, `unit` what its numbers are.
+    """The curves of all columns, largest first; `outputs` names the curves, and `unit` the unit of their values.
 
-    `pairs` are the surfaces of columns that act together, where the model has trees that look at two.
+    `pairs` are the interaction surfaces of two columns, if the model has trees over two columns.
     """
 
     outputs: tuple[str, ...]
@@ -72,11 +73,11 @@ class Effects:
 
 
 def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | None:
-    """The curves of a model of a table of numbers and categories; None for any other."""
+    """Compute the curves of a model of a table of numbers and categories; None for any other model."""
     schema = card.schema
     used = schema.used
-    drawn = [at for at, column in enumerate(used) if not (isinstance(column, CodedColumn) and column.of_text)]
-    fits = 0 < len(drawn) <= MOST_COLUMNS and len(schema.classes) <= MOST_CLASSES
+    indices = [at for at, column in enumerate(used) if not (isinstance(column, CodedColumn) and column.of_text)]
+    fits = 0 < len(indices) <= MAX_COLUMNS and len(schema.classes) <= MAX_CLASSES
     if schema.form != "table" or not fits or any(column.kind not in KINDS or not column.bounded for column in used):
         return None
     try:
@@ -87,9 +88,9 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
             tensors={name: np.asarray(value) for name, value in tensors.items()},
         )
         deviations = _deviations(model)
-        curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in drawn]
+        curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in indices]
         pairs = _pairs(model)
-    except Exception:  # tensors that are not of this card, or a wrong description, which can surface in any layer
+    except Exception:  # tensors of another card, or a wrong description, can fail in any layer
         return None
     drawings = [*(curve.values for curve in curves), *(pair.values for pair in pairs)]
     if not all(np.isfinite(values).all() for values in drawings):
@@ -99,7 +100,7 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
 
 
 def _pairs(model: Model) -> tuple[Surface, ...]:
-    """What columns do together, on the same scale as the curves."""
+    """Return the interaction surfaces of pairs of columns, on the same scale as the curves."""
     used = model.schema.used
     middle = np.array([_middle(column) for column in used])
     return surfaces(model, lambda at: _levels(used[at]), middle, lambda outputs: _shown(outputs, model.schema))
@@ -116,15 +117,15 @@ def _unit(schema: Schema) -> str:
 
 
 def _deviations(model: Model) -> list[np.ndarray] | None:
-    """What privacy noise alone gave the level scores of each column, where the learner recorded it."""
+    """Return the deviations of the privacy noise in the level scores of each column; None if not recorded."""
     if model.architecture.get("name") != "trees" or not model.architecture.get("deviations"):
         return None
-    found = [curve.deviations for curve in trees.curves(model)]
-    return found if all(np.isfinite(column).all() for column in found) else None
+    deviations = [curve.deviations for curve in trees.curves(model)]
+    return deviations if all(np.isfinite(column).all() for column in deviations) else None
 
 
 def _effect(model: Model, at: int, deviations: np.ndarray | None) -> Effect:
-    """One column moves, the others stay in the middle of their range or at their first category."""
+    """Compute the effect of one column; other columns stay at the middle of their range or at their first category."""
     used = model.schema.used
     column = used[at]
     points, levels = _levels(column)
@@ -145,20 +146,23 @@ def _effect(model: Model, at: int, deviations: np.ndarray | None) -> Effect:
 
 
 def _codes(model: Model, rows: np.ndarray, at: int) -> np.ndarray:
-    """The level of a column in each row but the last."""
+    """Return the level of a column in each row but the last."""
     codes = model.features[0](rows[:-1], model.schema)
     return np.asarray(codes[:, at], dtype=np.int64)
 
 
 def _scale(schema: Schema) -> float:
-    """How much a score of the model weighs in what is drawn: two classes have the same one with opposite signs."""
+    """Return the factor from a score of the model to the drawn value.
+
+    It is 2 for two classes, whose scores are the same with opposite signs.
+    """
     if len(schema.classes) == 2:
         return 2.0
     return 1.0 if schema.classes else ((schema.high or 0.0) - (schema.low or 0.0)) / 2
 
 
 def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
-    """Where a column is evaluated, and how these levels are called."""
+    """Return the values at which a column is evaluated, and their names."""
     if column.kind == "category":
         return [float(code) for code in range(len(column.categories))], column.categories
     low, high = float(column.low or 0.0), float(column.high or 0.0)
@@ -171,7 +175,7 @@ def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
 
 
 def _end(point: float, column: Column) -> str:
-    """A number of a column, or the date it stands for."""
+    """Format a number of a column, or the date that it represents."""
     days = isinstance(column, CodedColumn) and column.part == "days"
     return date(point) if days else number(point, 4)
 
@@ -181,7 +185,7 @@ def _middle(column: Column) -> float:
 
 
 def _shown(outputs: np.ndarray, schema: Schema) -> np.ndarray:
-    """Raw outputs as they are drawn: one log odds, centred log odds of each class, or a number in its own unit."""
+    """Convert raw outputs to log odds, to centred log odds of each class, or to numbers in the target's unit."""
     if len(schema.classes) == 2:
         return np.asarray(outputs[:, 1:] - outputs[:, :1])
     if schema.classes:

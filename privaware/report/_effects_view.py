@@ -1,4 +1,4 @@
-"""The curves of a model's columns, ready for the page: small drawings without letters, and bars that are HTML."""
+"""The effects of columns for the page: small drawings without text, and bars made of HTML."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from privaware.report._words import number
 
 __all__ = ["effects_view"]
 
-DRAWN = 8
-"""Columns whose effects are drawn."""
+MAX_DRAWN = 8
+"""Number of columns whose effects are drawn."""
 
-MOST_BARS = 12
-"""Most bars in the drawing of a category."""
+MAX_BARS = 12
+"""Largest number of bars in the drawing of a category."""
 
 WIDTH = 240
 """Width of a drawing in pixels."""
@@ -26,23 +26,23 @@ HEIGHT = 90
 """Height of a curve in pixels; a heat map is twice as high."""
 
 EDGE = 4
-"""Pixels between a curve and the edge of its drawing."""
+"""Distance in pixels between a curve and the edge of its drawing."""
 
 COLOURS = ("#3f7fc1", "#d07a2d", "#3d9970", "#b05aa5", "#a08a2b", "#c24f4f", "#4aa3a8", "#7c6fd0")
 
 
 def effects_view(effects: Effects | None) -> dict[str, Any] | None:
-    """The largest effects drawn on one scale, and the size of every one."""
+    """Return the largest effects, drawn on one scale, and the size of every effect."""
     if effects is None:
         return None
-    drawn = effects.columns[:DRAWN]
-    top = max((float(np.abs(effect.values).max()) for effect in drawn), default=0.0) or 1.0
+    largest = effects.columns[:MAX_DRAWN]
+    top = max((float(np.abs(effect.values).max()) for effect in largest), default=0.0) or 1.0
     classes = len(effects.outputs)
     return {
         "unit": effects.unit,
         "top": number(top, 3),
-        "noise": all(effect.noise is not None for effect in drawn),
-        "drawn": [_drawing(effect, top, classes) for effect in drawn],
+        "noise": all(effect.noise is not None for effect in largest),
+        "drawn": [_drawing(effect, top, classes) for effect in largest],
         "pairs": [_heat_map(surface) for surface in effects.pairs],
         "sizes": [(effect.column, number(effect.size, 3)) for effect in effects.columns],
         "legend": [
@@ -55,7 +55,7 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
 
 
 def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
-    """A line for each output where the column is a number; bars, or a table of classes, where it has categories."""
+    """Draw one effect: a line for each output of a numeric column; bars, or a table of classes, for a category."""
     shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high", "bins"))
     shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
     if effect.kind == "number":
@@ -64,7 +64,7 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
         shown["bins"] = len(effect.points) if steps else None
         shown["low"], shown["high"] = _start(effect.levels[0]), _stop(effect.levels[-1])
         return shown
-    order = np.argsort(-np.abs(effect.values).max(axis=1), kind="stable")[:MOST_BARS]
+    order = np.argsort(-np.abs(effect.values).max(axis=1), kind="stable")[:MAX_BARS]
     shown["left"] = len(effect.levels) - len(order)
     kept = sorted(order.tolist())
     if classes == 1:
@@ -76,7 +76,7 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
 
 
 def _heat_map(surface: Surface) -> dict[str, Any]:
-    """A rectangle for each two levels: blue where both together raise the output, orange where they lower it."""
+    """Draw a rectangle for each pair of levels: blue if they raise the output together, orange if they lower it."""
     lines, others = surface.values.shape
     width, height = WIDTH / others, 2 * HEIGHT / lines
     top = float(np.abs(surface.values).max()) or 1.0
@@ -105,7 +105,7 @@ def _stop(level: str) -> str:
 
 
 def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:
-    """A bar from the middle to the right or to the left, in per cent of the width."""
+    """Return a bar from the middle to the right or to the left, in per cent of the width."""
     share = 50 * min(abs(value) / top, 1.0)
     return {
         "name": name,

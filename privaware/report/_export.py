@@ -1,4 +1,4 @@
-"""The card of a model in other formats, each written where it is asked for and over nothing that is there."""
+"""Write the card of a model in other formats; no existing file is overwritten."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ WANTED = {
     "nist": ("owner", "intended_use", "data"),
     "sacro": ("data",),
 }
-"""What the owner should state for each format."""
+"""Entries that the owner should state for each format."""
 
 
 class Exported:
-    """Where a card was written, and what its owner has not stated yet."""
+    """Where a card was written (`out`), and the entries that its owner has not stated (`missing`)."""
 
     def __init__(self, out: Path, missing: list[str]) -> None:
         self.out, self.missing = out, missing
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware card --json`."""
+        """Return the fields of `privaware card --json`."""
         return {"out": str(self.out), "missing": self.missing}
 
 
@@ -60,9 +60,26 @@ def export(
     describe: str | Path | Mapping[str, Any] | None = None,
     predictions: Predictions | None = None,
 ) -> Exported:
-    """Writes the card of a model folder in another format: a file, or for `sacro` a new folder.
+    """Write the card of a model folder in another format.
 
-    With `predictions` for members and non-members that folder is for the owner of the rows only.
+    Parameters
+    ----------
+    folder
+        The model folder.
+    to
+        "registry", "huggingface", "cyclonedx", "nist" or "sacro".
+    out
+        The new file, or for "sacro" the new folder. Default: a name of its own in the current folder.
+    describe
+        A TOML file, or a mapping, with the owner's statement.
+    predictions
+        For "sacro": class probabilities of members and non-members. The new folder is then for the owner of the rows
+        only.
+
+    Returns
+    -------
+    Exported
+        Where the card was written, and which entries the owner has not stated.
     """
     expect_one_of("card", FORMATS, to=to)
     if predictions is not None and to != "sacro":

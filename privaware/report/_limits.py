@@ -1,7 +1,4 @@
-"""What a guarantee does not say, from the facts of a card: read before a model is relied on.
-
-What a page says of a guarantee, read back from its text: to tell whether it is the page of a card.
-"""
+"""The limitations of a guarantee, and the check that a page states the guarantee of a card."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from privaware.report import _words
 __all__ = ["limitations", "missing_statements", "page_text"]
 
 UNREAD = ("style", "script", "svg")
-"""Elements whose content is no text."""
+"""HTML elements whose content is not text."""
 
 
 def missing_statements(card: ModelCard, text: str) -> list[str]:
-    """The statements of the card's guarantee that a page with this text lacks."""
+    """Return the statements of the card's guarantee that a page with this text lacks."""
     guarantee = card.guarantee
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
     statements = [
@@ -34,7 +31,7 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
 
 
 def page_text(page: str) -> str:
-    """The text of a page as a person reads it, on one line, without its charts."""
+    """Return the text of a page on one line, without its charts."""
     reader = _Text()
     reader.feed(page)
     reader.close()
@@ -64,11 +61,11 @@ LEARNED_ELSEWHERE = {
     "extractor": "Images are embedded by a network that was trained on public photographs. If they contain images of "
     "this data set, the guarantee does not cover what the network learned from them.",
 }
-"""What to say of features that learned from data of others."""
+"""Sentences about features that were trained on other data."""
 
 
 def limitations(card: ModelCard) -> list[str]:
-    """One sentence each, those of the owner last."""
+    """Return the limitations, one sentence each; the owner's own limitations come last."""
     guarantee, schema = card.guarantee, card.schema
     lines = []
     if guarantee.unit == "row":

@@ -1,4 +1,4 @@
-"""What the owner of a model says of it, in a TOML file: who answers for it, and what it is for.
+"""The owner's statement about a model, in a TOML file: who is responsible for it, and what it is for.
 
 >>> owner_statement({"owner": "Town hospital", "limitations": ["not for children"]})
 {'owner': 'Town hospital', 'limitations': ['not for children']}
@@ -30,18 +30,30 @@ LABELS = {
     "licence": "licence",
     "limitations": "limitations",
 }
-"""The entries that a statement may have, and how a page calls them."""
+"""Entries that a statement may have, with their labels on a page."""
 LISTS = ("intended_users", "limitations")
-LONGEST = 4000
-"""Most characters of a text."""
+MAX_CHARACTERS = 4000
+"""Largest number of characters of a text."""
 
-MOST = 50
-"""Most texts of a list."""
+MAX_TEXTS = 50
+"""Largest number of texts in a list."""
 
 
 def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The entries of a statement, or of the TOML file that holds it: known names, short texts or lists of them.
+    """Return the entries of a statement, or of the TOML file that holds it; raise for unknown names or wrong types.
 
+    Parameters
+    ----------
+    statement
+        A mapping, a TOML file, or None for an empty statement.
+
+    Returns
+    -------
+    dict
+        Each entry is a short text or a list of short texts.
+
+    Examples
+    --------
     >>> owner_statement({"limitations": "only adults"})
     {'limitations': ['only adults']}
     """
@@ -52,15 +64,15 @@ def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[st
     for name, entry in entries.items():
         expect(name in LABELS, "--describe", f"entries among {', '.join(LABELS)}", name)
         if name in LISTS:
-            listed = isinstance(entry, (list, tuple)) and len(entry) <= MOST and all(map(_is_text, entry))
-            expect(listed, "--describe", f"{name} as a list of at most {MOST} texts", entry)
+            listed = isinstance(entry, (list, tuple)) and len(entry) <= MAX_TEXTS and all(map(_is_text, entry))
+            expect(listed, "--describe", f"{name} as a list of at most {MAX_TEXTS} texts", entry)
         else:
-            expect(_is_text(entry), "--describe", f"{name} as text of at most {LONGEST} characters", entry)
+            expect(_is_text(entry), "--describe", f"{name} as text of at most {MAX_CHARACTERS} characters", entry)
     return {name: list(entry) if name in LISTS else entry for name, entry in entries.items()}
 
 
 def _is_text(entry: Any) -> bool:
-    return isinstance(entry, str) and 0 < len(entry) <= LONGEST
+    return isinstance(entry, str) and 0 < len(entry) <= MAX_CHARACTERS
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The card as a page may show it: text that every browser can carry, and nothing that is for the owner only."""
+"""A card with only what a page may show: printable text, and nothing that is for the owner only."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from privaware.card import ModelCard
 
 __all__ = ["printable"]
 
-# Scores are for the owner only; a stray copy among settings or layers is never shown.
+# Scores are for the owner only; a stray copy in settings, features or architecture is never shown.
 PRIVATE = frozenset({"internal", "test_score", "train_score", "accuracy", "auc", "mae", "scores"})
 ANY_NAMES = ("settings", "features", "architecture")
-"""Entries whose inner names the format does not fix."""
+"""Entries in which the format allows any names."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def printable(card: ModelCard) -> ModelCard:
-    """The same card without private entries and unprintable characters."""
+    """Return the card without private entries and unprintable characters."""
     entries = card.json()
     entries |= {name: _public(entries[name]) for name in ANY_NAMES}
     return ModelCard.from_json(_clean(entries))

@@ -1,4 +1,4 @@
-"""What an attacker can do: the largest rates that the events allow, and an audit beside them where there is one."""
+"""The risk of attacks: the largest rates that the events allow, and the rates that an audit measured."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from privaware.report import _charts, _words
 __all__ = ["AuditRecord", "Rates", "audit_view", "largest_rates", "read_audit", "risk_view"]
 
 NAME = "audit.json"
-SMALL = 1_000_000
+MAX_FILE_BYTES = 1_000_000
+"""Largest number of bytes that are read from an audit file."""
 FPRS = (0.001, 0.01, 0.1)
 NUMBERS = ("epsilon_lower", "epsilon_claimed", "delta", "confidence", "auc")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
-    """What the file of an audit says, checked: it may come from anywhere."""
+    """The checked content of an audit file, which may come from an untrusted source."""
 
     attack: str
     epsilon_lower: float
@@ -43,13 +44,24 @@ class AuditRecord:
 
 
 def read_audit(folder: str | Path) -> AuditRecord | None:
-    """The audit in a model folder, if there is one; a damaged file is refused with a sentence."""
+    """Return the audit in a model folder, or None; raise `WrongInput` if the file is damaged.
+
+    Parameters
+    ----------
+    folder
+        The model folder.
+
+    Returns
+    -------
+    AuditRecord or None
+        The audit.
+    """
     path = Path(folder) / NAME
     if not path.is_file():
         return None
     try:
         with open(path, "rb") as file:
-            content = json.loads(file.read(SMALL).decode("utf-8"))
+            content = json.loads(file.read(MAX_FILE_BYTES).decode("utf-8"))
         facts: dict[str, Any] = {name: str(content[name]) for name in ("attack", "assumes")}
         facts |= {name: _number(content[name]) for name in NUMBERS}
         record = AuditRecord(
@@ -72,37 +84,40 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """The largest true positive rates of any attack, and whether they are those of the events or of epsilon alone."""
+    """The largest true positive rates of any attack.
+
+    `of_events` says whether they follow from the events, or from epsilon and delta alone.
+    """
 
     trade_off: TradeOff
     of_events: bool
 
     def at(self, fprs: np.ndarray) -> np.ndarray:
-        """At these false positive rates."""
+        """Return the largest true positive rates at these false positive rates."""
         return self.trade_off.powers(fprs)
 
     @property
     def correct(self) -> float:
-        """The largest chance to be right about a candidate who is as likely to be a member as not."""
+        """The largest probability of a correct guess about a candidate that is a member with probability 1/2."""
         fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
         return float(0.5 + (self.at(fprs) - fprs).max() / 2)
 
 
 def largest_rates(card: ModelCard) -> Rates:
-    """From all events of a card together; from epsilon and delta alone where their trade-off cannot be computed."""
+    """Compute the rates from all events of a card, or from epsilon and delta if the trade-off is not computable."""
     event = sum((part.event for part in card.events), start=NOTHING)
     guarantee = card.guarantee
     epsilons, deltas = np.array([min(guarantee.epsilon, 700.0)]), np.array([guarantee.delta])
     try:
-        found = trade_off(event)
+        curve = trade_off(event)
     except PrivawareError:
         return Rates(TradeOff(epsilons, deltas), of_events=False)
-    together = TradeOff(np.concatenate([found.epsilons, epsilons]), np.concatenate([found.deltas, deltas]))
+    together = TradeOff(np.concatenate([curve.epsilons, epsilons]), np.concatenate([curve.deltas, deltas]))
     return Rates(together, of_events=True)
 
 
 def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., str]) -> dict[str, Any]:
-    """The game, the largest rates in words, and their curve with that of an audit."""
+    """Return the game, the largest rates in words, and their curve beside the curve of an audit."""
     rates = largest_rates(card)
     points = [
         (f"{100 * fpr:g}%", _words.percent(float(tpr))) for fpr, tpr in zip(FPRS, rates.at(np.array(FPRS)), strict=True)
@@ -127,7 +142,7 @@ def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., st
 
 
 def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """The words and the table of an audit."""
+    """Return the sentences and the table of an audit."""
     possible = largest_rates(card).at(np.array(FPRS))
     claim = _words.rounded_up(audit.epsilon_claimed)
     verdict = (
@@ -156,7 +171,7 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
 
 
 def _measured(roc: tuple[tuple[float, float], ...], fpr: float) -> str:
-    """The rate at the largest measured false positive rate that is no larger."""
+    """Return the measured true positive rate at the largest measured false positive rate up to `fpr`."""
     rates = [tpr for at, tpr in roc if at <= fpr * (1 + 1e-9)]
     return f"{_words.number(100 * max(rates), 3)}%" if rates else "too few canaries to tell"
 

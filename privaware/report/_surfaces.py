@@ -1,8 +1,8 @@
-"""What pairs of columns do together in a model whose trees look at two columns, beyond what each of them does alone.
+"""Interactions of pairs of columns in a model whose trees have depth 2, beyond the effect of each column alone.
 
-Only the released tensors and the schema are used, so this has no privacy cost (post-processing). Both columns move
-along their ranges, the others stay in the middle; what is left when the mean of each row and column of that grid is
-taken off is the surface of the pair. Deeper trees mix more than two columns, and their surfaces are not drawn.
+Only the released tensors and the schema are used, so this has no privacy cost (post-processing). Two columns vary along
+their ranges, and all other columns stay at the middle. The surface is the resulting grid minus its row means and column
+means. Deeper trees mix more than two columns, and their surfaces are not drawn.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from privaware.model import Model
 
 __all__ = ["Surface", "strongest_pairs", "surfaces"]
 
-LOOKED_AT = 12
-"""Pairs of columns with the strongest trees whose surfaces are computed."""
+MAX_PAIRS = 12
+"""Number of pairs, those with the strongest trees, whose surfaces are computed."""
 
-DRAWN = 4
-"""Largest surfaces that are drawn."""
+MAX_DRAWN = 4
+"""Number of surfaces that are drawn, the largest first."""
 
-MOST_LEVELS = 12
-"""Levels of a column in a surface, evenly spread over all of them."""
+MAX_LEVELS = 12
+"""Largest number of levels of a column in a surface, evenly spread over all its levels."""
 
 Levels = tuple[list[float], tuple[str, ...]]
-"""Where a column is evaluated, and how these levels are called."""
+"""The values at which a column is evaluated, and their names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """What two columns add to the output together: `values` has a line for each level of the first."""
+    """The interaction of two columns: `values` has shape (levels of the first, levels of the second)."""
 
     columns: tuple[str, str]
     levels: tuple[tuple[str, ...], tuple[str, ...]]
@@ -39,31 +39,31 @@ class Surface:
 
     @property
     def size(self) -> float:
-        """How far the pair moves the output at most."""
+        """The largest change of the output over the surface."""
         return float(np.ptp(self.values))
 
 
 def surfaces(
     model: Model, levels_of: Callable[[int], Levels], middle: np.ndarray, shown: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[Surface, ...]:
-    """The largest surfaces of a model with one output and trees of depth 2; none of another.
+    """Return the largest surfaces of a model with one output and trees of depth 2; nothing for any other model.
 
-    `middle` is the row that the other columns stay at, `shown` turns outputs into what is drawn.
+    `middle` is the row at which the other columns are held. `shown` converts outputs to drawn values.
     """
-    found = []
-    for first, second in strongest_pairs(model)[:LOOKED_AT]:
+    computed = []
+    for first, second in strongest_pairs(model)[:MAX_PAIRS]:
         (points, names), (others, other_names) = (_few(*levels_of(at)) for at in (first, second))
         rows = np.tile(middle, (len(points) * len(others), 1))
         rows[:, first], rows[:, second] = np.repeat(points, len(others)), np.tile(others, len(points))
         values = shown(model.outputs(rows))[:, 0].reshape(len(points), len(others))
         values = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
         columns = (model.schema.used[first].name, model.schema.used[second].name)
-        found.append(Surface(columns=columns, levels=(names, other_names), values=values))
-    return tuple(sorted(found, key=lambda surface: -surface.size)[:DRAWN])
+        computed.append(Surface(columns=columns, levels=(names, other_names), values=values))
+    return tuple(sorted(computed, key=lambda surface: -surface.size)[:MAX_DRAWN])
 
 
 def strongest_pairs(model: Model) -> list[tuple[int, int]]:
-    """Pairs of columns by how far their trees are from a sum of both, the strongest first."""
+    """Return pairs of columns, ordered by how far their trees are from a sum of two columns, the strongest first."""
     described = model.architecture
     if described.get("name") != "trees" or described.get("depth") != 2 or len(model.schema.classes) > 2:
         return []
@@ -78,8 +78,8 @@ def strongest_pairs(model: Model) -> list[tuple[int, int]]:
 
 
 def _few(points: list[float], names: tuple[str, ...]) -> Levels:
-    """At most so many levels, evenly spread over all of them."""
-    if len(points) <= MOST_LEVELS:
+    """Return at most `MAX_LEVELS` levels, evenly spread over all levels."""
+    if len(points) <= MAX_LEVELS:
         return points, names
-    kept = np.linspace(0, len(points) - 1, MOST_LEVELS).round().astype(int).tolist()
+    kept = np.linspace(0, len(points) - 1, MAX_LEVELS).round().astype(int).tolist()
     return [points[at] for at in kept], tuple(names[at] for at in kept)

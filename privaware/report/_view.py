@@ -1,4 +1,4 @@
-"""What the template prints of a card: text, tables and charts, each ready to be escaped."""
+"""The values that the template of the page prints: text, tables and charts, each ready to be escaped."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ from privaware.schema import NOT_USED, Column
 
 __all__ = ["PageFacts", "view"]
 
-BARS = 24  # the table has the rest
-LONG = 20  # a longer table is folded
-NAMED = 12  # categories or classes that are listed by name
+MAX_BARS = 24
+"""Largest number of bars; the table lists all releases."""
+LONG = 20
+"""Number of lines from which on a table is folded."""
+MAX_NAMES = 12
+"""Largest number of categories or classes that are listed by name."""
 
 ACCOUNTANTS = {
     "pld": "privacy loss distribution",
@@ -36,14 +39,14 @@ ACCOUNTANTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PageFacts:
-    """What a page may show beside the card: an audit, and what the model learned of each column."""
+    """Facts that a page may show beside the card: an audit, and the effects of the columns."""
 
     audit: AuditRecord | None = None
     effects: Effects | None = None
 
 
 def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
-    """Everything the template names; `draw` makes an SVG of a chart and its facts."""
+    """Return everything that the template uses; `draw` renders a chart and its facts as SVG."""
     tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
     return {
         "card": card,
@@ -73,7 +76,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
 
 
 def _owner(card: ModelCard) -> list[tuple[str, str]]:
-    """What the owner states, but for the name, which is the title, and limitations, which stand with ours."""
+    """Return the owner's statement, without the name, which is the title, and without the limitations."""
     said = [
         (label, card.description.get(name)) for name, label in LABELS.items() if name not in ("name", "limitations")
     ]
@@ -82,7 +85,7 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
 
 
 def _unused(card: ModelCard) -> list[str]:
-    """The declared columns that the model does not read."""
+    """Return the declared columns that the model does not read."""
     dropped = any(feature.get("name") == "drop" for feature in card.features)
     return [
         column.name
@@ -92,14 +95,14 @@ def _unused(card: ModelCard) -> list[str]:
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:
-    """The assumptions of the guarantee, and those of the schema that are not among them."""
+    """Return the assumptions of the guarantee, and those of the schema that are not among them."""
     stated = card.guarantee.assumptions
     more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
     return tuple(dict.fromkeys((*stated, *more)))
 
 
 def _warning(card: ModelCard) -> tuple[str, str] | None:
-    """Why this model is not for release, where it is not: whatever the card claims."""
+    """Return why this model is not for release, whatever the card claims; None if it is."""
     guarantee = card.guarantee
     if guarantee.seed is not None:
         seeded = (
@@ -151,7 +154,7 @@ def _guarantee(card: ModelCard) -> dict[str, Any]:
 
 
 def _change(card: ModelCard) -> str:
-    """The change between two neighbouring data sets."""
+    """Return the change between two neighbouring data sets in words."""
     guarantee = card.guarantee
     whom = _words.protected_unit(guarantee.unit, card.schema.cap).split(";")[0]
     replaced = guarantee.relation == "replace_one" or guarantee.unit in _words.LABEL_UNITS
@@ -170,13 +173,13 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
 
 
 def _budget(card: ModelCard) -> dict[str, Any]:
-    """Bars of epsilon and their meaning in words; none where no epsilon is finite."""
+    """Return bars of epsilon and their meaning in words; no bars if no epsilon is finite."""
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]
     total = card.guarantee.epsilon
     if not known or not math.isfinite(total):
         return {"bars": [], "words": "There is no finite epsilon to show."}
-    bars = [*known[:BARS], ("together", total)]
+    bars = [*known[:MAX_BARS], ("together", total)]
     top = max(*(epsilon for _, epsilon in bars), 1e-9)
     return {
         "bars": [
@@ -184,7 +187,7 @@ def _budget(card: ModelCard) -> dict[str, Any]:
             for what, epsilon in bars
         ],
         "words": _composition([epsilon for _, epsilon in known], total),
-        "left": max(0, len(known) - BARS),
+        "left": max(0, len(known) - MAX_BARS),
     }
 
 
@@ -239,7 +242,7 @@ def _interval(low: float | None, high: float | None, dates: bool = False) -> str
 
 def _listed(names: tuple[str, ...], many: str, one: str) -> str:
     count = f"{len(names):,} {many if len(names) != 1 else one}"
-    return f"{count}: {', '.join(names)}" if len(names) <= NAMED else count
+    return f"{count}: {', '.join(names)}" if len(names) <= MAX_NAMES else count
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:

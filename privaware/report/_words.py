@@ -28,31 +28,31 @@ __all__ = [
     "tidy",
 ]
 
-LABEL_UNITS = ("label", "labels")  # units that protect nothing but the target
+LABEL_UNITS = ("label", "labels")  # units that protect only the target
 
 
 def number(x: float, digits: int = 6) -> str:
-    """A plain number: 12.3, 1e-5, 1,000,000."""
+    """Format a number: 12.3, 1e-5, 1,000,000."""
     if not math.isfinite(x):
         return "infinite" if x > 0 else str(x)
     return _plain(Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x))))
 
 
 def rounded_up(x: float, digits: int = 4) -> str:
-    """An upper bound, rounded up so that the printed number is never below it.
+    """Format an upper bound, rounded up so that the printed number is never below it.
 
     >>> rounded_up(2.71828), rounded_up(0.1 + 0.2), rounded_up(0.99996)
     ('2.719', '0.3', '1')
     """
     if not math.isfinite(x):
         return "infinite"
-    # Twelve digits first: what binary fractions add beyond them is not part of the number.
+    # Round to twelve digits first: further digits are artefacts of binary fractions.
     near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
     return _plain(Context(prec=digits, rounding=ROUND_CEILING).plus(near))
 
 
 def rounded_down(x: float, digits: int = 4) -> str:
-    """A lower bound, rounded down so that the printed number is never above it."""
+    """Format a lower bound, rounded down so that the printed number is never above it."""
     if not math.isfinite(x):
         return "infinite"
     near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
@@ -76,7 +76,7 @@ def tidy(sentence: str, epsilon: float) -> str:
 
 
 def date(days: float) -> str:
-    """The day that is so many days after 1970.
+    """Return the date that is `days` days after 1970-01-01.
 
     >>> date(16436.0)
     '2015-01-01'
@@ -85,7 +85,7 @@ def date(days: float) -> str:
 
 
 def percent(x: float) -> str:
-    """A probability as a percentage, rounded up."""
+    """Format a probability as a percentage, rounded up."""
     return f"{rounded_up(100 * x, 3)}%"
 
 
@@ -101,12 +101,12 @@ def _plain(x: Decimal) -> str:
 
 
 def unproven_reason(event: events.Event) -> str | None:
-    """Why `event` has no proven guarantee, where it has none."""
+    """Return why `event` has no proven guarantee; None if it has one."""
     return next((str(part.reason) for part in events.nested(event) if isinstance(part, events.Unproven)), None)
 
 
 def protected_unit(unit: str, cap: int) -> str:
-    """What the guarantee protects."""
+    """Say what the guarantee protects."""
     if unit == "row":
         return "one row"
     if unit in LABEL_UNITS:
@@ -115,7 +115,7 @@ def protected_unit(unit: str, cap: int) -> str:
 
 
 def neighbours(relation: str) -> str:
-    """The neighbouring relation in words."""
+    """Return the neighbouring relation in words."""
     known = {
         "add_remove": "neighbouring data sets differ by adding or removing one unit",
         "replace_one": "neighbouring data sets differ by replacing one unit",
@@ -124,15 +124,15 @@ def neighbours(relation: str) -> str:
 
 
 def meaning(epsilon: float, delta: float, change: str) -> str:
-    """What epsilon and delta mean, for a lay person."""
-    if epsilon > 700:  # beyond the largest float, and far beyond any meaning
+    """Say what epsilon and delta mean, for a lay reader."""
+    if epsilon > 700:  # exp(epsilon) is beyond the largest float
         return "An epsilon this large is no protection in practice."
     times, chance = rounded_up(math.exp(epsilon), 3), rounded_up(delta)
     return f"{change}: the probability of every result P becomes at most {times} x P + {chance}."
 
 
 def attack_game(unit: str, relation: str) -> str:
-    """The membership game of the attack-risk curve."""
+    """Describe the membership game of the attack-risk curve."""
     start = "An attacker has the model and knows all the data except one fact: "
     if unit in LABEL_UNITS:
         return (
@@ -148,7 +148,7 @@ def attack_game(unit: str, relation: str) -> str:
 
 
 def attack_bound(fpr: str, tpr: str) -> str:
-    """One point of the attack-risk curve: false and true positive rate.
+    """Describe one point of the attack-risk curve: false and true positive rate.
 
     >>> attack_bound("1%", "2.72%")
     'at a false positive rate of 1%, no attacker identifies more than 2.72% of the members'
@@ -161,7 +161,7 @@ def attack_bound(fpr: str, tpr: str) -> str:
 
 
 def setting(x: Any) -> str:
-    """A public setting as text."""
+    """Format a public setting as text."""
     if isinstance(x, str):
         return x
     if isinstance(x, float):

@@ -1,4 +1,4 @@
-"""Plain values as YAML that a person can read: mappings in blocks, texts quoted as in JSON.
+"""Write plain values as readable YAML: mappings in blocks, texts quoted as in JSON.
 
 >>> print(yaml({"delta": 1e-05, "names": ["a", {"b": "c: d"}]}), end="")
 delta: 1.0e-05
@@ -18,7 +18,7 @@ __all__ = ["yaml"]
 
 
 def yaml(value: dict[str, Any]) -> str:
-    """The document of a mapping; names of entries must be plain words."""
+    """Return the YAML document of a mapping; its names must be plain words."""
     return "".join(f"{line}\n" for line in _block(value, ""))
 
 
@@ -38,5 +38,5 @@ def _block(value: Any, indent: str) -> Iterator[str]:
 
 def _scalar(entry: Any) -> str:
     if isinstance(entry, float) and "e" in repr(entry) and "." not in repr(entry):
-        return repr(entry).replace("e", ".0e")  # without a point older readers take it for text
+        return repr(entry).replace("e", ".0e")  # older parsers read 1e-05 as text
     return json.dumps(entry, ensure_ascii=False)

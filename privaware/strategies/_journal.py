@@ -1,8 +1,8 @@
-"""Finished trials of a search on disk, so that an interrupted one continues without training or scoring anything twice.
+"""Finished trials of a search on disk, so that an interrupted search resumes without repeating a training or score.
 
-The folder is as secret as the rows: it holds losing candidates that are never released and the state of the generators.
-Only its owner can read it, and it is removed when the search has ended. It is named after the charge of its run, and
-every file holds that name: a file of another run is not read.
+The folder is as secret as the rows: it holds candidates that are never released, and the state of the random
+generators. Only its owner can read it, and it is removed when the search ends. The folder is named after the charge of
+its run, and every file holds that name, so a file of another run is not read.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from privaware.schema import Schema
 __all__ = ["JobSizes", "SearchJournal"]
 
 Result = tuple[Model, float]
-JobSizes = tuple[int, int]  # the most candidates of a job, and the fewest jobs of a round
+JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest number of jobs in a round
 
 
 @dataclass(frozen=True)
 class SearchJournal:
-    """One file for each job that ended: its models and their noisy scores."""
+    """One file for each finished job: its models and their noisy scores."""
 
     folder: Path
 
     def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
-        """The generator and the job sizes of this search: as they were when it first began.
+        """Return the generator and the job sizes with which this search first began.
 
-        A search with another `fingerprint`, of other rows or candidates, cannot continue from it. Nothing of the
-        first one was ever released, so it starts over.
+        A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume and starts over.
+        Nothing of the earlier search was ever released.
         """
         path, fingerprint = self.folder / "state.json", f"{self.folder.name} {fingerprint}"
         if path.exists():
@@ -52,7 +52,7 @@ class SearchJournal:
         return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
-        """The models and scores of a job, if it ended."""
+        """Return the models and scores of a finished job; None if the job has not finished."""
         from safetensors.numpy import load
 
         path = self._path(name)
@@ -72,7 +72,7 @@ class SearchJournal:
         return results
 
     def keep(self, name: str, results: Sequence[Result]) -> None:
-        """Writes the job atomically."""
+        """Write the results of a job atomically."""
         from safetensors.numpy import save
 
         about = [
@@ -93,7 +93,7 @@ class SearchJournal:
         atomic_write(self._path(name), save(arrays), mode=0o600)
 
     def end(self) -> None:
-        """Removes the folder."""
+        """Remove the folder."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
 

@@ -1,4 +1,4 @@
-"""What one trial of a search costs: training a candidate and scoring it, from public facts."""
+"""The cost of one trial of a search, which trains and scores one candidate, computed from public facts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ __all__ = ["Build", "TrialPrice", "price_key", "truncated", "unpriced"]
 Build = Callable[[dict[str, Any]], Mechanism[Model]]
 
 REFERENCE_DELTA = accounting.DEFAULT_DELTA
-"""Delta at which candidates are compared by their cost: a public convention, not the delta of the guarantee."""
+"""Delta at which the costs of candidates are compared: a public convention, not the delta of the guarantee."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPrice:
-    """`build` returns a learner for a candidate's settings; schemas are those of the rows that train.
+    """The cost of training and scoring a candidate.
 
-    Scores get Laplace noise such that, where one training costs `reference_epsilon`, a score costs the fraction
-    `score_fraction` of it. `reference_noise` is the noise multiplier of that training where it is known already.
-    Candidates of different cost get noise multipliers that make them cost the same there.
+    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. If
+    one training costs `reference_epsilon`, the Laplace noise of a score makes it cost `score_fraction *
+    reference_epsilon`. `reference_noise` is the noise multiplier of that training, if it is already known. Candidates
+    of different cost get noise multipliers at which each costs `reference_epsilon`.
     """
 
     space: Space
@@ -39,11 +40,11 @@ class TrialPrice:
     reference_noise: float | None = None
 
     def learner(self, point: Point) -> Mechanism[Model]:
-        """The learner of one candidate."""
+        """Return the learner of one candidate."""
         return self.build(self.space.settings(point))
 
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
-        """One training, or a `share` of its steps, of any candidate: the one that costs most at every epsilon."""
+        """Return the cost of one training, or of the fraction `share` of its steps, that covers every candidate."""
         events = []
         for point, scale in self.noise_scales(schema):
             learner = self.learner(point)
@@ -54,11 +55,11 @@ class TrialPrice:
         return unique[0] if len(unique) == 1 else AnyOf(events=unique)
 
     def score(self, schema: Schema, noise: float) -> Event:
-        """One noisy score."""
+        """Return the cost of one noisy score."""
         return Laplace(noise=noise * self.score_scale(schema))
 
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
-        """A point for each different cost, and its noise multiplier over that of the first."""
+        """Return one candidate for each different cost, with its noise multiplier relative to the first candidate."""
         points = self.space.priced_points()
         if len(points) == 1:
             return [(points[0], 1.0)]
@@ -66,11 +67,11 @@ class TrialPrice:
         return [(point, noise / noises[0]) for point, noise in zip(points, noises, strict=True)]
 
     def score_scale(self, schema: Schema) -> float:
-        """Laplace noise of a score, in rows, over the noise multiplier."""
+        """Return the scale of the Laplace noise of a score, in rows, divided by the noise multiplier of a training."""
         return 1 / (self.score_fraction * self.reference_epsilon) / self.calibrated_noise(schema)
 
     def calibrated_noise(self, schema: Schema) -> float:
-        """The noise multiplier at which one training costs `reference_epsilon`."""
+        """Return the noise multiplier at which one training costs `reference_epsilon`."""
         return self.reference_noise or self._balanced_noise(self.space.priced_points()[0], schema)
 
     def _balanced_noise(self, point: Point, schema: Schema) -> float:
@@ -79,7 +80,10 @@ class TrialPrice:
 
 
 def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:
-    """A share of the learner's training, or a refusal where it cannot be cut short."""
+    """Return a learner that runs the fraction `share` of a training, starting from `initial`.
+
+    Raise if it cannot stop.
+    """
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(
             f"{type(learner).__name__} cannot stop and continue, which racing asks of a learner; use another strategy"
@@ -88,12 +92,12 @@ def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: 
 
 
 def price_key(space: Space, point: Point) -> str:
-    """The choices that the cost of a point depends on."""
+    """Return a key made of the choices on which the cost of a candidate depends."""
     return repr([point.get(name) for name in space.priced])
 
 
 def unpriced(candidate: Any) -> WrongInput:
-    """The error for a candidate of another cost than the space declares."""
+    """Return the error for a candidate whose cost the space does not declare."""
     return WrongInput(
         f"a candidate costs something else than the space says ({candidate!r:.160}); name the choices that change a "
         "price under `priced`"

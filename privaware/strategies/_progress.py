@@ -1,4 +1,4 @@
-"""How far a search is, for its owner's eyes: where the number of trials is secret, progress would reveal it."""
+"""The progress of a search, for the data owner only: it would reveal a secret number of trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["OnProgress", "ProgressMeter", "SearchProgress"]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProgress:
-    """In `round` of `rounds`, `trained` of `count` candidates are scored; `best` is the highest score so far."""
+    """The state of a search: in `round` of `rounds`, `trained` of `count` candidates have scores.
+
+    `best` is the highest score so far, and `seconds_left` is an estimate.
+    """
 
     round: int
     rounds: int
@@ -25,14 +28,14 @@ OnProgress = Callable[[SearchProgress], None]
 
 
 class ProgressMeter:
-    """Reports progress after each job, with the time left by the pace so far; `counts` are trials of each round."""
+    """Reports progress after each job, with the remaining time; `counts` are the numbers of trials of the rounds."""
 
     def __init__(self, counts: Sequence[int], listener: OnProgress | None) -> None:
         self.counts, self.listener = counts, listener
         self.started, self.trained_here = time.monotonic(), 0
 
     def update(self, at: int, trained: int, best: float | None, *, added: int) -> None:
-        """`added` candidates were trained just now; `trained` of round `at` have scores."""
+        """Report that `added` candidates were just trained, and that `trained` candidates of round `at` have scores."""
         self.trained_here += added
         if self.listener is None:
             return

@@ -1,6 +1,6 @@
-"""The mechanism that searches: candidates of a space, tried as a strategy asks, and the best model released.
+"""The mechanism of a search: it tries candidates of a space as a strategy asks, and releases the best model.
 
-A space validated before anything is charged: no candidate may turn out wrong when its turn comes.
+`expect_valid_space` validates a space before anything is charged, so that no candidate can turn out wrong later.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SearchResult:
-    """What a search releases: the winner's settings, its model and its noisy score (none where it was not scored)."""
+    """The release of a search: the chosen settings, their model, and its noisy score (None if it was not scored)."""
 
     point: Point
     model: Model
@@ -39,20 +39,22 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """`strategy` over `space`; `build` returns a learner for a candidate's settings.
+    """A search by `strategy` over `space`; `build` returns a learner for the settings of a candidate.
 
-    Rows are split once, each by a draw of its own: a share `held_out` are validation rows, the others train. A score
-    is the number of validation rows that a model predicts correctly (for regression: one minus the error over the
-    declared range, summed) plus Laplace noise, so one row moves it by at most 1. `reference_epsilon`,
-    `score_fraction` and `reference_noise` set that noise: see `TrialPrice`. At most `population_size` candidates
-    train as one population.
+    Rows are split once, each by an independent draw: a row is a validation row with probability `held_out`, and
+    otherwise a training row. A score is the number of validation rows that a model predicts correctly, plus Laplace
+    noise. For regression a score is the sum of `1 - abs(error) / (high - low)` over the validation rows, where [low,
+    high] is the declared target range. One row changes a score by at most 1. `reference_epsilon`, `score_fraction` and
+    `reference_noise` set the noise, as `TrialPrice` describes. At most `population_size` candidates train as one
+    population. `device`, `workers`, `journal` and `progress` do not change what is released.
 
-    `device`, `workers`, `journal` and `progress` change nothing that is released.
+    Privacy: (epsilon, delta) for one row added or removed.
 
-    Privacy: (epsilon, delta) for one row added or removed. A row is in one of the two parts, so the part that costs
-    more counts. Rounds whose trials are all reported compose; a round with a secret number of trials, of which only the
-    best is reported, is private selection. Later candidates depend on rows only through those scores. The models of
-    trials that were paid for are kept, so the winner is released without another training.
+    1. A row is in one of the two parts, so only the part with the larger cost counts.
+    2. Rounds whose trials are all reported compose.
+    3. A round with a secret number of trials, which reports only its best trial, is private selection.
+    4. Later candidates depend on rows only through reported scores.
+    5. The models of charged trials are kept, so the best model is released without another training.
     """
 
     space: Space
@@ -75,7 +77,7 @@ class Search:
 
     @property
     def price(self) -> TrialPrice:
-        """What one trial costs."""
+        """The cost of one trial."""
         return TrialPrice(
             space=self.space,
             build=self.build,
@@ -87,7 +89,7 @@ class Search:
     def cost(self, schema: Schema, noise: float) -> Event:
         part = self.train_schema(schema)
         training = self.price.training(part, noise)
-        if isinstance(self.strategy, SearchProcedure):  # the last training sees only rows that train
+        if isinstance(self.strategy, SearchProcedure):  # the final training sees only training rows
             train, validation = self.strategy.part_costs(noise)
             return Disjoint(events=(train + training, validation))
         score = self.price.score(part, noise)
@@ -104,11 +106,11 @@ class Search:
         return total
 
     def model_cost(self, schema: Schema, noise: float) -> Event:
-        """One training of the candidate that costs most at every epsilon."""
+        """Return the cost of one training that covers every candidate."""
         return self.price.training(self.train_schema(schema), noise)
 
     def rounds(self, schema: Schema) -> tuple[Round, ...]:
-        """How many trials there will be, from public facts; none for a search procedure."""
+        """Return the rounds of trials, from public facts; none for a search procedure."""
         if isinstance(self.strategy, SearchProcedure):
             return ()
         part = self.train_schema(schema)
@@ -117,13 +119,13 @@ class Search:
         return self.strategy.rounds(self.space, once)
 
     def trials(self, schema: Schema) -> float:
-        """The expected number of trials."""
+        """Return the expected number of trials."""
         if isinstance(self.strategy, SearchProcedure):
             return 1.0
         return sum(round_.expected for round_ in self.rounds(schema))
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Of the rows that train: their declared number is the expected one."""
+        """Return `schema` with the expected number of training rows."""
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
     def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:
@@ -132,9 +134,10 @@ class Search:
         return self._run(data, noise, noise * scale, rng, public=False)
 
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
-        """The same search on public rows: scores are exact, and no number of trials is secret.
+        """Search on public rows: scores are exact, and no number of trials is secret.
 
-        `noise` is what candidates train with: the noise multiplier of the private model to come, or 0.
+        `noise` is the noise multiplier with which candidates train: that of the private model to be trained later, or
+        0.
         """
         return self._run(data, noise, 0.0, rng, public=True)
 
@@ -173,7 +176,7 @@ class Search:
         return replace(result, model=replace(result.model, schema=schema))
 
     def _fingerprint(self, data: Data, noise: float) -> str:
-        """What a search that continues has to have in common with the one that was interrupted."""
+        """Return a hash of everything that a resumed search must have in common with the interrupted search."""
         settings = (self.space, self.strategy, self.held_out, self.reference_epsilon, self.score_fraction, noise)
         digest = hashlib.sha256(repr((*settings, data.schema, data.x.shape)).encode())
         for values in (data.x, data.y):
@@ -205,7 +208,7 @@ class Search:
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
     def _epoch_progress(self) -> Callable[[int, int, float], None] | None:
-        """Progress of a search procedure: its epochs count."""
+        """Return a listener that reports the epochs of a search procedure as its progress."""
         listener = self.progress
         if listener is None:
             return None
@@ -216,9 +219,9 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundModel:
-    """A search as a mechanism that releases the winner's model alone, at the price of the search.
+    """A search as a mechanism that releases only the chosen model; its cost is the cost of the search.
 
-    So a membership game attacks what was found, and its shadow models are found by searches of their own.
+    A membership game can so attack the chosen model, with shadow models that are chosen by searches of their own.
     """
 
     search: Search
@@ -231,7 +234,7 @@ class FoundModel:
 
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
-    """Every value of every choice builds a learner and, where it is `priced`, one whose cost the space declares."""
+    """Raise unless every value of every choice builds a learner and, if `priced`, the space declares its cost."""
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:
         name = space.unused[0]

@@ -1,8 +1,8 @@
-"""What a strategy is: rounds of trials, and a searcher that asks for candidates and gets their scores.
+"""The protocols of a strategy: rounds of trials, and a searcher that asks for candidates and gets their scores.
 
 A strategy is a frozen dataclass of public settings. A `RoundStrategy` says, from public facts, how many trials each
-round has; `Search` prices the rounds, so a strategy cannot cost less than what it does. A `SearchProcedure` finds a
-candidate by a training of its own (shared weights) and states what that costs.
+round has. `Search` computes the cost of the rounds, so a strategy cannot understate its cost. A `SearchProcedure` finds
+a candidate by a training of its own (shared weights) and states the cost of that training.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A candidate to try; `after` is the number of an earlier trial whose weights it continues from."""
+    """A candidate to try; `after` is the number of an earlier trial from whose weights it continues."""
 
     point: Point
     after: int | None = None
@@ -46,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What is reported to a strategy about a candidate: the trial's number and its noisy score, a fraction of 1."""
+    """A finished trial as reported to a strategy: its number, its candidate, and its noisy score as a fraction of 1."""
 
     number: int
     point: Point
@@ -55,7 +55,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialCount:
-    """The trial-count distribution of private selection: truncated negative binomial, `eta` 0 is logarithmic.
+    """The trial-count distribution of private selection: truncated negative binomial; `eta = 0` is logarithmic.
 
     >>> count = TrialCount.with_chance(chance=0.9, top=0.1, eta=1.0)
     >>> round(count.mean), round(count.chance(0.1), 6)
@@ -69,23 +69,23 @@ class TrialCount:
         expect(1 < self.mean < 1e9 and self.eta >= 0, "", "a mean number of trials above 1 and eta >= 0", self)
 
     def selected(self, once: Event) -> Event:
-        """The event of releasing only the best of so many trials, each of which costs `once`."""
+        """Return the event of releasing only the best of a random number of trials, each of which costs `once`."""
         name = "negative_binomial" if self.eta else "logarithmic"
         return Selected(event=once, distribution=name, mean=self.mean, shape=self.eta or None)
 
     def sample(self, rng: Rng) -> int:
-        """A secret number of trials."""
+        """Draw a number of trials, which must stay secret."""
         eta, gamma = self._parameters()
         return rng.runs(eta=eta, gamma=gamma)
 
     def chance(self, top: float) -> float:
-        """The probability that at least one trial is among the best `top` of all candidates."""
+        """Return the probability that at least one trial is among the best fraction `top` of all candidates."""
         eta, gamma = self._parameters()
         return 1 - _generating_function(1 - top, eta, gamma)
 
     @classmethod
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
-        """The distribution of least mean that tries one of the best `top` with this `chance`."""
+        """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`."""
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
             raise WrongInput(f"no trial count of shape {eta:g} tries one of the best {top:g} with chance {chance:g}")
@@ -101,7 +101,7 @@ class TrialCount:
 
 
 def _generating_function(x: float, eta: float, gamma: float) -> float:
-    """E[x^K] of the truncated negative binomial distribution."""
+    """Return E[x^K] for a number K with the truncated negative binomial distribution."""
     inside = 1 - (1 - gamma) * x
     if eta == 0:
         return math.log(inside) / math.log(gamma)
@@ -110,9 +110,10 @@ def _generating_function(x: float, eta: float, gamma: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """`count` trials, all reported to the strategy; or a secret number by `distribution`, of which only the best is.
+    """One round of trials.
 
-    Each gets a `share` of the steps of a full training.
+    Either `count` trials are run and all are reported to the strategy, or a secret number is drawn from `distribution`
+    and only the best is reported. Each trial runs the fraction `share` of the steps of a full training.
     """
 
     count: int | None = None
@@ -125,12 +126,12 @@ class Round:
 
     @property
     def expected(self) -> float:
-        """The mean number of trials."""
+        """The expected number of trials."""
         return self.distribution.mean if self.distribution is not None else float(self.count or 0)
 
 
 class Searcher(Protocol):
-    """One search in progress: asked for at most so many candidates, given their scores, asked for the best."""
+    """A search in progress: `ask` returns at most `count` candidates, `tell` takes their scores."""
 
     def ask(self, count: int) -> list[Ask]: ...
 
@@ -143,19 +144,23 @@ class Searcher(Protocol):
 class RoundStrategy(Protocol):
     """A strategy that searches in rounds of trials.
 
-    `adaptive` says whether the candidates asked for depend on scores; `once` is the event of one trial.
+    `adaptive` says whether the candidates depend on earlier scores. `once` is the event of one trial.
     """
 
     adaptive: ClassVar[bool]
 
-    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]: ...
+    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
+        """Return the rounds of trials over `space`; `once` is the event of one trial."""
+        ...
 
-    def start(self, space: Space, rng: np.random.Generator) -> Searcher: ...
+    def start(self, space: Space, rng: np.random.Generator) -> Searcher:
+        """Start a search of `space`; `rng` draws candidates and is independent of all noise."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """How a search procedure runs: nothing here changes what is released.
+    """How a search procedure runs; nothing here changes what is released.
 
     `progress` is called with (epoch, epochs, seconds left), `on_epoch` with (epoch, shared weights, controller).
     """
@@ -168,24 +173,24 @@ class Runtime:
 
 @runtime_checkable
 class SearchProcedure(Protocol):
-    """A strategy that finds its candidate by itself, without separate trials."""
+    """A strategy that finds a candidate by a procedure of its own, without separate trials."""
 
     adaptive: ClassVar[bool]
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:
-        """What it costs the rows that train, and what it costs the validation rows."""
+        """Return the cost for the training rows and the cost for the validation rows."""
         ...
 
     def find(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = ...
     ) -> Point:
-        """The candidate. On `public` rows scores are exact."""
+        """Return the chosen candidate; on `public` rows scores are exact."""
         ...
 
 
 @dataclass(kw_only=True)
 class TrialHistory:
-    """A searcher's memory of all trials reported to it; the best has the highest score."""
+    """All trials that were reported to a searcher; the best trial has the highest score."""
 
     space: Space
     rng: np.random.Generator

@@ -1,6 +1,7 @@
-"""Trials of a search: candidates trained as populations, wherever the workers are, and scored; nothing twice.
+"""The trials of a search: candidates are trained as populations on the workers, and scored with noise.
 
-Held-out scores of trained candidates: counts of correct predictions on validation rows, with Laplace noise.
+A score is the count of correct predictions on the validation rows, plus Laplace noise. No candidate is trained or
+scored twice.
 """
 
 from __future__ import annotations
@@ -29,17 +30,18 @@ __all__ = ["Trials", "ValidationScorer"]
 
 
 class ValidationScorer:
-    """Scores of models on the validation rows, as fractions of their expected number `rows`, which is public.
+    """Scores models on the validation rows, as fractions of `rows`, their expected number, which is public.
 
-    `noise` is the Laplace noise in rows; without noise the rows are public. One row moves a count by at most 1.
+    `noise` is the scale of the Laplace noise in rows; `noise = 0` is for public rows only. One row changes a count by
+    at most 1.
     """
 
     def __init__(self, validation: Data, rows: float, noise: float, device: str) -> None:
         self.validation, self.rows, self.noise, self.device = validation, rows, noise, device
-        self._transformed: tuple[str, np.ndarray] | None = None  # candidates mostly share their features
+        self._transformed: tuple[str, np.ndarray] | None = None  # reused, because most candidates share features
 
     def scores(self, models: Sequence[Model], rng: Rng) -> list[float]:
-        """One noisy score a model."""
+        """Return one noisy score for each model."""
         exact = np.array([self.exact_count(model) for model in models])
         noisy = exact
         if self.noise:
@@ -47,14 +49,14 @@ class ValidationScorer:
         return [float(score) / self.rows for score in noisy]
 
     def exact_count(self, model: Model) -> float:
-        """Correct predictions; for regression one minus the error over the declared range, summed."""
+        """Return the number of correct predictions; for regression, the sum of `1 - abs(error) / target_range`."""
         if not len(self.validation):
             return 0.0
         outputs = model.network_outputs(self._inputs(model), self.device)
         if model.schema.task == "classification":
             return float((model.decide(outputs) == self.validation.y).sum())
         error = np.abs(np.clip(outputs[:, 0], -1, 1) - scaled(self.validation.y, self.validation.schema))
-        # A model that diverged may predict NaN: that row counts as wrong, and for itself only.
+        # A model that diverged may predict NaN for a row. That row counts as wrong, and no other row is affected.
         return float(np.nan_to_num(1 - error / 2, nan=0.0).sum())
 
     def _inputs(self, model: Model) -> np.ndarray:
@@ -67,7 +69,7 @@ class ValidationScorer:
 
 @dataclass(kw_only=True, eq=False)
 class Trials:
-    """Trains and scores what a strategy asks for; models stay here until they are reported to the strategy."""
+    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it."""
 
     price: TrialPrice
     train: Data
@@ -83,12 +85,12 @@ class Trials:
     def __post_init__(self) -> None:
         self.numbers = itertools.count()
         self.best_score: float | None = None
-        self.leader: int | None = None  # of a round with a secret number of trials: its best so far
+        self.leader: int | None = None  # the best trial so far in a round with a secret number of trials
         self.scales = {self._key(point): scale for point, scale in self.price.noise_scales(self.train.schema)}
-        self.declared: dict[float, set[Event]] = {}  # costs of a training, or of a share of one
+        self.declared: dict[float, set[Event]] = {}  # declared costs of a training, by the share of its steps
 
     def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
-        """One round: jobs that the journal holds are read from it, the others are trained and scored."""
+        """Run one round: read finished jobs from the journal, and train and score the other jobs."""
         self.leader = None
         points = [self.price.space.canonical(ask.point) for ask in asks]
         numbers = [next(self.numbers) for _ in asks]
@@ -118,7 +120,7 @@ class Trials:
     def _keep(
         self, round_: Round, numbers: Sequence[int], results: Sequence[tuple[Model, float]], scores: dict[int, float]
     ) -> None:
-        """Keeps every model that will be reported to the strategy: all, or the best where their number is secret."""
+        """Keep all models of a round, or only the best model if the number of trials is secret."""
         for number, (model, score) in zip(numbers, results, strict=True):
             scores[number] = score
             self.best_score = score if self.best_score is None else max(self.best_score, score)
@@ -130,7 +132,7 @@ class Trials:
             self.leader = number
 
     def _jobs(self, points: Sequence[Point], after: Sequence[int | None], share: float) -> list[_Job]:
-        """Candidates of one architecture side by side, cut into jobs that keep every worker busy."""
+        """Group the candidates by architecture, and split them into jobs that keep every worker busy."""
         largest, fewest = self.job_sizes
         settings = [self.price.space.settings(point) for point in points]
         scales = [self.scales[self._key(point)] for point in points]
@@ -164,7 +166,7 @@ class Trials:
         return None if number is None else self.models[number]
 
     def _expect_declared(self, job: _Job) -> None:
-        """No candidate costs more than was charged: seen before it trains, from public facts."""
+        """Raise, before the job trains and from public facts, if a candidate costs more than was charged."""
         if not self.noise:
             return
         schema = self.train.schema
@@ -181,9 +183,9 @@ class Trials:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """Candidates trained together; `positions` are theirs within the round.
+    """Candidates that are trained together; `positions` are their positions in the round.
 
-    Each job has generators of its own, so that a search that continues after a kill uses no noise a second time.
+    Each job has its own random generators, so that a resumed search never uses the same noise twice.
     """
 
     positions: list[int]

@@ -1,7 +1,7 @@
-"""Where candidates are trained: in this process, in other processes, or on a Ray cluster.
+"""Workers that train candidates: in this process, in other processes, or on a Ray cluster.
 
-A job is a list of candidates that are trained as one population. Nothing of a job that dies is released, so it is
-repeated without a further charge.
+A job is a list of candidates that are trained as one population. Nothing of a job that dies is released, so the job is
+repeated without a second charge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its r
 
 
 class Workers(Protocol):
-    """`run_jobs` yields (index of the job, its result) in the order of completion; `capacity` jobs run at a time."""
+    """Workers that run jobs, `capacity` at a time.
+
+    `run_jobs` yields (index of the job, its result) in the order of completion.
+    """
 
     @property
     def capacity(self) -> int: ...
@@ -32,7 +35,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """One job after another in this process."""
+    """Runs one job after another in this process."""
 
     capacity: int = 1
 
@@ -43,7 +46,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Processes:
-    """`capacity` processes on this machine, each with its share of the threads."""
+    """Runs jobs in `capacity` processes on this machine, which share its threads."""
 
     capacity: int
 
@@ -69,7 +72,7 @@ class Processes:
 
 
 _worker: dict[str, Any] = {}
-"""What this worker process was started with."""
+"""The function and the shared value with which this worker process was started."""
 
 
 def _start_worker(threads: int, work: Work, shared: Any) -> None:
@@ -81,7 +84,7 @@ def _start_worker(threads: int, work: Work, shared: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends the worker with its search: otherwise it would hold private rows and wait for ever."""
+    """End the worker when its parent ends; otherwise it would hold private rows and wait forever."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()
@@ -96,7 +99,7 @@ def _run(job: Any) -> Any:
 
 @dataclass(frozen=True)
 class Ray:
-    """A Ray cluster at `address` ("auto": the one this machine belongs to). A job whose worker dies is repeated."""
+    """Runs jobs on a Ray cluster; "auto" is the cluster of this machine. A job whose worker dies is repeated."""
 
     address: str
     retries: int = 3
@@ -117,7 +120,7 @@ class Ray:
 
 
 def connected(address: str) -> Any:
-    """Ray, connected to the cluster from the first call to the end of the process."""
+    """Return the module `ray`, connected to the cluster until the end of the process."""
     try:
         import ray
     except ImportError:
@@ -136,7 +139,7 @@ def connected(address: str) -> Any:
 
 
 def _expect_answer(address: str) -> None:
-    """Connects to HOST:PORT, because Ray itself takes most of a minute to report that nothing listens there."""
+    """Connect to HOST:PORT, because Ray takes most of a minute to report that nothing listens there."""
     import socket
 
     host, colon, port = address.rpartition("://")[2].rpartition(":")

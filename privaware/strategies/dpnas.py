@@ -1,22 +1,21 @@
 """DPNAS: a recurrent controller searches cells over shared weights that are trained with clipping and noise.
 
-Candidates share one network. A step samples a cell and makes one step of private descent on its weights, so that cells
-which suffer from clipping and noise score badly; the scores of sampled cells on validation rows train the controller.
-After warm-up epochs with random cells the two alternate; in the end the best of several cells that the controller
-proposes is taken. The network of that cell is then trained from scratch.
+All candidates share one network. A step samples a cell and takes one step of DP-SGD on its weights, so cells that
+suffer from clipping and noise score badly. The scores of sampled cells on validation rows train the controller. After
+warm-up epochs with random cells, steps on the weights and updates of the controller alternate. At the end the
+controller proposes several cells, and the cell with the best score is chosen. The network of that cell is then trained
+from scratch.
 
-Paper: Cheng et al. 2022, DPNAS: Neural Architecture Search for Deep Learning with Differential Privacy. There neither
-steps nor scores are charged, "because the resulted architectures will be trained from scratch"; but the cell itself is
-an output of both, so here both are.
-Privacy: (epsilon, delta) for one row added or removed. A row is either in the part that trains, where it moves the sum
-of a step by at most `norm` and only if it is in the step's Poisson sample, or a validation row, where it moves the
-m counts of a score by at most the root of m. Which cell comes next depends on noised values only. On public rows the
-same search has no privacy cost: its scores are exact, and its steps have noise only so that cells which suffer from
-noise score badly.
-Measured (docs/results/dpnas.md): on CIFAR-10 scores with shared weights ordered 20 cells the wrong way round, and the
-cells proposed were no better from scratch than random cells; short trainings from scratch ordered them well.
-Use when: rows are images, and there are public ones like them, or many thousand private ones. Compare with `rs` over
-the same space, which trains its candidates from scratch.
+Paper: Cheng et al. 2022, DPNAS: Neural Architecture Search for Deep Learning with Differential Privacy. The paper
+charges neither steps nor scores, "because the resulted architectures will be trained from scratch". But the cell is an
+output of both, so this module charges both.
+Privacy: (epsilon, delta) for one row added or removed. A row is either a training row or a validation row. A training
+row changes the sum of a step by at most `norm`, and only if it is in the Poisson sample of that step. A validation row
+changes the m counts of a score by at most `sqrt(m)` in L2 norm. The choice of the next cell depends on noised values
+only. On public rows the same search has no privacy cost: scores are exact, and steps have noise only so that cells that
+suffer from noise score badly.
+Use when: rows are images, and there are public rows like them, or many thousand private rows. Compare with `rs` over
+the same space, which trains its candidates from scratch; docs/results/dpnas.md has a comparison.
 
 >>> DpNas(epochs=3, warm_up=1, rate=0.5, updates=2).cost(None, noise=1.0)  # doctest: +ELLIPSIS
 Disjoint(events=(Repeated(event=Sampled(event=Gaussian(noise=1.0), rate=0.5), count=6), Repeated(...count=5)))
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["DpNas"]
 
 CHECKPOINT_EPOCHS = 5
-"""Epochs between two checkpoints."""
+"""Number of epochs between two checkpoints."""
 
 LEAST_COUNTS = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
 HERE = Runtime()
@@ -56,18 +55,19 @@ HERE = Runtime()
 
 @dataclass(frozen=True, kw_only=True)
 class DpNas(SearchProcedure):
-    """Every number that the cost depends on is here: epochs, rate, updates and the two noise multipliers.
+    """The settings of the search; the cost depends on `epochs`, `rate`, `updates`, `held_rate` and the two noises.
 
-    `aware` is the largest noise multiplier of steps on public rows: with more noise the shared weights do not learn.
+    `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
+    `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
+    rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by that of the steps.
+    `derived` cells are scored at the end. `network` has the fields of the model `dpnas` other than its cell. With
+    `policy` "uniform" there is no controller: random search over the same shared weights.
 
-    From the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy`, `nodes`; a `rate` of 0.01 is its batch
-    of 300 on CIFAR-10. From the authors' code: `hidden`, `aware`, `baseline`, the cosine to a twentieth of `lr`; its lr
-    of 0.02 at norm 1 is the step of `lr` 0.2 at norm 0.1. Ours: a controller update uses `cells` scores, of
-    validation rows sampled at `held_rate`, `updates` times an epoch; `controller_lr` (3e-4 in the paper, for 300
-    updates an epoch); the entropy counts by its mean over the edges; `reward_noise` is the scores' noise multiplier
-    over that of the steps, at 300 updates about equal in cost; `derived` cells are scored at the end. `network` are
-    fields of the model `dpnas` other than its cell. `policy` "uniform" leaves the controller out: random search over
-    the same shared weights.
+    These settings are from the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy` and `nodes`;
+    `rate = 0.01` is its batch of 300 on CIFAR-10. These are from the authors' code: `hidden`, `aware`, `baseline`, and
+    the cosine schedule down to `lr / 20`; its learning rate of 0.02 at clipping norm 1 is the step of `lr = 0.2` at
+    `norm = 0.1`. Two things differ from the paper: `controller_lr` (3e-4 there, for 300 updates in an epoch), and the
+    entropy bonus, which is the mean over the edges.
     """
 
     adaptive: ClassVar[bool] = True
@@ -112,16 +112,16 @@ class DpNas(SearchProcedure):
 
     @property
     def epoch_steps(self) -> int:
-        """Steps of an epoch."""
+        """The number of steps in an epoch."""
         return math.ceil(1 / self.rate)
 
     @property
     def controller_updates(self) -> int:
-        """How many times scores train the controller, each time paid for."""
+        """The number of charged updates of the controller."""
         return self.updates * max(0, self.epochs - self.warm_up) * (self.policy == "controller")
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:
-        """What it costs the rows that train, and what it costs the validation rows."""
+        """Return the cost for the training rows and the cost for the validation rows."""
         steps = self.epochs * self.epoch_steps * Gaussian(noise=noise).sampled(rate=self.rate)
         score, updates = Gaussian(noise=noise * self.reward_noise), self.controller_updates
         if self.held_rate == 1:
@@ -129,19 +129,19 @@ class DpNas(SearchProcedure):
         return steps, (updates * score.sampled(rate=self.held_rate) if updates else NOTHING) + score
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        """The steps and the scores see disjoint rows; nothing depends on how many there are."""
+        """Return the cost of steps and scores, which use disjoint rows; it does not depend on the number of rows."""
         return Disjoint(events=self.part_costs(noise))
 
     def find(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> dict[str, Any]:
-        """The best cell, as a point of the space `dpnas`."""
+        """Return the best cell as a point of the space `dpnas`."""
         return self.search(train, validation, noise, rng, public=public, runtime=runtime).point
 
     def search(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> CellSearchResult:
-        """The same with the controller, which is computed from noised values only."""
+        """Return the best cell with the controller, which is computed from noised values only."""
         from privaware.strategies._dpnas import checkpoint as _dpnas_checkpoint
         from privaware.strategies._dpnas.weights import CellScorer
 
@@ -167,7 +167,7 @@ class DpNas(SearchProcedure):
         return self._derived(reinforce, scorer, rng)
 
     def _epoch(self, epoch: int, weights: SharedWeights, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
-        """Steps on the shared weights, then updates of the controller."""
+        """Take the steps of one epoch on the shared weights, then update the controller."""
         controlled = epoch >= self.warm_up and self.policy == "controller"
         for cell in self._proposals(reinforce, self.epoch_steps, rng, controlled):
             weights.step(cell)
@@ -216,7 +216,7 @@ class DpNas(SearchProcedure):
         return Reinforce(controller, lr=self.controller_lr, entropy=self.entropy, decay=self.baseline)
 
     def _proposals(self, reinforce: Reinforce, count: int, rng: Rng, controlled: bool) -> list[Cell]:
-        """Cells of an epoch, sampled together: the controller does not change between its steps."""
+        """Return `count` cells, sampled at once: the controller does not change between the steps of an epoch."""
         import torch
 
         if not controlled:

@@ -1,9 +1,9 @@
-"""Grid search: every candidate of a space, or an evenly spaced part of them, once each.
+"""Grid search: every candidate of a space once, or an evenly spaced subset.
 
-Paper: none; common practice, at its real cost.
-Privacy: (epsilon, delta) for one row added or removed. The number of trials is not secret, so all of them are paid for
-by tight composition. A random search over the same space costs far less.
-Use when: the space is small and the rows are public, or a few candidates are compared at their real cost.
+Paper: none; common practice, charged at its full cost.
+Privacy: (epsilon, delta) for one row added or removed. The number of trials is not secret, so all trials are charged by
+tight composition. A random search over the same space costs far less.
+Use when: the space is small and the rows are public, or a few candidates are compared at their full cost.
 
 >>> from privaware.events import Gaussian
 >>> from privaware.models.spaces import Space
@@ -26,12 +26,13 @@ from privaware.strategies._strategy import Ask, Round, RoundStrategy, TrialHisto
 
 __all__ = ["Grid"]
 
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
+"""Largest number of candidates of a space that is searched as a grid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(RoundStrategy):
-    """At most `trials`: points at equal distances in the order of the grid."""
+    """Tries all points of a space, or at most `trials` points at equal distances in the order of the grid."""
 
     adaptive: ClassVar[bool] = False
 
@@ -50,9 +51,9 @@ class Grid(RoundStrategy):
         points: list[Point] = []
         for point in space.points():
             points.append(point)
-            if len(points) > MOST_POINTS:
+            if len(points) > MAX_POINTS:
                 raise WrongInput(
-                    f"grid: expected a space of at most {MOST_POINTS:,} points, got more; use rs, which samples from it"
+                    f"grid: expected a space of at most {MAX_POINTS:,} points, got more; use rs, which samples from it"
                 )
         if self.trials is None or self.trials >= len(points):
             return points

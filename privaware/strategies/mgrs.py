@@ -1,11 +1,12 @@
-"""Random search in generations: each starts from the best winner so far, mutated, or from a new random candidate.
+"""Random search in generations: a candidate is a mutation of the best trial so far, or a new random candidate.
 
 Paper: Bao, Bauer and Bindschaedler, MGRS (section VIII-A, in words; no algorithm is printed): 40, 20 and 10 candidates,
-mutated with probability 0.7. They price the three generations by the formula of RS, whose argument is inverted, and
-release the last winner; all winners are paid for, so here the best of them is released.
-Privacy: (epsilon, delta) for one row added or removed. Each generation is a random search of its own (see `rs`): a
-secret number of trials, identically distributed given the earlier winners, of which the best is released. The costs of
-the generations compose.
+mutated with probability 0.7. The paper computes the cost of the three generations by its formula for RS, whose argument
+is inverted, and releases the best trial of the last generation. Here the best trial of every generation is charged, so
+the best of them is released.
+Privacy: (epsilon, delta) for one row added or removed. Each generation is a random search of its own (see `rs`): it has
+a secret number of trials, which are identically distributed given the earlier results, and releases only the best. The
+costs of the generations compose.
 Use when: good candidates are rare and similar, so that trying neighbours of the best one is worth its cost.
 
 >>> from privaware.events import Gaussian
@@ -31,7 +32,11 @@ __all__ = ["Mgrs"]
 
 @dataclass(frozen=True, kw_only=True)
 class Mgrs(RoundStrategy):
-    """Mean numbers of trials by the logarithmic distribution, one a generation (`trials` in all scales them)."""
+    """Random search in generations, with trial counts from the logarithmic distribution.
+
+    `generations` are the expected numbers of trials. If `trials` is given, they are scaled to this total. A candidate
+    is a mutation of the best trial with probability `mutation`.
+    """
 
     adaptive: ClassVar[bool] = True
 
@@ -58,7 +63,7 @@ class Mgrs(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Generations(TrialHistory):
-    """Asks for mutations of the best winner, and for some random points."""
+    """Asks for mutations of the best trial, and for random candidates."""
 
     mutation: float
 

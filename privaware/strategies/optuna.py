@@ -1,8 +1,8 @@
-"""Any sampler of Optuna, with noisy scores, at its real cost.
+"""A search by any Optuna sampler, with noisy scores, charged at its full cost.
 
 Paper: Akiba et al. 2019, Optuna, arXiv:1907.10902. Needs `pip install privaware[optuna]`.
-Privacy: (epsilon, delta) for one row added or removed. A sampler may learn from every score, so every trial is paid
-for by tight composition, and pruning a trial early saves nothing.
+Privacy: (epsilon, delta) for one row added or removed. A sampler may learn from every score, so every trial is charged
+by tight composition. Pruning a trial early would save nothing.
 Use when: a sampler is known to suit the space, and rows are public or trials few.
 
 >>> from privaware.events import Gaussian
@@ -32,7 +32,7 @@ __all__ = ["Optuna"]
 
 @dataclass(frozen=True, kw_only=True)
 class Optuna(RoundStrategy):
-    """`sampler` is a class of `optuna.samplers`; `batch` trials are asked for together and train as a population."""
+    """`sampler` is a class of `optuna.samplers`; `batch` trials are requested together and train as one population."""
 
     adaptive: ClassVar[bool] = True
 
@@ -69,7 +69,7 @@ class Optuna(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Study(TrialHistory):
-    """Optuna's study; a choice is a categorical parameter, its values spelt as JSON."""
+    """An Optuna study; a choice is a categorical parameter whose values are spelt as JSON."""
 
     study: Any
     pending: list[Any] = field(default_factory=list)

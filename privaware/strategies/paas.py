@@ -1,18 +1,19 @@
-"""Genetic architecture search: candidates breed, and their fitness is the private model's noisy held-out accuracy.
+"""Genetic architecture search: the fitness of a candidate is the noisy held-out accuracy of its private model.
 
-A generation is trained, scored on validation rows and ranked; the best `keep` share and a random `spare` share of the
-rest are parents; children take each choice from one of two parents and are mutated with probability `mutation`.
+A generation is trained, scored on validation rows and ranked. Parents are the best fraction `keep`, and a random
+fraction `spare` from the remaining candidates. A child takes each choice from one of two parents, and is mutated with
+probability `mutation`.
 
-Paper: Bao, Bauer and Bindschaedler, PAAS (their Algorithm 1, with Evolve, their Algorithm 2), 6 generations of 10;
-keep, spare and mutation are not stated there (0.4, 0.1 and 0.2 are those of the code they credit). Algorithm 2 refills
-the entire population with children: `refill="all"`, where a child that was trained before keeps its score, as with
-their memoisation. The default, `refill="rest"`, is ours: parents stay in the population with their scores and children
-fill the remaining places, so a generation trains fewer candidates and never loses its best one; and a child is bred
-again, up to 50 times, until it is one that was not tried yet. Of 6 generations of 10, "all" pays for 60 trainings and
-"rest" for 35. Their overall epsilon, 22.3, follows from neither of their formulas.
-Privacy: (epsilon, delta) for one row added or removed. Ranking and breeding see every score, so every trial is paid
-for by tight composition: the first generation and the children of each later one train on one part of the rows, and
-as many noisy scores come from the other. Models are kept, so the winner is released without training it again.
+Paper: Bao, Bauer and Bindschaedler, PAAS (their Algorithm 1, with Evolve, their Algorithm 2), 6 generations of 10. The
+paper does not state keep, spare and mutation; 0.4, 0.1 and 0.2 are from the code that it credits. Algorithm 2 replaces
+the entire population by children: `refill="all"`. A child that was trained before then keeps its score, as with the
+memoisation of the paper. The default `refill="rest"` is not from the paper: parents stay in the population with their
+scores, and children fill the remaining places. So a generation trains fewer candidates and never loses its best one,
+and a child is bred again, up to 50 times, until it has not been tried yet. For 6 generations of 10, "all" is charged
+for 60 trainings and "rest" for 35. The overall epsilon of the paper, 22.3, follows from neither of its formulas.
+Privacy: (epsilon, delta) for one row added or removed. Ranking and breeding see every score, so every trial is charged
+by tight composition. The trainings use one part of the rows, and the same number of noisy scores uses the other part.
+Models are kept, so the best model is released without another training.
 Use when: the search is on public rows, where it has no privacy cost, or one model's epsilon is small beside the total.
 
 >>> from privaware.events import Gaussian
@@ -39,13 +40,13 @@ from privaware.strategies._strategy import Ask, Round, RoundStrategy, Trial, Tri
 
 __all__ = ["Paas"]
 
-TRIES = 50
-"""How often a child that is in the population already is bred again before it may stay."""
+MAX_ATTEMPTS = 50
+"""Number of times that a child which was already tried is bred again before it is accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paas(RoundStrategy):
-    """With `trials` there are as many generations as it takes to try so many."""
+    """Genetic search of `generations` generations, or of as many generations as `trials` trials need."""
 
     adaptive: ClassVar[bool] = True
 
@@ -73,7 +74,7 @@ class Paas(RoundStrategy):
         return tuple(Round(count=count) for count in counts)
 
     def parents(self, ranked: int) -> int:
-        """How many of a generation breed."""
+        """Return the number of parents in a generation of `ranked` candidates."""
         top = max(1, round(self.keep * ranked))
         return min(ranked, top + round(self.spare * ranked))
 
@@ -83,14 +84,14 @@ class Paas(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Breeding(TrialHistory):
-    """The current `generation` of points; `scored` holds every trial by its point."""
+    """The current `generation` of candidates; `scored` maps every tried candidate to its trial."""
 
     strategy: Paas
     scored: dict[str, Trial] = field(default_factory=dict)
     generation: list[Point] = field(default_factory=list)
 
     def ask(self, count: int) -> list[Ask]:
-        """Candidates not tried yet: of the first generation, or among the `count` children of a later one."""
+        """Return the candidates of the first generation, or the children of a later one that were not tried yet."""
         parents = self._parents() if self.generation else []
         children: list[Point] = []
         while len(children) < count:
@@ -104,7 +105,7 @@ class Breeding(TrialHistory):
         self.scored |= {point_key(trial.point): trial for trial in trials}
 
     def best(self) -> Trial:
-        """The top of the last generation."""
+        """Return the best trial of the last generation."""
         return self._ranked()[0]
 
     def _ranked(self) -> list[Trial]:
@@ -112,7 +113,7 @@ class Breeding(TrialHistory):
         return sorted(unique.values(), key=lambda trial: -trial.score)
 
     def _parents(self) -> list[Point]:
-        """The best, and a few of the others at random."""
+        """Return the best candidates, and a few random candidates from the remaining ones."""
         ranked = self._ranked()
         top = max(1, round(self.strategy.keep * len(ranked)))
         rest = ranked[top:]
@@ -120,10 +121,13 @@ class Breeding(TrialHistory):
         return [trial.point for trial in ranked[:top]] + [rest[int(at)].point for at in spared]
 
     def _child(self, parents: list[Point], siblings: set[str]) -> Point:
-        """A child unlike its siblings and, unless all are refilled, unlike every candidate tried, if one is found."""
+        """Breed a child that differs from its siblings and, with `refill="rest"`, from every tried candidate.
+
+        After `MAX_ATTEMPTS` failed attempts, return the last child.
+        """
         tried = siblings if self.strategy.refill == "all" else siblings | self.scored.keys()
         child = self._bred(parents)
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             if point_key(child) not in tried:
                 break
             child = self._bred(parents)

@@ -1,12 +1,13 @@
 """Successive halving: many candidates train a little, and after each round only the best continue.
 
-All candidates train for a first share of the steps; their noisy scores decide which `1 / faster` of them continue from
-their weights, for as many steps as all rounds before; and so on until one is fully trained.
+All candidates train for a first fraction of the steps. Their noisy scores decide which `1 / faster` of them continue
+from their weights. After a round, a candidate has trained `faster` times as many steps as before it. This repeats until
+one candidate is fully trained.
 
-Paper: Jamieson and Talwalkar 2016, arXiv:1502.07943, here at its real cost.
-Privacy: (epsilon, delta) for one row added or removed. Shares and counts are fixed before a row is read, so the
-cost is the composition of the steps that all candidates take and of one noisy score each round: stopping early makes
-it cheaper than training all candidates fully.
+Paper: Jamieson and Talwalkar 2016, arXiv:1502.07943, charged at its full cost.
+Privacy: (epsilon, delta) for one row added or removed. Fractions and counts are fixed before a row is read. The cost is
+the composition of the steps of all candidates and of one noisy score for each candidate in each round. Stopping early
+makes it cheaper than training all candidates fully.
 Use when: the first steps of a training separate good candidates from bad, and rows are public or candidates few.
 
 >>> from privaware.events import Gaussian
@@ -34,7 +35,7 @@ __all__ = ["Racing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Racing(RoundStrategy):
-    """`candidates` start (`trials` is a synonym); after each round the best one in `faster` of them continue."""
+    """Starts with `candidates` (synonym: `trials`); after each round the best `1 / faster` of them continue."""
 
     adaptive: ClassVar[bool] = True
 
@@ -61,7 +62,7 @@ class Racing(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Race(TrialHistory):
-    """Asks for the best of the last round again, continued from their weights."""
+    """Asks for the best candidates of the last round again, continued from their weights."""
 
     running: list[Trial] = field(default_factory=list)
 

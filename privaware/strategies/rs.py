@@ -1,12 +1,13 @@
-"""Random search: a secret number of independent random candidates, of which only the best is released.
+"""Random search: it tries a secret number of independent random candidates and releases only the best.
 
-Paper: Bao, Bauer and Bindschaedler, RS (section VIII-A, in words; no algorithm is printed), who try exactly 400 and
-price them by a formula with its argument inverted; a fixed number of trials has no such price. Private selection:
-Papernot and Steinke 2022, arXiv:2110.03620; Koskela, Redberg and Wang 2024, arXiv:2402.06701.
+Paper: Bao, Bauer and Bindschaedler, RS (section VIII-A, in words; no algorithm is printed). The paper tries exactly 400
+candidates and computes their cost by a formula with its argument inverted; the formula does not hold for a fixed number
+of trials. Private selection: Papernot and Steinke 2022, arXiv:2110.03620; Koskela, Redberg and Wang 2024,
+arXiv:2402.06701.
 Privacy: (epsilon, delta) for one row added or removed. The number of trials has a truncated negative binomial
-distribution and stays secret, every trial samples its candidate independently, and nothing is remembered between
-trials; then the best of them costs about two to three trials, whatever their mean number. Training and validation rows
-are disjoint, and the score has noise.
+distribution and stays secret. Every trial samples its candidate independently, and nothing is remembered between
+trials. Then the best trial costs about two to three trials, whatever their expected number. Training and validation
+rows are disjoint, and the score has noise.
 Use when: the search has to see private rows. It is the cheapest way to try many candidates.
 
 >>> from privaware.events import Gaussian
@@ -35,13 +36,16 @@ from privaware.strategies._strategy import Ask, Round, RoundStrategy, TrialCount
 __all__ = ["Rs"]
 
 SHAPES = (0.5, 1.0, 2.0)
-"""Of the trial-count distributions compared; below 0.5 a chance of 0.9 takes thousands of trials."""
+"""Shapes `eta` of the compared trial-count distributions; below 0.5, a chance of 0.9 needs thousands of trials."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rs(RoundStrategy):
-    """`trials` on average by the logarithmic distribution; left out, by the cheapest distribution that tries one of the
-    best `top` candidates with this `chance`."""
+    """Random search with `trials` expected trials, from the logarithmic distribution.
+
+    If `trials` is None, the cheapest distribution is used that tries one of the best fraction `top` of all candidates
+    with probability `chance`.
+    """
 
     adaptive: ClassVar[bool] = False
 
@@ -63,7 +67,7 @@ class Rs(RoundStrategy):
 
 
 class Random(TrialHistory):
-    """Asks for random points."""
+    """Asks for random candidates."""
 
     def ask(self, count: int) -> list[Ask]:
         return [Ask(point=self.space.draw(self.rng)) for _ in range(count)]
@@ -71,6 +75,9 @@ class Random(TrialHistory):
 
 @lru_cache(maxsize=64)
 def cheapest(once: Event, chance: float, top: float) -> TrialCount:
-    """Of the distributions with that chance, the one that costs least; it depends on public facts only."""
+    """Return the cheapest distribution that tries one of the best fraction `top` with probability `chance`.
+
+    The choice depends on public facts only.
+    """
     counts = [TrialCount.with_chance(chance=chance, top=top, eta=eta) for eta in SHAPES]
     return min(counts, key=lambda count: accounting.epsilon(count.selected(once), REFERENCE_DELTA))

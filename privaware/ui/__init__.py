@@ -1,8 +1,8 @@
-"""A local page over a folder: its ledgers, its models, plans before spending, reports and verdicts.
+"""A local web page for a folder: its ledgers, its models, plans before spending, reports and verdicts.
 
-`serve` binds to 127.0.0.1 only. Every address begins with a random token that only its opener knows; requests with
-another token or for another host are answered with nothing. Nothing is spent and nothing is written here: a plan is a
-dry run, and a verdict is computed. `pip install 'privaware[ui]'` brings Starlette and uvicorn.
+`serve` binds to 127.0.0.1 only. Every address starts with a random token that only the person who opened the page
+knows. Requests with another token or for another host get an empty answer. Nothing is charged and nothing is written: a
+plan is a dry run, and a verdict is computed. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,22 @@ HOST = "127.0.0.1"
 
 
 def application(folder: str | Path, *, token: str, port: int) -> Any:
-    """The page of a folder as an ASGI application."""
+    """Return the page of a folder as an ASGI application.
+
+    Parameters
+    ----------
+    folder
+        The folder with data, ledgers and models.
+    token
+        The secret first part of every address.
+    port
+        The port at which the application is served.
+
+    Returns
+    -------
+    ASGI application
+        The guarded pages.
+    """
     try:
         from privaware.ui import _pages
     except ModuleNotFoundError as absent:
@@ -32,7 +47,17 @@ def application(folder: str | Path, *, token: str, port: int) -> Any:
 
 
 def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) -> None:
-    """Serves the page of a folder until it is interrupted; `started` gets its address, with a fresh token."""
+    """Serve the page of a folder until interrupted.
+
+    Parameters
+    ----------
+    folder
+        The folder with data, ledgers and models.
+    port
+        The port on this machine. 0 chooses a free port.
+    started
+        A function that receives the address of the page, with a new token.
+    """
     if not Path(folder).is_dir():
         raise WrongInput(f"expected a folder with ledgers and models, got {str(folder)!r:.120}")
     token = secrets.token_urlsafe(24)

@@ -1,4 +1,4 @@
-"""What lies in a folder: ledgers, models, results and data, found by name and never outside of it."""
+"""The content of a folder: ledgers, models, results and data, found by name and never outside the folder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from privaware.report import _words
 __all__ = ["Folder", "model_summary"]
 
 DATA = (".csv", ".tsv", ".parquet", ".feather", ".npz", ".gz", ".zip", ".zst")
-MOST = 500
-"""How many ledgers, models or files of data a page lists."""
+MAX_LISTED = 500
+"""Largest number of ledgers, models or data files that a page lists."""
 HIDDEN = (
     "Only the best candidate of this search is shown. The others, their scores and their number are hidden: the price "
     "covers the release of the best alone."
@@ -29,28 +29,28 @@ SHOWN = "Every candidate of this search was paid for; only the best is in the fo
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and what is below it, two levels deep; `path` is resolved. Links that lead out of it are not there."""
+    """A folder and its content, two levels deep; `path` is resolved. Links that lead outside are ignored."""
 
     path: Path
 
     def ledgers(self) -> dict[str, Path]:
-        """The ledgers, by name."""
+        """Return the ledgers by name."""
         return self._named(path for path in self._entries() if path.suffix == ".ledger" and path.is_file())
 
     def models(self) -> dict[str, Path]:
-        """The model folders, by name; a model with a file that lies outside is none."""
+        """Return the model folders by name; a folder with a file that lies outside is not a model."""
         return self._named(path for path in self._entries() if self._is_model(path))
 
     def data_files(self) -> dict[str, Path]:
-        """Files that may hold rows, by name."""
+        """Return the files that may hold rows, by name."""
         return self._named(path for path in self._entries() if path.is_file() and path.suffix in DATA)
 
     def data(self) -> list[str]:
-        """Files that may hold rows, then the built-in data sets."""
+        """Return the names of files that may hold rows, then of the built-in data sets."""
         return [*self.data_files(), *registry.names("datasets")]
 
     def summaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """A line for each ledger and for each model; one that cannot be read says why."""
+        """Return a summary of each ledger and of each model; an unreadable one says why."""
         ledgers = [{"name": name} | _ledger(path) for name, path in self.ledgers().items()]
         return ledgers, [{"name": name} | model_summary(path) for name, path in self.models().items()]
 
@@ -64,11 +64,11 @@ class Folder:
             ) from None
         yield from level
         for folder in (entry for entry in level if entry.is_dir() and not entry.is_symlink()):
-            with suppress(OSError):  # removed meanwhile, or of another user
+            with suppress(OSError):  # removed in the meantime, or owned by another user
                 yield from self._inside(folder)
 
     def _inside(self, folder: Path) -> list[Path]:
-        """What lies in a folder, without hidden entries and without links that lead outside."""
+        """Return the entries of a folder, without hidden ones and without links that lead outside."""
         return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self._holds(entry)]
 
     def _holds(self, path: Path) -> bool:
@@ -85,7 +85,7 @@ class Folder:
             return False
 
     def _named(self, paths: Iterator[Path]) -> dict[str, Path]:
-        return {str(path.relative_to(self.path)): path for path, _ in zip(paths, range(MOST), strict=False)}
+        return {str(path.relative_to(self.path)): path for path, _ in zip(paths, range(MAX_LISTED), strict=False)}
 
 
 def _ledger(path: Path) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _ledger(path: Path) -> dict[str, Any]:
 
 
 def model_summary(path: Path) -> dict[str, Any]:
-    """What a list shows of a model; for one that cannot be read, why."""
+    """Return the facts that a list shows about a model; if it is unreadable, the reason."""
     try:
         card = ModelCard.read(path)
     except PrivawareError as problem:

@@ -1,6 +1,6 @@
-"""The pages: everything is rendered here, and a plan or a verdict is an answer to a form.
+"""The pages: everything is rendered here, and a plan or a verdict is the answer to a form.
 
-Who may ask: the holder of the token, for this host, from this page. Everybody else gets an empty answer.
+Only the holder of the token may ask, for this host and from this page. Everybody else gets an empty answer.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ METHODS = ("GET", "HEAD", "POST")
 
 
 class Guard:
-    """Lets through requests to `/TOKEN/...` of 127.0.0.1 or localhost at this port.
+    """Admits only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
 
-    The host is checked so that a foreign name that points here is not served. A POST from another page names its
-    origin, and is refused even if it knew the token.
+    The host is checked, so that a foreign name that resolves to this machine is not served. A POST from another page
+    names its origin, and is refused even with the right token.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -87,15 +87,15 @@ class Guard:
         return not site and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)
 
 
-MOST_FORM_BYTES = 20_000
-"""Bytes above which a submitted form is ignored."""
+MAX_FORM_BYTES = 20_000
+"""Size in bytes above which a submitted form is ignored."""
 
 ASSETS = {"style.css": "text/css", "script.js": "text/javascript"}
 NUMBERS = ("epsilon", "delta")
 
 
 def guarded(folder: Path, token: str, port: int) -> Guard:
-    """All pages of a folder behind the guard."""
+    """Return all pages of a folder behind the guard."""
     pages = _Pages(Folder(folder.resolve()))
     routes = [
         Route("/", pages.home),
@@ -109,7 +109,7 @@ def guarded(folder: Path, token: str, port: int) -> Guard:
 
 
 class _Pages:
-    """One method a page; each finds its files anew, so that a reload shows what is there."""
+    """One method for each page; each reads the folder again, so that a reload shows its current content."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -136,7 +136,7 @@ class _Pages:
         return await _answer(lambda: _page("model.html", up=up, **view()), up=up)
 
     async def report(self, request: Request) -> Response:
-        """The report of a model as it was released, or with its audit where there is one."""
+        """Render the report of a model, with its audit if there is one."""
         name = request.path_params["name"]
 
         def rendered() -> Response:
@@ -156,13 +156,13 @@ class _Pages:
         return await _answer(lambda: _page("plan.html", up=".", **view()), up=".")
 
     def _planned(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """A dry run: no row trains anything, nothing is charged."""
+        """Plan without training or charging (a dry run)."""
         name, files = form.get("data", ""), self.folder.data_files()
         if name not in files and name not in registry.names("datasets"):
             raise WrongInput("expected data among those of the folder or built in; choose one of the list")
-        given: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
-        given |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
-        planned = fit(str(files.get(name, name)), **{"epsilon": 1.0, **given}, dry_run=True)
+        options: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
+        options |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
+        planned = fit(str(files.get(name, name)), **{"epsilon": 1.0, **options}, dry_run=True)
         return {
             "learner": planned.learner,
             "epsilon": _words.rounded_up(planned.epsilon),
@@ -219,7 +219,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _up(request: Request) -> str:
-    """The way back to the start from an address below it."""
+    """Return the relative path from an address back to the start page."""
     return "/".join([".."] * request.url.path.count("/", 1)) or "."
 
 
@@ -227,13 +227,13 @@ async def _form(request: Request) -> dict[str, str]:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > MOST_FORM_BYTES:
+        if len(body) > MAX_FORM_BYTES:
             return {}
     return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
 
 
 async def _answer(page: Callable[[], Response], *, up: str) -> Response:
-    """A page that is made in a thread; what cannot be read or is wrong becomes one sentence, which names no path."""
+    """Render a page in a thread; an error becomes one sentence that names no path."""
     try:
         return await run_in_threadpool(page)
     except PrivawareError as problem:

@@ -1,6 +1,6 @@
-"""The rules of `advise`: the flowchart of Bao et al. and section 5.7 of DPMLBench, with our own evidence first.
+"""The rules of `advise`: the flowchart of Bao et al. and section 5.7 of DPMLBench, with measured evidence first.
 
-A rule looks at public facts only. What it cites is in `advice.json`, which `python -m research.papers._advice` writes.
+A rule uses public facts only. Its evidence is in `advice.json`, which `python -m research.papers._advice` writes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from privaware.schema import Schema
 __all__ = ["AdviceFacts", "advice", "stored_evidence"]
 
 ENOUGH = 50
-"""Below this many rows x epsilon a class a constant is the better bet."""
+"""Value of `signal` below which a constant prediction is advised."""
 MANY = 8
-"""From so many columns on their number is worth a word."""
+"""Number of columns from which on the advice mentions column selection."""
 LARGE = 10.0
-"""From this epsilon on the larger network has won on some of the recorded data."""
+"""Epsilon from which on a larger network was better on some recorded data sets."""
 
 
 @cache
 def stored_evidence() -> dict[str, Any]:
-    """The shipped table."""
+    """Return the content of the shipped file `advice.json`."""
     loaded: dict[str, Any] = json.loads(files("privaware.workflow").joinpath("advice.json").read_text(encoding="utf-8"))
     return loaded
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdviceFacts:
-    """What is public and asked for."""
+    """The public facts and the requested epsilon; `public` says whether public rows are available."""
 
     schema: Schema
     epsilon: float
@@ -41,7 +41,7 @@ class AdviceFacts:
 
     @property
     def signal(self) -> float:
-        """Rows x epsilon a class."""
+        """The number of rows times epsilon, divided by the number of classes."""
         return self.schema.rows * self.epsilon / max(len(self.schema.classes), 1)
 
     @property
@@ -56,7 +56,7 @@ class AdviceFacts:
 
 @dataclass(frozen=True)
 class Rule:
-    """`do` is the advice in one sentence, `because` why it holds for these facts, `cites` names of evidence."""
+    """One rule: `do` is the advice, `because` gives the reason for these facts, `cites` are names of evidence."""
 
     name: str
     do: str
@@ -222,7 +222,7 @@ RULES = (
 
 
 def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
-    """The rules that apply, each with its reason and its evidence."""
+    """Yield the rules that apply, each with its reason and its evidence."""
     stored = stored_evidence()["evidence"]
     for rule in RULES:
         if rule.applies(facts):

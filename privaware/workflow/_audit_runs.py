@@ -1,6 +1,7 @@
-"""The runs behind an audit, as mechanisms: one run with canaries, and a membership game among the rows.
+"""Mechanisms that an audit runs, and the result of an audit.
 
-The result of an audit: claim and evidence in one object.
+`OneRun` inserts canaries into one run of a mechanism. `MembershipGame` attacks a model trained on some of the rows.
+`Audit` holds the claimed epsilon and the numbers of the attack.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import numpy as np
 from privaware import attacks
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.attacks import AttackResult
-from privaware.attacks._gradient_canaries import LEAST, CanaryScores, gradient_canaries, no_rows, room_for_canaries
+from privaware.attacks._gradient_canaries import (
+    MIN_CANARIES,
+    CanaryScores,
+    gradient_canaries,
+    no_rows,
+    room_for_canaries,
+)
 from privaware.attacks._row_canaries import row_canaries
 from privaware.data import Data
 from privaware.errors import PrivawareError, WrongInput
@@ -32,18 +39,19 @@ from privaware.workflow.run.settings import configured
 
 __all__ = ["Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 
-NUMBERS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
-"""Fields of the JSON that are null where they are not for release."""
-FOUND = (*NUMBERS, "confidence", "members", "non_members", "shadows", "method", "assumes", "roc")
-"""Fields of the JSON that an attack found."""
+WITHHELD_FIELDS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
+"""JSON fields that are null when the numbers of the attack must not be released."""
+ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shadows", "method", "assumes", "roc")
+"""JSON fields that come from the attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Claim and evidence in one object.
+    """The claimed epsilon of a mechanism, and what an attack on it measured.
 
-    `found` are the numbers of the attack: AUC, true positive rates, `epsilon_lower` with its `confidence`. `epsilon` is
-    what the audit itself was charged. With `owner_only` nothing was charged, and all numbers are in `internal`.
+    `found` holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`.
+    `epsilon` is the cost that the ledger was charged for the audit itself. If `owner_only` is true, nothing was
+    charged, and `json` puts all numbers of the attack under `internal`.
     """
 
     subject: str
@@ -61,8 +69,8 @@ class Audit:
 
     @staticmethod
     def found_in(record: Mapping[str, Any] | None) -> dict[str, Any]:
-        """What an attack found, from the JSON of a published audit; nothing without one."""
-        return {name: value for name in FOUND if (value := (record or {}).get(name)) is not None}
+        """Return the fields of the attack from `record`, the JSON of a published audit; no fields if it is None."""
+        return {name: value for name in ATTACK_FIELDS if (value := (record or {}).get(name)) is not None}
 
     @property
     def refuted(self) -> bool:
@@ -76,7 +84,7 @@ class Audit:
 
     @property
     def sentence(self) -> str:
-        """What it means, in words."""
+        """Say in words what the attack shows about the claimed epsilon."""
         claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
         if not self.found:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
@@ -91,8 +99,8 @@ class Audit:
         return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware audit --json`."""
-        shown = dict.fromkeys(NUMBERS) | ({} if self.owner_only else dict(self.found))
+        """Return the fields of `privaware audit --json`."""
+        shown = dict.fromkeys(WITHHELD_FIELDS) | ({} if self.owner_only else dict(self.found))
         return {
             "subject": self.subject,
             **self.settings,
@@ -112,21 +120,23 @@ class Audit:
 
 SPACES = ("gradient", "input")
 TRIALS = 3
-"""Expected trials of the search that is audited."""
+"""Expected number of trials of the search that an audit runs."""
 CANARY_ATTACKS = ("one_run", "many_run")
 SHADOW_TRAININGS = ("private", "without_privacy")
 SHADOWS = {"black_box": 1, "white_box": 1, "lira": 16, "rmia": 4}
-"""Shadow models of the attacks that need some."""
+"""Default number of shadow models, for each attack that uses shadow models."""
 STRONGEST: dict[str, dict[str, Any]] = {"black_box": {"reads": "odds", "lr": 1e-3, "epochs": 20}}
-"""Settings of attacks whose own defaults are those of a paper, and weaker."""
+"""Settings that make an attack stronger than its defaults, which follow the paper of the attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """How an audit attacks: `space` and `canaries` are for one_run, `runs` for many_run, `shadows` for the others.
+    """The attack of an audit and its settings.
 
-    Shadow models are as many as an attack needs unless their number is given, and trained with the same private
-    mechanism, or as some papers do, without privacy (`shadow_training`).
+    `space` and `canaries` are settings of one_run, and `runs` is a setting of many_run. `shadows` is the number of
+    shadow models of a membership attack; None means the default of the attack. `shadow_training` is "private" (shadow
+    models are trained with the audited mechanism) or "without_privacy" (they are trained without noise, as some papers
+    do).
     """
 
     attack: str = "one_run"
@@ -144,23 +154,23 @@ class AuditSettings:
         expect_one_of("", SHADOW_TRAININGS, shadow_training=self.shadow_training)
         least = min(SHADOWS.get(self.attack, 0), 2)
         expect(self.shadow_count >= least, "", f"at least {least} shadow models for {self.attack}", self.shadows)
-        expect(self.canaries >= LEAST, "", f"at least {LEAST} canaries", self.canaries)
-        expect(self.runs >= LEAST, "", f"at least {LEAST} runs", self.runs)
+        expect(self.canaries >= MIN_CANARIES, "", f"at least {MIN_CANARIES} canaries", self.canaries)
+        expect(self.runs >= MIN_CANARIES, "", f"at least {MIN_CANARIES} runs", self.runs)
         if not self.of_canaries:
             attacks.find_attack(self.attack)
 
     @property
     def of_canaries(self) -> bool:
-        """Whether the audit bounds epsilon from below; membership attacks on rows do not."""
+        """Whether the attack gives a lower bound on epsilon; membership attacks on rows do not."""
         return self.attack in CANARY_ATTACKS
 
     @property
     def shadow_count(self) -> int:
-        """How many shadow models are trained."""
+        """The number of shadow models to train."""
         return SHADOWS.get(self.attack, 0) if self.shadows is None else self.shadows
 
     def json(self) -> dict[str, Any]:
-        """What was asked for, as far as it matters."""
+        """Return the attack and the settings that this attack uses."""
         if self.attack == "one_run":
             return {"attack": self.attack, "space": self.space, "canaries": self.canaries}
         more = {"runs": self.runs} if self.of_canaries else {"shadows": self.shadow_count}
@@ -169,7 +179,7 @@ class AuditSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun:
-    """A mechanism with canaries inserted: it costs what the mechanism costs, and releases how the canaries score."""
+    """A mechanism with canaries inserted; its release is the canaries' scores, and its cost is the mechanism's cost."""
 
     mechanism: Mechanism[Any]
     settings: AuditSettings
@@ -178,8 +188,8 @@ class OneRun:
     def unit(self) -> str:
         return unit(self.mechanism)
 
-    def expect_possible(self, schema: Schema, noise: float, *, least: int = LEAST) -> None:
-        """Refuses, before anything is charged, what has no place for at least so many canaries."""
+    def expect_possible(self, schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> None:
+        """Raise `WrongInput`, before any charge, if the mechanism has no room for at least `least` canaries."""
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
         elif self.unit != "row" or schema.unit != "row":
@@ -196,7 +206,7 @@ class OneRun:
 
 
 def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
-    """A random search of a few trials, as `privaware search` makes it: what one more row does to its choice."""
+    """Build a random search with about `TRIALS` trials, as `privaware search` builds it."""
     loaded = Space.load(space)
     make = find_learner(loaded.learner)
 
@@ -207,23 +217,23 @@ def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
 
 
 def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
-    """Which candidate a search chose, and its noisy score."""
+    """Return the noisy score of `result`, followed by one number in [0, 1) for each setting of the chosen candidate."""
     texts = (json.dumps(result.point[name], sort_keys=True) for name in sorted(result.point))
     return np.array([result.score or 0.0, *(zlib.crc32(text.encode()) / 2**32 for text in texts)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipGame:
-    """A model trained on some of the rows, and an attack that tells them from others: for the owner's eyes only.
+    """Train a model on some of the rows, and attack it to tell its training rows from other rows.
 
-    It releases nothing, so it costs nothing; what it returns must not be published.
+    The cost is zero because nothing is released. The result is for the data owner only and must not be published.
     """
 
     mechanism: Mechanism[Any]
     settings: AuditSettings
 
     def expect_possible(self, schema: Schema) -> None:
-        """Refuses, before anything is charged, shadow models without noise of a learner that needs some."""
+        """Raise `WrongInput`, before any charge, if shadow models need a training without noise that fails."""
         if self.settings.shadow_training == "private" or not self.settings.shadow_count:
             return
         try:

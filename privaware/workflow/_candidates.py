@@ -1,4 +1,4 @@
-"""A search as `search` and `fit` build it: a strategy over a space, its candidates, its workers, its public rows."""
+"""The search that `search` and `fit` build: a strategy over a space, its candidates, its workers, its public rows."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ from privaware.workflow.run.source import Source
 __all__ = ["SearchSettings", "candidate", "expect_workers", "expect_workflow", "observed", "public_rows", "workers_of"]
 
 POPULATION = {"cpu": 8, "cuda": 128}
-"""Candidates trained as one population: few on a processor, so that progress is seen and little is lost by a kill."""
+"""Number of candidates trained as one population; small on a CPU, so that progress is shown and a kill loses little."""
 MOST_WORKERS = 64
-"""Each is a process with a tensor library and the rows of its own."""
+"""Largest number of worker processes; each holds a tensor library and its own copy of the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """What is searched and how: `options` go to the strategy, a share `held_out` of the rows scores candidates."""
+    """The settings of a search.
+
+    `options` go to the strategy. The fraction `held_out` of the rows scores the candidates.
+    """
 
     space: Space
     strategy: str = "rs"
@@ -53,7 +56,7 @@ class SearchSettings:
         reference_epsilon: float = 1.0,
         workers: Workers | None = None,
     ) -> Search:
-        """The mechanism; `shared` settings go to every candidate's learner."""
+        """Return the mechanism of the search; `shared` settings go to the learner of every candidate."""
         return Search(
             space=self.space,
             strategy=_strategy(self.strategy, self.trials, self.options),
@@ -67,7 +70,7 @@ class SearchSettings:
 
 
 def candidate(learner: str, shared: Mapping[str, Any], device: str, settings: Mapping[str, Any]) -> Mechanism[Model]:
-    """A candidate's learner, which its point may name; the settings of its point override those that all share."""
+    """Return the learner of a candidate, which `settings` may name; `settings` override `shared` settings."""
     both = {**shared, **settings}
     name = both.pop("learner", learner)
     if "device" in both:
@@ -88,7 +91,7 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 
 
 def workers_of(workers: int, ray: str | None) -> Workers:
-    """So many processes, or a Ray cluster."""
+    """Return `workers` processes, or a Ray cluster."""
     most = max(MOST_WORKERS, os.cpu_count() or 1)
     valid = isinstance(workers, int) and not isinstance(workers, bool) and 1 <= workers <= most
     expect(valid, "", f"--workers as a whole number from 1 to {most}", workers)
@@ -98,16 +101,16 @@ def workers_of(workers: int, ray: str | None) -> Workers:
 
 
 def expect_workers(run: ChargedRun, search: Search) -> None:
-    """A cluster that does not answer is noticed before anything is charged."""
+    """Raise, before anything is charged, if a cluster does not answer."""
     if not run.options.dry_run and search.workers.capacity < 1:
         raise WrongInput("expected a cluster with at least one processor, got none")
 
 
 def observed(run: ChargedRun, mechanism: Any) -> Any:
-    """The mechanism of a charged run with a listener to the progress of its search, where it has one.
+    """Return the mechanism of a charged run with a listener to the progress of its search, if it has one.
 
-    A search that stands alone keeps a journal to resume from after a kill. One after other releases would pay for
-    those again, so it starts over.
+    A search without earlier releases also keeps a journal, from which it resumes after a kill. A search after other
+    releases would need them to be charged again, so it starts over.
     """
     if isinstance(mechanism, Search):
         return replace(mechanism, progress=_progress(run), journal=run.journal)
@@ -133,7 +136,7 @@ def _progress(run: ChargedRun) -> Any:
 
 
 def public_rows(run: ChargedRun, held_out: float) -> Data:
-    """The rows of `--public` to search, enough to train on and to score on."""
+    """Return the rows of `--public` for a search; raise if they are too few to train on and to score on."""
     rows = run.source.read_public_rows()
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
@@ -144,7 +147,7 @@ def public_rows(run: ChargedRun, held_out: float) -> Data:
 
 
 def expect_workflow(workflow: str, public: Any, source: Source) -> None:
-    """The standard workflow looks at rows without noise, which only public ones may be."""
+    """Raise if the standard workflow, which uses rows without noise, is requested for rows that are not public."""
     expect(workflow in WORKFLOWS, "", "--workflow aware or standard", workflow)
     if workflow == "standard" and not source.builtin:
         raise WrongInput(

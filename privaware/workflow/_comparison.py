@@ -1,4 +1,4 @@
-"""Two contenders trained at several epsilons, several times each: one mechanism with one cost."""
+"""A mechanism that trains two models several times at each of several epsilons, with one cost for all trainings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Comparison", "ComparisonScores", "Side", "correct"]
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A learner, its columns, and its noise multiplier at each epsilon."""
+    """One of the two compared learners, with its columns and its noise multiplier at each epsilon."""
 
     mechanism: Mechanism[Model]
     columns: tuple[str, ...]
@@ -31,7 +31,11 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ComparisonScores:
-    """What was paid for: noisy scores (sides x epsilons x repeats), or else every model, in that order."""
+    """The release of a `Comparison`.
+
+    `scores` has the shape (sides, epsilons, repeats) and holds noisy scores, or is None if no rows were held out. Then
+    `models` holds every trained model, in the same order.
+    """
 
     scores: np.ndarray | None
     models: tuple[Model, ...]
@@ -39,13 +43,19 @@ class ComparisonScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All trainings of both sides on one part of the rows, and one table of noisy scores on the held-out part.
+    """Train every model of both sides on one part of the rows, and release noisy scores on the held-out part.
 
-    `noise` scales all noise multipliers, so 1 is as planned. With `held_out` 0 every row trains, nothing is scored
-    here, and the models are released. Privacy: the trainings compose. Each row is assigned to one of the two parts
-    independently, so the part that costs more counts; where one person may have rows in both, the two compose. Scores
-    are counts over the held-out rows, released with a count of those rows: one row moves each by at most 1, so their
-    L2 sensitivity is the square root of their number, and the quotients are post-processing.
+    `noise` scales all noise multipliers, so `noise = 1` runs them as planned. With `held_out = 0` every row trains,
+    nothing is scored, and the models are released.
+
+    Privacy:
+
+    1. The trainings compose.
+    2. Each row is assigned to the training part or the held-out part independently, so only the larger of the two costs
+       counts. If one person may have rows in both parts, the two costs compose.
+    3. The scores are counts of correct predictions on the held-out rows, released together with the number of these
+       rows. One row changes each count by at most 1, so the L2 sensitivity is `sqrt(number of counts)`. The ratios are
+       post-processing.
     """
 
     sides: tuple[Side, ...]
@@ -58,7 +68,7 @@ class Comparison:
         return "label" if all(protected(side.mechanism) == "label" for side in self.sides) else "row"
 
     def trainings(self, schema: Schema, noise: float = 1.0) -> Event:
-        """Every training, composed."""
+        """Return the composed cost of every training."""
         schema_part = self.train_schema(schema)
         counted: dict[Event, int] = {}
         for side in self.sides:
@@ -95,16 +105,19 @@ class Comparison:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the table of scores."""
+        """The shape of the score table: (sides, epsilons, repeats)."""
         return len(self.sides), len(self.sides[0].noises), self.repeats
 
     def train_schema(self, schema: Schema) -> Schema:
-        """The public facts about the rows to train on."""
+        """Return `schema` with the number of rows reduced to the training part."""
         return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
 
 def correct(model: Model, data: Data) -> float:
-    """How many rows a model predicts correctly; for numbers, the sum of 1 - error over the declared range."""
+    """Return the number of rows that `model` predicts correctly.
+
+    For regression return the sum of `1 - abs(error) / (high - low)`, where [low, high] is the declared target range.
+    """
     if not len(data):
         return 0.0
     rows = data.keep(tuple(column.name for column in model.schema.used))
@@ -113,12 +126,12 @@ def correct(model: Model, data: Data) -> float:
         return float(np.sum(predictions == rows.y))
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
     errors = np.abs(np.clip(rows.y, low, high) - np.clip(predictions, low, high)) / (high - low)
-    # A model that diverged may have no number for a row: that row counts as wrong, and for itself only.
+    # A model that diverged may predict NaN for a row. That row counts as wrong, and no other row is affected.
     return float(np.nan_to_num(1 - errors, nan=0.0).sum())
 
 
 def _repeated(mechanism: Mechanism[Model], data: Data, noise: float, repeats: int, rng: Rng) -> Sequence[Model]:
-    """As one population where the learner can, else one after another."""
+    """Train `repeats` models, as one population if the learner supports it, else one after another."""
     if isinstance(mechanism, PopulationLearner):
         return mechanism.run_population([mechanism] * repeats, data, noise, rng)
     return [mechanism.run(data, noise, rng) for _ in range(repeats)]

@@ -1,4 +1,4 @@
-"""The plan of a comparison of two contenders, from public facts."""
+"""The plan and the cost of a comparison of two models, computed from public facts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_
 
 EVALUATION = "evaluation on public benchmark rows; these scores are not a private release"
 HELD_OUT = 0.25
-"""The fraction of private rows that are held out for scores."""
+"""Fraction of the private rows that is held out of training and scores the models."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(Plan):
-    """A plan with noise 1: each training has a noise multiplier of its own."""
+    """A plan whose `noise` is 1, because each training has its own noise multiplier."""
 
     @property
     def total_sentence(self) -> str:
@@ -38,7 +38,10 @@ class ComparisonPlan(Plan):
 def comparison_plan(
     source: Source, sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, options: RunOptions
 ) -> ComparisonPlan:
-    """The cost from public facts: each training calibrated to its own epsilon, then all of them composed."""
+    """Return the plan of a comparison, computed from public facts.
+
+    Each training is calibrated to its own epsilon of `epsilons`. The cost is the composition of all trainings.
+    """
     delta = options.delta_for(source.schema)
     bounds = bounds_within(delta)
     schema = source.schema if source.schema.bounded else bounds.outline(source.schema)
@@ -104,6 +107,6 @@ def _reasons(
 
 
 def calibrate_score_noise(trainings: Event, delta: float) -> float:
-    """The noise multiplier of scores on held-out rows that costs no more than the trainings do."""
+    """Return the noise multiplier at which the scores on held-out rows cost no more than the trainings."""
     epsilon = accounting.epsilon(trainings, delta)
     return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

@@ -1,4 +1,4 @@
-"""What is compared: a learner with its settings and columns, from short text or from JSON."""
+"""The models that `crossover` compares: a learner with its settings and columns, read from short text or JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from privaware.schema import Schema
 __all__ = ["Contender", "contender"]
 
 NETWORK = "dpsgd"
-"""The learner of a model described by its architecture only."""
-WAYS = (
+"""The learner that trains a model described by its architecture only."""
+EXPECTED_FORMS = (
     "expected a learner such as linear or linear:columns=age+town, a published model (models.named()), or JSON such as "
     '{"name": "fcn", "hidden": [16]} or {"learner": "linear", "columns": ["age"], "settings": {"steps": 50}}'
 )
@@ -23,7 +23,7 @@ WAYS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One of two that are compared. Without `columns` it sees all of them."""
+    """One of the two compared models. It uses all columns if `columns` is None."""
 
     name: str
     learner: str
@@ -31,7 +31,7 @@ class Contender:
     columns: tuple[str, ...] | None = None
 
     def restricted(self, schema: Schema) -> Schema:
-        """The schema with the columns of this contender only."""
+        """Return `schema` with only the columns of this model."""
         if self.columns is None:
             return schema
         known = [column.name for column in schema.used]
@@ -50,7 +50,7 @@ class Contender:
 
 
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
-    """The contender that `text` describes; `more` are further settings for its learner.
+    """Read the model that `text` describes; `more` are further settings of its learner.
 
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}
@@ -63,12 +63,12 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
         try:
             return _of_json(json.loads(text), dict(more or {}))
         except ValueError as problem:
-            raise WrongInput(f"{WAYS}; got {text!r:.80}, which is no JSON: {problem!s:.80}") from None
+            raise WrongInput(f"{EXPECTED_FORMS}; got {text!r:.80}, which is no JSON: {problem!s:.80}") from None
     name, _, rest = text.partition(":")
     try:
         described = registry.settings(filter(None, rest.split(",")))
     except ValueError as problem:
-        raise WrongInput(f"{WAYS}; got {text!r:.80}, where {problem} is no NAME=VALUE") from None
+        raise WrongInput(f"{EXPECTED_FORMS}; got {text!r:.80}, where {problem} is no NAME=VALUE") from None
     columns = described.pop("columns", None)
     chosen = None if columns is None else tuple(str(columns).split("+"))
     learner, first = _known(name)
@@ -77,14 +77,14 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
 
 
 def _known(name: str) -> tuple[str, dict[str, Any]]:
-    """The learner of this name, or that of a published network whose inputs and outputs fit the data."""
+    """Return a learner and its settings; `name` is a learner, or a published architecture for `NETWORK`."""
     published = models.named()
     if name in published:
         description = published[name].description
         architecture = {key: value for key, value in description.items() if key not in ("inputs", "outputs")}
         return NETWORK, {"architecture": architecture}
     if name not in registry.names("learners"):
-        raise WrongInput(f"{WAYS}; got {name!r:.80}")
+        raise WrongInput(f"{EXPECTED_FORMS}; got {name!r:.80}")
     return name, {}
 
 
@@ -96,7 +96,7 @@ def _of_json(described: dict[str, Any], more: dict[str, Any]) -> Contender:
     columns, settings = described.get("columns"), described.get("settings", {})
     valid = columns is None or (isinstance(columns, list) and all(isinstance(word, str) for word in columns))
     if set(described) - {"learner", "columns", "settings"} or not isinstance(settings, dict) or not valid:
-        raise WrongInput(f"{WAYS}; got {name:.120}")
+        raise WrongInput(f"{EXPECTED_FORMS}; got {name:.120}")
     learner, first = _known(str(described["learner"]))
     return Contender(
         name=name,

@@ -1,4 +1,4 @@
-"""Where one curve stops winning: the last crossing of paired scores over epsilon, with an interval."""
+"""The largest epsilon at which one curve of scores is above another, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from privaware.errors import WrongInput
 
 __all__ = ["Crossing", "crossing"]
 
-FINE = 200
-"""Points between two neighbouring epsilons at which the interval is looked for."""
+POINTS_PER_SEGMENT = 200
+"""Number of points, between two neighbouring epsilons, at which the confidence interval is evaluated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing:
-    """The largest epsilon at which the simple model wins, between `low` and `high`.
+    """The largest epsilon at which the simple model is better, with a confidence interval from `low` to `high`.
 
-    `estimate` is 0 where it never wins, and None where it still wins at the largest epsilon tried, `above`. A `high` of
-    None has no end that was tried. With one repeat low and high are the epsilons tried on both sides.
+    `estimate` is 0 if the simple model is never better. `estimate` is None if the simple model is still better at the
+    largest epsilon tried, and then `above` is that epsilon. `high` is None if the interval has no upper end among the
+    epsilons tried. With one repeat, `low` and `high` are the nearest epsilons tried on both sides, and `confidence` is
+    None.
     """
 
     low: float
@@ -39,7 +41,7 @@ class Crossing:
 
     @property
     def sentence(self) -> str:
-        """The same as a sentence."""
+        """The crossing in words."""
         if self.estimate is None:
             sentence = f"above {self.above:.4g}; the simple model is better even at the largest epsilon tried"
             if self.low == self.above:
@@ -58,16 +60,29 @@ class Crossing:
         return f"{self.estimate:.4g}, {span}"
 
     def json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {**vars(self), "never": self.never, "sentence": self.sentence}
 
 
 def crossing(epsilons: Sequence[float], simple: Any, complex: Any, *, confidence: float = 0.95) -> Crossing:
-    """The crossover of two tables of scores (repeats x epsilons, higher is better), paired by repeat.
+    """Estimate where the complex model overtakes the simple one.
 
-    Between two epsilons each repeat's difference is a straight line in log epsilon. `low` is the largest epsilon at
-    which a paired t-test says that the simple model wins, `high` the smallest from which on it says, everywhere, that
-    the complex one does; each fails with half of 1 - confidence.
+    Parameters
+    ----------
+    epsilons
+        The epsilons tried, in ascending order.
+    simple, complex
+        Scores of the two models, of shape (repeats, epsilons). Higher is better, and row i of both is one pair.
+    confidence
+        The confidence of the interval, between 0 and 1.
+
+    Returns
+    -------
+    Crossing
+        The estimate and its interval. Between two epsilons the difference of scores in each repeat is interpolated
+        linearly in log epsilon. `low` is the largest epsilon at which a paired t-test finds the simple model better.
+        `high` is the smallest epsilon from which on the test finds the complex model better everywhere. Each end is
+        wrong with probability `(1 - confidence) / 2`.
 
     >>> result = crossing([0.1, 1.0, 10.0], [[0.6, 0.7, 0.7]] * 2, [[0.5, 0.6, 0.8]] * 2)
     >>> round(result.estimate, 2)  # half-way in log epsilon
@@ -107,11 +122,11 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
 
 
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log epsilons on a fine grid, and the ends of the t-interval of the mean difference at each."""
+    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them."""
     from scipy import stats
 
     logs = np.log(grid)
-    pieces = [np.linspace(a, b, FINE, endpoint=False) for a, b in itertools.pairwise(logs)]
+    pieces = [np.linspace(a, b, POINTS_PER_SEGMENT, endpoint=False) for a, b in itertools.pairwise(logs)]
     at = np.concatenate([*pieces, logs[-1:]])
     lines = np.stack([np.interp(at, logs, gap) for gap in gaps])
     repeats = len(gaps)
@@ -122,7 +137,10 @@ def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.nd
 
 
 def _last_above(at: np.ndarray, values: np.ndarray) -> float:
-    """The epsilon up to which `values` are last above zero, by a straight line to the next point; 0 if nowhere."""
+    """Return the last epsilon at which `values` crosses zero from above, interpolated linearly.
+
+    Return 0 if `values` is never above zero.
+    """
     wins = np.flatnonzero(values > 0)
     if not len(wins):
         return 0.0
@@ -134,7 +152,7 @@ def _last_above(at: np.ndarray, values: np.ndarray) -> float:
 
 
 def _below_from(at: np.ndarray, values: np.ndarray) -> float | None:
-    """The epsilon from which on `values` are below zero; None where they are not at the end, 0 where always."""
+    """Return the epsilon from which on `values` is below zero: 0 if always, None if not at the largest epsilon."""
     not_below = np.flatnonzero(values >= 0)
     if not len(not_below):
         return 0.0

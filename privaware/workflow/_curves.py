@@ -1,4 +1,4 @@
-"""Scores along a curve with their intervals, as plain values and as a chart."""
+"""Scores along a curve with their confidence intervals, as plain values and as a chart."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ HEIGHT = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A study's result."""
+    """Base class of results that can be written as JSON and plotted."""
 
     def json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
 
     def chart(self) -> Any:
-        """The study as an Altair chart."""
+        """Return the result as an Altair chart."""
         raise TypeError(f"{type(self).__name__} has no chart of its own")
 
     def plot(self, path: str | Path) -> Path:
-        """The chart as PNG, SVG or PDF, by the suffix."""
+        """Write the chart to `path` as PNG, SVG or PDF, by the suffix of `path`."""
         return _charts.save(self.chart(), Path(path))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Scores of one curve at one x: mean, spread over repeats and the ends of a t-interval."""
+    """The scores of one curve at one x: their mean, standard deviation, and the ends of a t-interval of the mean."""
 
     curve: str
     x: float
@@ -53,7 +53,7 @@ class Point:
 
 
 def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """A t-interval of the mean; with one number that number.
+    """Return the ends of the t-interval of the mean of `scores`; both ends are the score if there is only one.
 
     >>> [round(end, 3) for end in interval([0.9, 0.92, 0.94])]
     [0.87, 0.97]
@@ -70,7 +70,7 @@ def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, 
 
 
 def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
-    """One point of a curve from its scores; the interval of a `share` ends at 0 and 1."""
+    """Return one point of a curve from its scores; `share=True` limits the interval to [0, 1]."""
     low, high = interval(scores, confidence)
     if share:
         low, high = max(low, 0.0), min(high, 1.0)
@@ -89,7 +89,7 @@ def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.9
 def lines(
     points: Sequence[Point], *, x: str = "epsilon", y: str = "accuracy", log: bool = True, title: str = ""
 ) -> Any:
-    """Curves with their intervals as shaded bands."""
+    """Return a chart of the curves, with their intervals as shaded bands."""
     import altair as alt
 
     rows = [{"curve": p.curve, "x": p.x, "y": p.mean, "low": p.low, "high": p.high} for p in points]
@@ -110,7 +110,7 @@ def lines(
 
 
 def _styled(chart: Any) -> Any:
-    """As the report's charts, but on white: these are files of their own."""
+    """Style a chart as the charts of the report are styled, but on a white background, because it is its own file."""
     return (
         chart.configure(font="sans-serif", background="white")
         .configure_view(stroke=None)

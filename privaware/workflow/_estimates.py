@@ -1,9 +1,10 @@
-"""Which epsilon an accuracy needs, and how many rows: a sample-size law fitted to recorded curves of public data.
+"""Estimate which epsilon, or how many rows, reach an accuracy, with a law fitted to recorded runs on public data.
 
-The law is epsilon = (base / rows) ** power, a line in logarithms. Noise that is calibrated to epsilon moves a mean over
-rows by about 1 / (rows x epsilon), so the power is near 1; Bao et al. hold the noise multiplier fixed instead, where
-ln(alpha + beta / rows) fits. Where a data set was measured at one number of rows the power is 1. Intervals are of 95%:
-resampled seeds, the misfit of the law, and how far powers lie apart, which counts far from the measured rows.
+The sample-size law is `epsilon = (base / rows) ** power`, a line in logarithms. Noise calibrated to epsilon moves a
+mean over rows by about `1 / (rows * epsilon)`, so `power` is near 1. (Bao et al. fix the noise multiplier instead, and
+fit `ln(alpha + beta / rows)`.) `power` is 1 for a data set measured at only one number of rows. The 95% intervals
+combine three errors: resampled seeds, the misfit of the law, and the spread of `power` between data sets, which grows
+with the distance from the measured numbers of rows.
 
 >>> law = fit_law({1000: 1.0, 10_000: 0.1})
 >>> round(law.power, 3), round(law.epsilon(2000), 3), round(law.rows(0.01))
@@ -23,16 +24,21 @@ from privaware.workflow._advice_rules import stored_evidence
 
 __all__ = ["Range", "SizeLaw", "epsilon_at", "estimates", "fit_law"]
 
-RESAMPLED = 200
+BOOTSTRAP_FITS = 200
+"""Number of fits to resampled scores behind an interval."""
 POWER_SPREAD = 0.2
-"""Standard deviation of the power between data sets."""
+"""Standard deviation of `power` between data sets."""
 Scores = Mapping[str, Any]
-"""By epsilon: the scores of all seeds, or their mean, deviation and number where nothing else was stored."""
+"""Maps an epsilon to the scores of all seeds, or to their mean, deviation and number if only those were stored."""
 
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """The law of one accuracy; `misfit` is the deviation of log epsilon around it, `centre` the middle of log rows."""
+    """The sample-size law for one accuracy.
+
+    `misfit` is the standard deviation of log epsilon around the law. `centre` is the mean of log rows of the fitted
+    points.
+    """
 
     power: float
     base: float
@@ -40,16 +46,19 @@ class SizeLaw:
     centre: float = 0.0
 
     def epsilon(self, rows: float) -> float:
-        """The predicted epsilon for a number of rows."""
+        """Return the epsilon that the law predicts for `rows` rows."""
         return (self.base / rows) ** self.power
 
     def rows(self, epsilon: float) -> float:
-        """The predicted number of rows for an epsilon."""
+        """Return the number of rows that the law predicts for `epsilon`."""
         return self.base / epsilon ** (1 / self.power)
 
 
 def fit_law(spent: Mapping[int, float]) -> SizeLaw:
-    """Least squares in logarithms; one number of rows has the power 1, and so has what would grow with rows."""
+    """Fit the law by least squares in logarithms; `spent` maps a number of rows to the epsilon that it needs.
+
+    `power` is 1 if `spent` has one entry, and is limited to [0.5, 2].
+    """
     rows, epsilons = np.log(list(spent)), np.log(list(spent.values()))
     slope = float(np.polyfit(rows, epsilons, 1)[0]) if len(spent) > 1 else -1.0
     power = min(max(-slope, 0.5), 2.0)
@@ -62,7 +71,7 @@ def fit_law(spent: Mapping[int, float]) -> SizeLaw:
 
 @dataclass(frozen=True)
 class Range:
-    """An estimate with its interval."""
+    """An estimate with its 95% interval."""
 
     value: float
     low: float
@@ -73,9 +82,10 @@ class Range:
 
 
 def estimates(data: str, form: str, *, accuracy: float, rows: int, epsilon: float) -> list[dict[str, Any]]:
-    """For each recorded data set of this form: the epsilon at `rows`, and the rows at `epsilon`, that reach `accuracy`.
+    """Estimate, from each recorded data set of this form, what reaches `accuracy`.
 
-    A recorded data set itself is its only reference.
+    Each estimate has the epsilon needed with `rows` rows, and the number of rows needed at `epsilon`. If `data` is
+    itself a recorded data set, only its own record is used.
     """
     curves = [curve for curve in stored_evidence()["curves"] if curve["form"] == form]
     if any(curve["data"] == data for curve in curves):
@@ -101,7 +111,7 @@ def _estimate(curves: list[dict[str, Any]], accuracy: float, rows: int, epsilon:
     law = fit_law(spent)
     rng = np.random.default_rng(0)
     resampled = []
-    for _ in range(RESAMPLED):
+    for _ in range(BOOTSTRAP_FITS):
         again = {n: epsilon_at(_resampled(sizes[n], rng), accuracy) for n in spent}
         if kept := {n: value for n, value in again.items() if value is not None}:
             resampled.append(fit_law(kept))
@@ -116,7 +126,7 @@ def _estimate(curves: list[dict[str, Any]], accuracy: float, rows: int, epsilon:
 
 
 def _outside(sizes: Mapping[int, Scores], accuracy: float) -> str:
-    """Why no measured curve crosses this accuracy."""
+    """Say why no measured curve crosses `accuracy`."""
     rows = min(sizes)
     least = min(sizes[rows], key=float)
     if float(np.mean(sizes[rows][least])) > accuracy:
@@ -125,7 +135,10 @@ def _outside(sizes: Mapping[int, Scores], accuracy: float) -> str:
 
 
 def epsilon_at(scores: Scores, accuracy: float) -> float | None:
-    """Where the mean accuracy reaches this one, between measured epsilons in logarithms; None outside of them."""
+    """Return the epsilon at which the mean score reaches `accuracy`; None outside the measured scores.
+
+    Between two measured epsilons, log epsilon is interpolated linearly.
+    """
     at = sorted(scores, key=float)
     means = np.maximum.accumulate([_mean(scores[epsilon]) for epsilon in at])
     if not means[0] <= accuracy <= means[-1]:
@@ -138,7 +151,10 @@ def _mean(scores: Any) -> float:
 
 
 def _resampled(scores: Scores, rng: np.random.Generator) -> Scores:
-    """Scores drawn again; where only mean and deviation over seeds were stored, a mean drawn from their normal law."""
+    """Resample the scores of each epsilon with replacement.
+
+    If only mean and deviation were stored, draw a new mean from a normal distribution.
+    """
     return {epsilon: _drawn_again(values, rng) for epsilon, values in scores.items()}
 
 
@@ -149,7 +165,10 @@ def _drawn_again(scores: Any, rng: np.random.Generator) -> Any:
 
 
 def _range(value: float, resampled: Sequence[float], misfit: float, far: float) -> Range:
-    """In logarithms: the spread of the resampled fits, the misfit and the distance, 1.96 deviations each way."""
+    """Return a 95% interval around `value`, with 1.96 standard deviations of its logarithm on each side.
+
+    The standard deviation combines the resampled fits, `misfit` and `far`, the error of `power`.
+    """
     deviation = math.hypot(float(np.std(np.log(resampled))) if resampled else 0.0, misfit, far)
     factor = math.exp(1.96 * deviation)
     return Range(value, value / factor, value * factor)

@@ -1,12 +1,10 @@
-"""What a training is for: the metric asked for, and what it changes of a plan, from public facts only.
+"""The metric that a training optimises, and the settings that follow from it, from public facts only.
 
-* mae: large errors count in proportion only. Residuals are clipped closer to 0, which turns squared errors into
-  absolute ones, so predictions follow the median; a constant is the median. On six skewed tables of 600 to 3,000 rows
-  at epsilon 0.2 and 1 the error of `linear` was 2 to 29% smaller than without in 11 of 11 cells, that of `boosted` 1 to
-  37% smaller in 9 and up to 4% larger in 2 (`python -m research.comparisons.metric_choice`).
-* auc: only the order of rows counts. A constant has 0.5, and so has noise on average: no model can be expected below
-  the constant, and none is replaced by it.
-* accuracy and r2 are what learners are trained for in any case.
+* mae: residuals are clipped close to 0. The squared error then acts like the absolute error, so predictions follow the
+  median, and the best constant is the median. `python -m research.comparisons.metric_choice` measures the gain.
+* auc: only the order of the rows counts. A constant prediction scores 0.5, and a model of pure noise scores 0.5 on
+  average, so a model is never replaced by a constant.
+* accuracy and r2: learners optimise these without further settings.
 
 >>> expect_metric("mae", "regression", 0)
 'mae'
@@ -25,7 +23,7 @@ from privaware.workflow.auto import Choice
 __all__ = ["METRICS", "NAMES", "always_beats_a_constant", "expect_metric", "trained_for"]
 
 METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
-"""What can be optimised and shown of each task, the usual one first."""
+"""Metrics of each task; the default comes first."""
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 ABSOLUTE: dict[str, Mapping[str, Any]] = {
     "linear": {"norm": 0.1},
@@ -33,20 +31,20 @@ ABSOLUTE: dict[str, Mapping[str, Any]] = {
     "fourier": {"residual_clip": 0.5, "bias_clip": 1.0},
     "additive": {"residual_clip": 0.5, "bias_clip": 1.0},
 }
-"""Settings with which a learner minimises about the absolute error."""
+"""Settings with which a learner approximately minimises the absolute error."""
 EVIDENCE = {
     "linear": "in benchmarks on six skewed tables the error was 2 to 29% smaller in 11 of 11 runs",
     "boosted": "in benchmarks on six skewed tables the error was 1 to 37% smaller in 9 of 11 runs",
     "fourier": "not measured",
     "additive": "not measured",
 }
-"""What `python -m research.comparisons.metric_choice` measured for them."""
+"""What `python -m research.comparisons.metric_choice` measured for each learner in `ABSOLUTE`."""
 SEARCHED = {"accuracy": "accuracy", "auc": "accuracy", "r2": "absolute error", "mae": "absolute error"}
-"""By what a search compares candidates: one row must count as much as any other."""
+"""The score by which a search compares candidates; a single row has bounded influence on each of these scores."""
 
 
 def expect_metric(metric: str | None, task: str, classes: int) -> str:
-    """The metric asked for, or the usual one of the task; one that the task does not have is refused."""
+    """Return `metric`, or the default metric of `task` if `metric` is None; raise if `task` does not have it."""
     chosen = metric or METRICS[task][0]
     expect(chosen in METRICS[task], "", f"--metric {' or '.join(METRICS[task])} for {task}", chosen)
     if chosen == "auc" and classes != 2:
@@ -55,7 +53,7 @@ def expect_metric(metric: str | None, task: str, classes: int) -> str:
 
 
 def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice:
-    """The choice with the settings that serve the metric, where its own say nothing else, and a line about it."""
+    """Add the settings that optimise `metric`, unless `choice` sets them already, and a sentence that says so."""
     learner = choice.learner
     if searched and metric is not None:
         reason = f"Metric {metric}: the search compares candidates by {SEARCHED[metric]}."
@@ -78,5 +76,5 @@ def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice
 
 
 def always_beats_a_constant(metric: str | None) -> bool:
-    """Whether no model can be expected below a constant."""
+    """Whether the expected score of any model is at least the score of a constant prediction."""
     return metric == "auc"

@@ -1,8 +1,8 @@
-"""What is chosen on public rows before a charge: a search on rows of `--public`, and the standard workflow.
+"""Choices made on public rows before any charge: a search on the rows of `--public`, and the standard workflow.
 
 The standard workflow of the papers chooses columns and settings on the training rows without noise, and then trains
-with noise. No guarantee covers that, so it runs on built-in benchmark data only, which are public, and its result says
-what it is.
+with noise. No guarantee covers such a choice. It therefore runs only on built-in benchmark data, which are public, and
+its result says that it is not private.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ from privaware.workflow.run.progress import search_progress
 __all__ = ["PublicChoice", "choose_on_public_rows"]
 
 NO_NOISE = 1e-9
-"""The noise multiplier of a selection or a search as if there were none."""
+"""Noise multiplier of a selection or a search without noise; it is positive because selectors divide by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicChoice:
-    """The recipe with what was chosen, the `flaw` of choosing so, lines for the plan, and what the card says of it."""
+    """A recipe with the columns and settings that were chosen on public rows.
+
+    `flaw` says why the choice is not private, or is empty. `reasons` are sentences for the plan. `search` describes the
+    choice in the model card.
+    """
 
     recipe: Recipe
     flaw: str = ""
@@ -38,12 +42,15 @@ class PublicChoice:
     search: Mapping[str, Any] = field(default_factory=dict)
 
     def applied(self, plan: Plan) -> Plan:
-        """The plan with the flaw and the lines."""
+        """Return `plan` with the flaw and the sentences of this choice."""
         return replace(plan, flaw=self.flaw, reasons=(*self.reasons, *plan.reasons))
 
 
 def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
-    """Columns and settings that are chosen without a charge; the same recipe where there are none."""
+    """Choose columns and settings on public rows, without a charge.
+
+    Return `recipe` unchanged if it has no search on public rows and no standard workflow.
+    """
     standard = recipe.workflow == "standard"
     looks = recipe.search is not None or (standard and recipe.select is not None)
     on_public = recipe.search is not None and run.options.public is not None
@@ -60,7 +67,7 @@ def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Re
 
 
 def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
-    """With the columns that a selection without noise chooses."""
+    """Return `choice` with the columns that a selection without noise chooses."""
     method = choice.recipe.select
     assert method is not None
     selector = selector_for(run.schema, method, choice.recipe.select_settings)
@@ -75,7 +82,7 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
 
 
 def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
-    """With the settings of the candidate that a search of public rows finds."""
+    """Return `choice` with the settings of the candidate that a search on public rows finds."""
     recipe, search = choice.recipe, _search_of(plan)
     point = search.space.priced_points()[0]
     trained = plan_of(_at(recipe, search, point))
@@ -92,7 +99,7 @@ def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callab
 
 
 def _at(recipe: Recipe, search: Search, point: Mapping[str, Any]) -> Recipe:
-    """The recipe of one candidate, without a search."""
+    """Return `recipe` with the settings of the candidate `point`, and without its search."""
     settings = {**recipe.settings, **search.space.settings(point)}
     learner = settings.pop("learner", search.space.learner)
     return replace(recipe, learner=learner, settings=settings, search=None, search_settings={})

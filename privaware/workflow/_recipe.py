@@ -1,4 +1,4 @@
-"""What a person fixes of a plan (learner, settings, columns, a selection or a search paid inside), and its file.
+"""What a user fixes of a plan: learner, settings, columns, and a selection or search inside the run; and its file.
 
 >>> Recipe.of(learner="linear", select="cfs_greedy").json()
 {'learner': 'linear', 'settings': {}, 'select': 'cfs_greedy'}
@@ -39,23 +39,24 @@ KINDS: dict[str, Any] = {
     "bins": bool,
     "policy": str,
 }
-"""What each entry of a plan is."""
+"""Type of each entry of a saved plan."""
 WORKFLOWS = ("aware", "standard")
-"""Choose with the noise in mind, or as if there were none, which the papers compare with."""
+""""aware" chooses with noise; "standard" chooses without noise, as the papers do for comparison."""
 TABLES = ("architecture", "average", "loss", "noise_schedule", "schedule")
-"""Settings of networks that are tables; a name alone stands for a table with that name."""
+"""Settings of networks that are tables; a name alone means the table `{"name": NAME}`."""
 SEARCH_SETTINGS = ("space", "trials", "held_out", "options")
-"""Of a search: `options` are the settings of its strategy."""
+"""Settings of a search; `options` are the settings of its strategy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Only what is fixed: `columns` to use, or a selector to `select` them by, with its own settings.
+    """The parts of a plan that a user fixed.
 
-    `search` names the strategy of a private search inside the training, with `search_settings` of its own.
-    With `target_range` a regression pays for the mean and spread of its target first, as `auto` does. `metric` is what
-    the training is for. With `bins` those of numbers with declared bounds are paid for first.
-    `policy` is the label (name and digest) of the policy by which `auto` chooses.
+    `columns` are the columns to use. Alternatively, `select` names a selector that chooses them, with
+    `select_settings`. `search` names the strategy of a private search inside the training, with `search_settings`.
+    `target_range` charges a regression for the mean and the spread of its target first, as `auto` does. `metric` is
+    what the training optimises. `bins` charges for the bins of numeric columns with declared bounds first. `policy` is
+    the label (name and digest) of the policy by which `auto` chooses.
     """
 
     learner: str = "auto"
@@ -97,10 +98,10 @@ class Recipe:
         select_settings: Mapping[str, Any] | None = None,
         **searched: Any,
     ) -> Recipe:
-        """What the arguments say; where they say nothing, what `plan` says: a table, or a TOML or JSON file.
+        """Build a recipe from the arguments; an argument that is not given is taken from `plan`.
 
-        `searched` are `search`, `search_settings`, `workflow`, `metric` and `policy`; what is None in them is left to
-        the plan.
+        `plan` is a mapping, or a TOML or JSON file. `searched` are `search`, `search_settings`, `workflow`, `metric`
+        and `policy`.
         """
         base = cls() if plan is None else cls.read(plan)
         policy = searched.get("policy") or ""
@@ -132,7 +133,7 @@ class Recipe:
 
     @classmethod
     def read(cls, plan: Any) -> Recipe:
-        """The recipe in a table, or in a TOML or JSON file."""
+        """Read a recipe from a mapping, or from a TOML or JSON file."""
         table = plan if isinstance(plan, Mapping) else _table(Path(plan))
         known = [item.name for item in fields(cls)]
         if unknown := [key for key in table if key not in (*known, "reasons")]:
@@ -140,11 +141,11 @@ class Recipe:
         for name, kind in KINDS.items():
             if name in table and not isinstance(table[name], kind):
                 raise WrongInput(f"plan: {name} is expected as in a saved plan, got {table[name]!r:.80}")
-        found = {name: table[name] for name in known if name in table}
-        return cls(**found | ({"columns": tuple(map(str, found["columns"]))} if "columns" in found else {}))
+        entries = {name: table[name] for name in known if name in table}
+        return cls(**entries | ({"columns": tuple(map(str, entries["columns"]))} if "columns" in entries else {}))
 
     def json(self) -> dict[str, Any]:
-        """Plain values, without what is not fixed."""
+        """Return plain values, without the entries that are not fixed."""
         entries: dict[str, Any] = {"learner": self.learner, "settings": plain_settings(self.settings)}
         if self.columns is not None:
             entries["columns"] = list(self.columns)
@@ -161,7 +162,7 @@ class Recipe:
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:
-        """Saves the recipe to a new TOML or JSON file, with the reasons beside it."""
+        """Write the recipe and `reasons` to a new TOML or JSON file."""
         entries = {**self.json(), "reasons": list(reasons)}
         if path.suffix == ".toml":
             text = "".join(f"{name} = {_toml(value)}\n" for name, value in entries.items())
@@ -170,7 +171,7 @@ class Recipe:
         atomic_write(path, text.encode())
 
     def restricted(self, schema: Schema) -> Schema:
-        """The schema with the columns to use only."""
+        """Return `schema` with only the columns to use."""
         if self.columns is None:
             return schema
         known = [column.name for column in (*schema.declared, *schema.used)]
@@ -181,7 +182,7 @@ class Recipe:
         return schema.keep(self.columns)
 
     def left_out(self, schema: Schema) -> tuple[str, ...]:
-        """The sentence that says which columns are used and which are not, where they were chosen before."""
+        """Return a sentence that says which columns are used and which are not; nothing if no columns were fixed."""
         if self.columns is None:
             return ()
         kept = {column.name for column in self.restricted(schema).declared}
@@ -190,7 +191,7 @@ class Recipe:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings whose features are a list of tables, and others tables, where they are names.
+    """Return `settings` with features as a list of tables, and each name in `TABLES` as a table.
 
     >>> _described({"schedule": "cosine", "norm": 1.0})
     {'schedule': {'name': 'cosine'}, 'norm': 1.0}
@@ -201,7 +202,7 @@ def _described(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen_columns(use: Any) -> tuple[str, ...] | None:
-    """Names of columns, from a result of `select`, its folder or its file, or as they are."""
+    """Read the names of columns from a result of `select`, from its folder or file, or from a list of names."""
     if use is None:
         return None
     if isinstance(getattr(use, "columns", None), tuple):
@@ -230,7 +231,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """A plain value as TOML."""
+    """Return a plain value as TOML."""
     if isinstance(value, Mapping):
         pairs = (f"{json.dumps(str(key))} = {_toml(part)}" for key, part in value.items() if part is not None)
         return "{" + ", ".join(pairs) + "}"

@@ -1,10 +1,14 @@
-"""A held-out score that may be released: some rows train no model, and what they say of it is noised and charged.
+"""A held-out score that may be released: it is computed on rows that train no model, noised and charged.
 
-Privacy: each row is put aside by an independent draw, so it either trains or scores, and of the two prices the larger
-counts (parallel composition); where one person may have rows in both parts the two compose. What is released of the
-held-out rows are the cells of `_score_cells.py`, whose L1 sensitivity is the number of their groups (twice that where
-labels are protected), with Laplace noise of that scale times the rows of a unit over epsilon: epsilon-DP for the unit.
-Score and interval follow from them.
+Privacy:
+
+1. Each row is held out by an independent draw, so it either trains or scores. Only the larger of the two costs counts
+   (parallel composition). If one person may have rows in both parts, the two costs compose.
+2. The release from the held-out rows is the cells of `_score_cells.py`. Their L1 sensitivity for one row is
+   `GROUPS[metric]`, and `2 * GROUPS[metric]` if labels are protected.
+3. The cells get Laplace noise of scale `sensitivity * rows / epsilon`, where `rows` is the largest number of rows of a
+   unit. This is epsilon-DP for the unit.
+4. Score and interval are computed from the noisy cells only, so they are post-processing.
 """
 
 from __future__ import annotations
@@ -34,25 +38,25 @@ from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 __all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_words", "with_score"]
 
 SCORE_SETTINGS = ("score_epsilon", "metric")
-"""What the settings of a plan say of its score."""
+"""Settings of a plan that describe its score."""
 LARGEST_SHARE = 0.2
-"""Largest share of the rows that is put aside for the score."""
+"""Largest fraction of the rows that is held out for the score."""
 
 SMALLEST_SHARE = 0.1
-"""Share of the rows that is put aside for the score where it holds at least `ENOUGH_ROWS`."""
+"""Fraction of the rows that is held out for the score when it is at least `ENOUGH_ROWS` rows."""
 
 ENOUGH_ROWS = 500
-"""Rows that a score should have, where they are at most `LARGEST_SHARE` of all rows."""
+"""Number of rows that should score, if it is at most `LARGEST_SHARE` of all rows."""
 
 MOST_ROWS = 5000
-"""Most rows that are put aside for the score; this limit goes before the others."""
+"""Largest number of rows that is held out for the score; this limit has precedence over the fractions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A noisy score with its 95% interval; `rows` is the noisy number of rows behind it.
+    """A noisy score with its 95% interval; `rows` is the noisy number of held-out rows.
 
-    For two classes `confusion` has noisy counts: a line for each true class, a column for each predicted one.
+    With two classes, `confusion` has the noisy confusion matrix: `confusion[true][predicted]`.
     """
 
     metric: str
@@ -64,12 +68,12 @@ class Score:
     confusion: list[list[float]] | None = None
 
     def json(self) -> dict[str, Any]:
-        """Plain values for `model.json`."""
+        """Return plain values for `model.json`."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
     def sentence(self) -> str:
-        """The score as a person reads it."""
+        """The score in words."""
         return (
             f"Released score: {NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval "
             f"{_shown(self.low)} to "
@@ -79,7 +83,7 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ScoredModel:
-    """A model and what was bought of its score; of a search also the point that was found."""
+    """A model and its released score; `point` is the chosen candidate if the training was a search."""
 
     model: Model
     score: Score
@@ -88,10 +92,11 @@ class ScoredModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredTraining:
-    """A training on most rows, and for `epsilon` its score on the others; see the top of the file for the proof.
+    """A training on most rows, and a noisy score of its model on the held-out rows.
 
-    `epsilon` is for a unit, in whose neighbours up to `rows` rows are added or removed. A large table is put aside
-    and scored in its parts, row by row the same.
+    `epsilon` is the cost of the score for one unit. `rows` is the largest number of rows that a neighbouring data set
+    adds or removes. The proof is at the top of the file. A large table is split and scored part by part, with the same
+    result for each row.
     """
 
     in_parts: ClassVar[bool] = True
@@ -131,11 +136,11 @@ class ScoredTraining:
         return ScoredModel(model=model, score=score, point=point)
 
     def train_schema(self, schema: Schema) -> Schema:
-        """The public facts about the rows that train."""
+        """Return `schema` with the number of rows reduced to the training part."""
         return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
     def score(self, noisy: np.ndarray, schema: Schema, scale: float, rng: Rng) -> Score:
-        """The score that noisy cells tell, with its interval; no row is looked at."""
+        """Compute the score and its interval from the noisy cells; this is post-processing."""
         low, high = bootstrap_interval(self.metric, noisy, scale, rng.initial)
         value = float(STATISTICS[self.metric](noisy[None])[0])
         unit = best = 1.0
@@ -156,7 +161,7 @@ class ScoredTraining:
 
 
 def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
-    """The plan with a bought score of its model, calibrated again to the budget of all of it."""
+    """Return `plan` with a charged score of its model, calibrated again so that the total stays within the budget."""
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
     chosen = expect_metric(metric, schema.task, len(schema.classes))
@@ -190,7 +195,7 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
 
 
 def _shown(value: float) -> str:
-    """Four digits that count, without powers of ten.
+    """Format `value` with four significant digits and without an exponent.
 
     >>> _shown(0.91234), _shown(10963.2)
     ('0.9123', '10,960')
@@ -199,7 +204,7 @@ def _shown(value: float) -> str:
 
 
 def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None:
-    """A score on test rows with its name, beside that of a constant; None where there is none.
+    """Format the score on test rows, beside the score of a constant prediction; None without a score.
 
     >>> score_words("accuracy", {"test_score": 0.93, "constant_score": 0.6})
     'test accuracy 0.9300 (a constant prediction scores 0.6000)'

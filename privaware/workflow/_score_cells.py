@@ -1,13 +1,15 @@
-"""The cells behind a bought score: what a row adds to them, the score that they tell, and its interval.
+"""The cells behind a released score: the contribution of a row, the score computed from the cells, and its interval.
 
-Cells come in groups and are not negative. A row adds at most 1 to the cells of each group together, and whole multiples
-of 2^-20, so that sums have no rounding error; the prediction of a row is computed by itself. Adding or removing a row
-therefore moves all cells by at most the number of groups in L1 norm, and changing its label by at most twice that.
+Cells are nonnegative sums over rows, arranged in groups. A row adds at most 1 in total to the cells of each group, in
+multiples of 2^-20, so that sums have no rounding error. The prediction of a row depends on no other row. Adding or
+removing a row therefore changes the cells by at most `GROUPS[metric]` in L1 norm. Changing the label of a row changes
+them by at most `2 * GROUPS[metric]`.
 
-* accuracy: right and wrong predictions; for two classes all four cells of the confusion matrix.
-* AUC (two classes): a histogram of scores for each class on a public grid. Pairs in one cell count half.
-* MAE: the error over the range of the target, and one minus it. Targets outside the range are moved into it.
-* R2: the same for squared errors, and a second group with u^2 and u - u^2 of the target u in [0, 1].
+* accuracy: counts of right and wrong predictions; with two classes, the four cells of the confusion matrix.
+* AUC (two classes): a histogram of scores for each class, on a public grid. A pair in the same bin counts one half.
+* MAE: sums of `error` and `1 - error`, where `error` is relative to the target range. Targets are clipped to the range.
+* R2: the sums of `error**2` and `1 - error**2`, and a second group with the sums of `u**2` and `u - u**2`, where `u` is
+  the target scaled to [0, 1].
 
 >>> STATISTICS["accuracy"](np.array([[8.0, 1.0, 2.0, 9.0]]))
 array([0.85])
@@ -28,21 +30,24 @@ from privaware.noise import Rng
 __all__ = ["GROUPS", "STATISTICS", "CellSums", "bootstrap_interval", "exact_cells", "groups_of", "scored_words"]
 
 GROUPS = {"accuracy": 1, "auc": 1, "mae": 1, "r2": 2}
-"""To how many groups of cells a row adds."""
+"""Number of groups of cells to which a row adds, for each metric."""
 STEP = 2.0**-20
+"""Multiple to which the contribution of a row is rounded, so that sums are exact."""
 GRID = np.sinh(np.linspace(-4.1, 4.1, 31)) / 5
-"""Edges between scores (differences of two logits) of an AUC: fine near 0, and up to 6 on either side."""
+"""Bin edges of the AUC histogram, in differences of two logits: fine near 0, and up to 6 on either side."""
 CONFIDENCE = 0.95
+"""Confidence of the interval of a score."""
 RESAMPLES = 400
+"""Number of bootstrap samples behind the interval of a score."""
 
 
 def scored_words(training: str, metric: str) -> str:
-    """What a training does that buys a score, in words."""
+    """Describe a training that also releases a score."""
     return f"{training}, and its {metric} on held-out rows"
 
 
 def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
-    """The exact sums over the rows; see the top of the file for what a row adds."""
+    """Return the exact cells, summed over the rows of `data`; the top of the file says what a row adds."""
     classes, outputs = len(model.schema.classes), _row_outputs(model, data)
     if metric == "auc":
         exact = np.zeros((2, len(GRID) + 1))
@@ -60,7 +65,7 @@ def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
     truth = np.clip((data.y - low) / (high - low), 0, 1)
     predictions = np.clip((model.decide(outputs) - low) / (high - low), 0, 1) if len(data) else np.zeros(0)
-    errors = np.nan_to_num(np.abs(predictions - truth), nan=1.0)  # a model that diverged is wrong, row by row
+    errors = np.nan_to_num(np.abs(predictions - truth), nan=1.0)  # NaN predictions of a diverged model count as wrong
     if metric == "mae":
         errors = _rounded(errors)
         return np.array([errors.sum(), (1 - errors).sum()])
@@ -71,7 +76,7 @@ def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class CellSums(Sum[Data, np.ndarray, np.ndarray]):
-    """The cells of all rows, with Laplace noise for what one row adds to them."""
+    """The cells summed over all rows, released with Laplace noise."""
 
     metric: str
     model: Model
@@ -88,17 +93,20 @@ class CellSums(Sum[Data, np.ndarray, np.ndarray]):
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
-    """Down to the lattice on which up to 2^32 terms are added without rounding error."""
+    """Round down to multiples of `STEP`, on which sums of up to 2^32 terms are exact."""
     return np.floor(values / STEP) * STEP
 
 
 def _row_outputs(model: Model, data: Data) -> np.ndarray:
-    """Raw outputs, each row in the same slot by itself, so that its bits depend on no other row."""
+    """Return the raw outputs of `model`.
+
+    They are computed one row at a time, so that the bits of an output depend on no other row.
+    """
     import torch
 
     rows = data.keep(tuple(column.name for column in model.schema.used))
     inputs = features.apply(model.features, rows.x, model.schema)
-    if inputs.dtype == object:  # texts that no feature reads: a constant ignores its inputs
+    if inputs.dtype == object:  # texts without a text feature: a constant model ignores its inputs
         inputs = np.zeros((len(inputs), 1), dtype=np.float32)
     inputs = np.ascontiguousarray(inputs)
     network, outputs = model.network(), np.zeros((len(inputs), max(len(model.schema.classes), 1)))
@@ -132,7 +140,7 @@ def _r2(cells: np.ndarray) -> np.ndarray:
 
 
 def _ratio(part: np.ndarray, of: np.ndarray, otherwise: float) -> np.ndarray:
-    """The quotient; where noise left nothing to divide by, a value that says as little as possible."""
+    """Return `part / of`, or `otherwise`, an uninformative value, where noise made `of` zero or negative."""
     safe = of > 1e-9
     return np.where(safe, part / np.where(safe, of, 1.0), otherwise)
 
@@ -146,24 +154,27 @@ STATISTICS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def groups_of(cells: np.ndarray, groups: int) -> list[np.ndarray]:
-    """The cells of each group."""
+    """Split the cells into their groups."""
     return np.split(cells, groups)
 
 
 def bootstrap_interval(metric: str, noisy: np.ndarray, scale: float, draw: np.random.Generator) -> tuple[float, float]:
-    """Limits of a score: rows are drawn again from the noisy cells, and noise of the same `scale` is added again."""
+    """Return the ends of a parametric bootstrap interval of the score.
+
+    Rows are drawn again from the noisy cells, and Laplace noise of the same `scale` is added again.
+    """
     statistic, groups = STATISTICS[metric], GROUPS[metric]
     count = max(1, round(float(groups_of(noisy, groups)[0].sum())))
-    drawn, centres = [], []
+    resampled, centres = [], []
     for cells in groups_of(noisy, groups):
         likely = np.maximum(cells, 0.0)
         nothing = max(count - likely.sum(), 0.0)  # rows that add less than 1 to the group
         chances = np.append(likely, nothing) + 1e-9
         chances /= chances.sum()
-        drawn.append(draw.multinomial(count, chances, RESAMPLES)[:, :-1])
+        resampled.append(draw.multinomial(count, chances, RESAMPLES)[:, :-1])
         centres.append(count * chances[:-1])
-    again = np.concatenate(drawn, axis=1) + draw.laplace(0, scale, (RESAMPLES, noisy.size))
-    errors = statistic(again) - statistic(np.concatenate(centres)[None])
+    noised = np.concatenate(resampled, axis=1) + draw.laplace(0, scale, (RESAMPLES, noisy.size))
+    errors = statistic(noised) - statistic(np.concatenate(centres)[None])
     value = float(statistic(noisy[None])[0])
     reach = (1 - CONFIDENCE) / 2
     return value - float(np.quantile(errors, 1 - reach)), value - float(np.quantile(errors, reach))

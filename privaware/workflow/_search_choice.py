@@ -1,7 +1,7 @@
-"""A private search inside `fit`: which space is searched, with what, and the line of the plan that says so.
+"""A private search inside `fit`: its space, its settings, and the sentences of the plan about it.
 
-A search that sees private rows costs about two to three trainings, however many candidates it tries, and its scores
-have noise too. So `auto` searches only where it is asked to: its defaults follow from public facts at no cost.
+A search on private rows costs about as much as two to three trainings, for any number of candidates, and its scores
+have noise, too. Therefore `auto` searches only on request: its defaults follow from public facts at no cost.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NO_SEARCH = (
 )
 """The sentence of a plan of `auto` without a search."""
 SPACES = {"linear": "linear", "boosted": "boosted", "fourier": "fourier"}
-"""The space of a learner where none is named."""
+"""Default search space of each learner."""
 NETWORKS = "tuning"
 
 
 def named_space(recipe: Recipe) -> Space | None:
-    """The space that a recipe names, for the learner that it names."""
+    """Return the space that a recipe names, for the learner that it names; None if it names no space."""
     name = recipe.search_settings.get("space")
     if recipe.search is None or name is None:
         return None
@@ -48,7 +48,7 @@ def named_space(recipe: Recipe) -> Space | None:
 
 
 def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
-    """What is searched for the chosen learner; None for one that reads the target alone."""
+    """Return the search for the chosen learner; None for a learner that reads only the target."""
     if recipe.search is None or not find_learner(choice.learner).uses_columns:
         return None
     chosen = {name: value for name, value in recipe.search_settings.items() if name != "space"}
@@ -72,7 +72,7 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
 
 
 def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
-    """The lines of the plan about a search of so many trials."""
+    """Return the sentences of the plan about a search with `trials` expected trials."""
     space, candidates = settings.space, " or ".join(settings.space.learners)
     first = (
         f"Search: {settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials."
@@ -85,7 +85,7 @@ def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> t
 
 
 def shown_search(settings: SearchSettings, recipe: Recipe) -> Mapping[str, Any]:
-    """What the settings of a plan say of its search, as plain values."""
+    """Return the search as plain values for the settings of a plan."""
     named = recipe.search_settings.get("space")
     return {
         "strategy": settings.strategy,

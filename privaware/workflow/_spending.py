@@ -1,4 +1,4 @@
-"""A chart of what was spent on a data set: each charge alone, and everything up to it, composed."""
+"""A chart of the budget spent on a data set: each charge alone, and the composition of all charges up to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADDED = "added up"
 
 
 def plot_spending(ledger: Ledger, path: Path) -> Path:
-    """Writes the chart of a ledger to a new file; its suffix says in which format."""
+    """Write the chart of a ledger to a new file, in the format of its suffix."""
     if path.suffix.lower() not in FORMATS:
         raise WrongInput(f"expected --plot as a file that ends in {', '.join(FORMATS)}, got {path.name!r:.80}")
     if path.exists():
@@ -40,7 +40,7 @@ def plot_spending(ledger: Ledger, path: Path) -> Path:
 
 
 def spending_chart(ledger: Ledger) -> Any:
-    """Epsilon after each charge, composed and added up, under the limit."""
+    """Return a chart of the epsilon after each charge, composed and added up, with the limit of the ledger."""
     import altair as alt
 
     alone = {entry["number"]: entry["epsilon"] for entry in ledger.json()["events"]}

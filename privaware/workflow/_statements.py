@@ -1,4 +1,4 @@
-"""What a result says of itself, recomputed from its events: the price, its words, and the page that repeats them."""
+"""Recompute the statements of a released result from its events: its epsilon, its sentences and its report."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ from privaware.workflow.run.output import REPORT
 __all__ = ["Check", "Priced", "price", "wrong_accountants", "wrong_plan", "wrong_prices", "wrong_report", "wrong_words"]
 
 SLACK = 1e-6
-"""Relative rounding error by which a recomputed epsilon may exceed the stated one."""
+"""Relative rounding error by which a recomputed epsilon may exceed the stated epsilon."""
 LOOSE = 0.01
-"""A stated epsilon that exceeds the recomputed one by this fraction belongs to other events."""
+"""Relative amount by which a stated epsilon may exceed the recomputed epsilon before it counts as wrong."""
 ACCOUNTANTS = ("pld", "cf", "rdp")
 FOR_REPLACED_ROWS = ("release bounds", "release bins of numbers")
-"""Releases whose price is for a replaced row already, which others count as two."""
+"""Releases whose cost is already computed for a replaced row; other releases count a replaced row as two rows."""
 
 
 @dataclass(kw_only=True)
 class Check:
-    """What a check found wrong, and what it could not check, one sentence each."""
+    """What a check found: `problems` and `unchecked` hold one sentence each.
+
+    `bound` says whether a ledger or a signature proves that the files are those that the run released.
+    """
 
     problems: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -40,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Priced:
-    """Events with what this version's accountants say of them: no epsilon where they cannot be priced."""
+    """An event with the epsilons that this version computes for it; `epsilon` is None if it cannot be computed."""
 
     event: Event
     epsilon: float | None
@@ -49,7 +52,7 @@ class Priced:
 
 
 def price(event: Event, delta: float) -> Priced:
-    """The price of an event, or why it has none."""
+    """Compute the epsilon of `event` at `delta`, or the reason why it cannot be computed."""
     nothing: dict[str, float | None] = dict.fromkeys(ACCOUNTANTS)
     try:
         bounds: dict[str, Any] = accounting.bounds(event, delta)
@@ -60,14 +63,14 @@ def price(event: Event, delta: float) -> Priced:
         )
     except PrivawareError as problem:
         return Priced(event=event, epsilon=None, accountants=nothing, problems=(str(problem),))
-    except OverflowError:  # a count of hundreds of digits
+    except OverflowError:  # a repetition count with hundreds of digits
         return Priced(
             event=event, epsilon=None, accountants=nothing, problems=("the events are too many to be priced",)
         )
 
 
 def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], priced: Priced) -> list[str]:
-    """Where the epsilons that a result states are not those of its events."""
+    """Return the stated epsilons that are not the epsilons of the events, one sentence each."""
     if priced.epsilon is None:
         return list(priced.problems)
     problems = []
@@ -87,7 +90,7 @@ def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], pri
 
 
 def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
-    """Where accountants say something else than a card reports of them."""
+    """Return the accountants whose recomputed epsilon differs from the epsilon on the card, one sentence each."""
     guarantee, problems = card.guarantee, []
     for name, stated in guarantee.accountants.items():
         computed = priced.accountants.get(name)
@@ -99,16 +102,16 @@ def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
 
 
 def _agree(stated: float, computed: float, event: Event) -> bool:
-    """Whether a stated epsilon is the computed one.
+    """Whether `stated` is the computed epsilon, up to rounding.
 
-    Later versions may prove less for private selection, so there a stated one may be larger.
+    For private selection `stated` may be larger, because a later version may prove a smaller epsilon.
     """
     selects = any(isinstance(part, Selected) for part in nested(event))
     return computed <= stated * (1 + SLACK) and (selects or stated * (1 - LOOSE) <= computed)
 
 
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
-    """Where the words of a card contradict its schema, its events or its seed."""
+    """Return where the sentences of a card contradict its schema, its events or its seed."""
     guarantee, schema = card.guarantee, card.schema
     stated, declared = guarantee.json(), schema.json()
     problems = [
@@ -134,16 +137,16 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
 
 
 def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
-    """Where the last sentence of a plan, its price, is not what the result states."""
+    """Return a sentence if the last sentence of `plan` does not state this epsilon and delta."""
     total = f"epsilon {epsilon:.4g} at delta {delta:g}"
     return [f"the plan ends with another price than {total}"] if plan and not plan[-1].endswith(total) else []
 
 
 def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:
-    """Where a score was not paid for by its own event, for a unit, or lies outside its own interval.
+    """Return a sentence if a score is outside its own interval, or if no event of its own paid for it.
 
-    Its event is the last one of the release that names it, beside that of the training: another release with Laplace
-    noise of the same size, such as a count, pays for no score.
+    The event of a score is the last event of the release that trained the model and names the score. A Laplace event of
+    another release, such as a count, does not pay for the score, even if its noise is the same.
     """
     if not score:
         return []
@@ -161,14 +164,17 @@ def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list
 
 
 def _last_event(event: Event) -> tuple[Event | None, int]:
-    """The last of the two or more events that a release has, one of which is its score's, and the rows of a unit."""
+    """Return the last event of a release with two or more events (None with fewer), and the rows of a unit."""
     alone, rows = (event.event, event.size) if isinstance(event, Group) else (event, 1)
     last = alone.events[-1] if isinstance(alone, (Disjoint, Composed)) and len(alone.events) > 1 else None
     return last, rows
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:
-    """Where events are priced for fewer rows than the unit has; of labels, a cost alone does not tell."""
+    """Return the events that are charged for fewer rows than a unit has.
+
+    Label privacy is not checked, because a cost alone does not say whether it is for labels.
+    """
     schema = card.schema
     size = schema.unit_rows
     size *= 2 if schema.relation == "replace_one" else 1
@@ -185,7 +191,7 @@ def _wrong_unit(card: ModelCard) -> list[str]:
 
 
 def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Check:
-    """Whether the page in the folder is that of the card and of these tensors."""
+    """Check that the report in `folder` is the report of this card and these tensors."""
     path = folder / REPORT
     if not path.is_file():
         return Check(unchecked=[f"there is no {REPORT}"])

@@ -1,4 +1,4 @@
-"""Whether the files of a folder are those that a run released: against its ledger, and against a signature."""
+"""Check that the files of a folder are those that a run released, against its ledger and against a signature."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ OLD_SIGNATURE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a folder says of itself: its kind of release and, of its charge, what the ledger has too.
+    """What a folder states about itself: the kind of its release, and the facts of its charge that the ledger has too.
 
-    `entry` is the hash of the charge in the ledger. `run` is None where the files do not name the run.
+    `entry` is the hash of the charge in the ledger. `run` is None if the files do not name the run.
     """
 
     release: str
@@ -44,7 +44,7 @@ class Claim:
 
 
 def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
-    """Whether the ledger is sound, has the charge that the folder names, and closed that run with these files."""
+    """Check that the ledger is sound, has the charge named by the folder, and closed that run with these files."""
     if problems := Ledger.verify(path):
         return Check(problems=problems)
     ledger = Ledger.open(path)
@@ -70,7 +70,7 @@ def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
 
 
 def against_signature(folder: Path, key: str | Path | None, ledger: Path | None, claim: Claim) -> Check:
-    """Whether the owner of `key` signed these files; with `ledger`, also that they were closed there."""
+    """Check that the owner of `key` signed these files; with `ledger`, also that it closed the run with them."""
     signature = read_signature(folder)
     if key is None:
         return Check(unchecked=[] if signature is None else [f"{SIGNATURE}: give the public key with --key"])
@@ -95,7 +95,7 @@ def against_signature(folder: Path, key: str | Path | None, ledger: Path | None,
 
 
 def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger: Path, claim: Claim) -> Check:
-    """The files of a folder against the hashes in the closing entry, and those of audits that came later."""
+    """Compare the files of a folder with the hashes in the closing entry, and with the hashes of later audits."""
     if closing.files is None:
         return Check(unchecked=[NOT_BOUND if closing.release is None else SAVED_LATER])
     by = "the closing entry of the ledger"
@@ -119,7 +119,7 @@ def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger:
 
 
 def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[str]:
-    """Where the closing entry that was signed is not the one of this run in the ledger."""
+    """Return a sentence if the signed closing entry is not the closing entry of this run in the ledger."""
     signed, charged = ledger.entry(signature.closing), ledger.entry(claim.entry or "")
     if signed is None or charged is None or (signed.kind, signed.run) != ("finished", charged.run):
         return ["the signature is of another closing entry than that of this run in the ledger"]
@@ -136,7 +136,7 @@ def _other_kind(by: str, release: str | None, claim: Claim) -> list[str]:
 
 
 def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
-    """Whoever vouches for a release must name each file that the release consists of."""
+    """Return a sentence if `files` lacks a file that every release of this kind has."""
     missing = [repr(name) for name in RELEASE_FILES[claim.release] if name not in files]
     if not missing:
         return []
@@ -144,7 +144,10 @@ def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
 
 
 def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
-    """Files that nobody vouches for; one that could be taken for a file of a release is a problem."""
+    """Check for files that neither the ledger nor the signature names.
+
+    Such a file is a problem if it could be taken for a file of a release. Any other such file is listed as unchecked.
+    """
     unknown = sorted(item.name for item in folder.iterdir() if item.name not in known)
     others = other_release_files(unknown, claim.release)
     harmless = [f"{name!r:.80}" for name in unknown if name not in others]
@@ -156,7 +159,7 @@ def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
 
 
 def _changed(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Files that are missing, that are links, or that are not those that were released."""
+    """Return the files that are missing, are links, or differ from the released files, one sentence each."""
     there = {item.name for item in folder.iterdir()}  # exact names, also where the file system ignores case
     problems = []
     for name, digest in files.items():
@@ -172,7 +175,7 @@ def _changed(folder: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def _digest(path: Path) -> str | None:
-    """The hash of a plain file that can be read; None for anything else."""
+    """Return the SHA-256 hash of a plain, readable file; None for anything else."""
     try:
         return None if path.is_symlink() or not path.is_file() else sha256(path)
     except OSError:

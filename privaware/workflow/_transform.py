@@ -1,4 +1,4 @@
-"""A feature map of a table that is released and paid for by itself: normalisation, principal components."""
+"""Release a feature map of a table, such as normalisation or principal components, with a charge of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["ReleasedMap", "transform"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedMap:
-    """A feature with the schema that rows are coded by, and what it cost to release both."""
+    """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both."""
 
     schema: Schema
     feature: Any
@@ -37,7 +37,7 @@ class ReleasedMap:
     assumptions: list[str] = field(repr=False)
 
     def __call__(self, rows: Data) -> np.ndarray:
-        """The features of rows that were coded by the schema."""
+        """Compute the features of rows that were encoded by `schema`."""
         return np.asarray(self.feature(OneHot()(rows.x, self.schema), self.schema), dtype=np.float64)
 
     @property
@@ -48,9 +48,9 @@ class ReleasedMap:
 
 @dataclass(frozen=True, kw_only=True)
 class WithSchema:
-    """A mechanism whose release is given with the schema of its rows, which is public by then.
+    """A mechanism that also returns the schema of its rows.
 
-    Privacy: that of the mechanism; the schema was declared, or paid for before.
+    Privacy: the same as for the mechanism. The schema is public: it was declared, or paid for before.
     """
 
     mechanism: Mechanism[Any]
@@ -65,7 +65,7 @@ class WithSchema:
 def transform(
     data: Any, *, name: str, what: str, settings: Mapping[str, Any], epsilon: float, **run_options: Unpack[RunArguments]
 ) -> ReleasedMap:
-    """Releases the feature map called `name`, after bounds and categories that are not declared.
+    """Release the feature map called `name`, after releasing the bounds and categories that are not declared.
 
     Parameters
     ----------
@@ -74,18 +74,18 @@ def transform(
     name : str
         `normalise` or `pca`.
     what : str
-        What is released, in words.
+        A description of the release for the ledger.
     settings : mapping
         The settings of the mechanism.
     epsilon : float
-        The budget of all of it.
+        The total privacy budget.
     **run_options
         As for `privaware.fit`.
 
     Returns
     -------
     ReleasedMap
-        The feature map, which is public.
+        The feature map, which may be published.
     """
     options = RunOptions.of(run_options)
     with charged_run("transform", data, options) as run:

@@ -1,7 +1,7 @@
-"""What to do with these data at this epsilon, and why: rules with evidence, from public facts only.
+"""Recommend learners and settings for a data set and an epsilon, with evidence, from public facts only.
 
-The rules are the flowchart of Bao et al. and section 5.7 of DPMLBench. Their evidence is our own recorded runs, with
-the paper's claim beside it, and says where the two differ. Nothing is charged.
+The rules are the flowchart of Bao et al. and section 5.7 of DPMLBench. The evidence of a rule is what this package
+measured, beside the claim of the paper, and it says where the two differ. Nothing is charged.
 
 >>> advised = advise("digits", epsilon=1.0, accuracy=0.8)
 >>> advised.advice[0]["rule"]

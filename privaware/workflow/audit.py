@@ -1,4 +1,4 @@
-"""What attacks on our own release show, beside what is claimed of it: a lower bound on epsilon, never a guarantee."""
+"""Attack a released model or a mechanism: the result is a lower bound on epsilon, never a guarantee."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from privaware.workflow.run.training_plan import training_plan
 __all__ = ["Audit", "audit"]
 
 FILE = "audit.json"
-"""Name of the file of results."""
+"""Name of the file with the results."""
 
 PAGE = "audit.html"
 """Name of the page that shows the results."""
 
 DRY = "Nothing was charged: this was a dry run."
-CRAFTED = 500
-"""Crafted rows of an audit that trains one model."""
-CRAFTED_ROWS = 8
-"""Crafted rows of each training in an audit that trains many models."""
+CRAFTED_ROWS_ONE_RUN = 500
+"""Number of crafted rows in an audit that trains one model."""
+CRAFTED_ROWS_MANY_RUNS = 8
+"""Number of crafted rows of each training in an audit that trains many models."""
 
-MOST_RUNS = 40
-"""Most trainings on crafted rows to reach the number of canaries that was asked for."""
+MAX_TRAININGS = 40
+"""Largest number of trainings on crafted rows to reach the requested number of canaries."""
 
-LEAST_ROOM = 4
-"""Fewest canaries that one training must have room for."""
+MIN_CANARIES_PER_TRAINING = 4
+"""Smallest number of canaries that one training on crafted rows must have room for."""
 
 
 @shows_run_options
@@ -132,7 +132,7 @@ def audit(
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
-        given: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema), "settings": settings}
+        shared: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema), "settings": settings}
         if search is not None:
             if attack != "many_run" or method is not None:
                 raise WrongInput("expected --search with --attack many_run and without --method, got another call")
@@ -148,10 +148,10 @@ def audit(
         elif method == "bounds":
             plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta_for(run.schema))
         elif method is not None:
-            plan = selection_plan(run.schema, method=method, **given)
+            plan = selection_plan(run.schema, method=method, **shared)
         else:
             plan = training_plan(
-                run.schema, learner=learner, public=run.source.public, runtime={"device": device}, **given
+                run.schema, learner=learner, public=run.source.public, runtime={"device": device}, **shared
             )
         if attack == "many_run":
             return _many_runs(run, plan, asked)
@@ -217,7 +217,7 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
 
 
 def _noise_of_a_quarter(plan: Plan) -> float:
-    """The noise multiplier at which the model of a game, trained on a quarter of the rows, has the epsilon claimed."""
+    """Return the noise multiplier at which a model trained on a quarter of the rows has the claimed epsilon."""
     quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
     return accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
 
@@ -241,7 +241,7 @@ def _result(
 
 
 def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
-    """Trains what the card describes again, on crafted rows, and writes what that shows beside the model."""
+    """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model."""
     card = ModelCard.read(folder)
     if not asked.of_canaries:
         raise WrongInput(
@@ -259,7 +259,7 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
         delta=card.guarantee.delta,
         learner=card.learner,
         settings=_learner_settings(card),
-        public=crafted_rows(card.schema, CRAFTED, Rng(seed=0)),
+        public=crafted_rows(card.schema, CRAFTED_ROWS_ONE_RUN, Rng(seed=0)),
         runtime={"device": asked.device},
     )
     claim = sum((priced.event for priced in card.events), start=NOTHING)
@@ -272,7 +272,7 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
 def _on_crafted_rows(
     plan: Plan, schema: Schema, asked: AuditSettings, options: RunOptions, *, subject: str, claim: Event | None = None
 ) -> Audit:
-    """No private row is read: the mechanism is what is audited, at the price of its claim."""
+    """Audit the mechanism of `plan` on crafted rows; no private row is read, and nothing is charged."""
     rng, began = Rng(options.seed), time.perf_counter()
     result = Audit(
         subject=subject,
@@ -298,10 +298,10 @@ def _evidence(
 ) -> Evidence:
     if asked.attack == "one_run":
         audited = OneRun(mechanism=plan.mechanism, settings=asked)
-        audited.expect_possible(schema, plan.noise, least=LEAST_ROOM)
-        rows = crafted_rows(schema, min(schema.rows, CRAFTED), rng)
+        audited.expect_possible(schema, plan.noise, least=MIN_CANARIES_PER_TRAINING)
+        rows = crafted_rows(schema, min(schema.rows, CRAFTED_ROWS_ONE_RUN), rng)
         canaries = audited.run(rows, plan.noise, rng)
-        for _ in range(MOST_RUNS - 1):  # small arrays have room for few canaries, and crafted rows cost nothing
+        for _ in range(MAX_TRAININGS - 1):  # small arrays have room for few canaries, and crafted rows cost nothing
             if len(canaries) >= asked.canaries:
                 break
             canaries = canaries.and_those(audited.run(rows, plan.noise, rng))
@@ -315,10 +315,13 @@ def _evidence(
 
 
 def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
-    """Crafted rows and one more that shows as much as it can; a search scores few rows, so that any other hides it."""
+    """Return crafted rows, and one more row that changes the release as much as possible.
+
+    For a search there are no other rows: it scores few rows, so other rows would hide the added one.
+    """
     if getattr(plan.mechanism, "releases", "") == "columns":
-        return deciding_pair(plan.mechanism, schema, CRAFTED_ROWS, plan.noise, rng)
-    return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else CRAFTED_ROWS, rng)
+        return deciding_pair(plan.mechanism, schema, CRAFTED_ROWS_MANY_RUNS, plan.noise, rng)
+    return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else CRAFTED_ROWS_MANY_RUNS, rng)
 
 
 def _learner_settings(card: ModelCard) -> dict[str, Any]:
@@ -327,7 +330,7 @@ def _learner_settings(card: ModelCard) -> dict[str, Any]:
 
 
 def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -> Audit:
-    """Writes the audit beside the model, and binds it to the model's run in the ledger where there is one."""
+    """Write the audit beside the model; if there is a ledger, record the hashes of its files there."""
     record = {"format": 1, "version": __version__, **result.json()}
     path = folder / FILE
     result = replace(result, out=str(path))

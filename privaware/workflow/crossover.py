@@ -1,16 +1,16 @@
-"""The crossover epsilon: the budget up to which the simpler of two models, or of two sets of columns, is the better.
+"""Find the crossover epsilon: the budget up to which the simpler of two models, or of two sets of columns, is better.
 
-Both are trained at each epsilon as often as asked, and the last crossing of their curves is reported with an interval
-from paired repeats, by straight lines in log epsilon. It is 0 when the simple model never wins (the paper's definition,
-the maximum of an empty set, says infinity there, which would always choose it), and "above X" when it still wins at X,
-the largest epsilon tried.
+Both models are trained `repeats` times at each epsilon. The last crossing of their score curves is reported, with an
+interval from paired repeats and linear interpolation in log epsilon. The crossover is 0 if the simple model is never
+better. (The definition in the paper, the maximum of an empty set, gives infinity, which would always choose the simple
+model.) The crossover is "above X" if the simple model is still better at X, the largest epsilon tried.
 
-Paper: Bao, Bauer and Bindschaedler, Definition 2 and section VI-C. They report one curve each; differences of a point
-on fewer than five repeats mean nothing, hence the interval.
-Privacy: this releases many models: all of them, composed, are charged before a row is read. On the user's own rows a
-quarter is held out, and only noisy scores on it are released, which cost no more than the trainings. On built-in data
-the test part is public and scored exactly: an evaluation.
-Use when: you choose between a simple and a complex model, on public data like yours, before you spend anything.
+Paper: Bao, Bauer and Bindschaedler, Definition 2 and section VI-C. The paper reports one curve for each model.
+Differences of one point on fewer than five repeats are not significant, so this module adds the interval.
+Privacy: this releases many models. The composition of all of them is charged before a row is read. On private rows,
+a quarter of the rows is held out, and only noisy scores on these rows are released; the scores cost no more than the
+trainings. On built-in data the test rows are public and are scored exactly: an evaluation.
+Use when: you choose between a simple and a complex model, on public data like yours, before you spend budget.
 
 >>> models = {"simple": "majority", "complex": "linear:steps=20"}
 >>> result = crossover("wisconsin", **models, epsilons=[0.01, 3.0], repeats=2, seed=1)
@@ -40,15 +40,15 @@ from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_o
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
 
 FILE = "crossover.json"
-"""Name of the file of results."""
+"""Name of the file with the results."""
 
 PLOT = "crossover.svg"
-"""Name of the file of the chart."""
+"""Name of the file with the chart."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crossover(Result):
-    """The crossover, both curves and their total cost."""
+    """The crossover epsilon, both score curves, and the total cost."""
 
     crossover: Crossing | None
     curves: dict[str, list[Point]]
@@ -67,7 +67,10 @@ class Crossover(Result):
     def of(
         cls, run: ChargedRun, sides: Mapping[str, Contender], epsilons: Sequence[float], table: np.ndarray | None
     ) -> Crossover:
-        """The result of a run from its scores (sides, epsilons, repeats); a dry one has none."""
+        """Build the result of a run from `table`, the scores of shape (sides, epsilons, repeats).
+
+        `table` is None for a dry run.
+        """
         curves: dict[str, list[Point]] = {name: [] for name in sides}
         if table is not None:
             for name, rows in zip(sides, table, strict=True):
@@ -90,14 +93,14 @@ class Crossover(Result):
         )
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware crossover --json`."""
+        """Return the fields of `privaware crossover --json`."""
         curves = {name: [_point_json(each) for each in points] for name, points in self.curves.items()}
         crossing = None if self.crossover is None else self.crossover.json()
         models = {name: each.json() for name, each in self.models.items()}
         return {**vars(self), "crossover": crossing, "curves": curves, "models": models}
 
     def chart(self) -> Any:
-        """Both curves with their intervals."""
+        """Return a chart of both curves with their intervals."""
         return lines([each for points in self.curves.values() for each in points], y="score")
 
 
@@ -176,12 +179,12 @@ def _grid(epsilons: Sequence[float], repeats: int) -> list[float]:
 
 
 def _published_table(record: Mapping[str, Any], sides: Mapping[str, Contender]) -> np.ndarray:
-    """(sides, epsilons, repeats): the scores of a run that has ended before."""
+    """Return the scores of an earlier run from its record, with shape (sides, epsilons, repeats)."""
     return np.array([[each["scores"] for each in record["curves"][name]] for name in sides])
 
 
 def _score_table(run: ChargedRun, shape: tuple[int, int, int]) -> np.ndarray:
-    """(sides, epsilons, repeats): noisy scores as they were released, or exact ones on public test rows."""
+    """Return scores of shape (sides, epsilons, repeats): noisy released scores, or exact scores on public test rows."""
     released: ComparisonScores = run.execute()
     if released.scores is not None:
         return released.scores

@@ -1,4 +1,4 @@
-"""The best model that can be released within a budget: plan on public facts, charge, train, publish."""
+"""Train the most accurate model that a budget allows: plan from public facts, charge, train, publish."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Fit:
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
-        """The result of a run that was published, or of a dry one."""
+        """Build the result of a published run, or of a dry run."""
         plan = run.plan
         secret = plan.has_secret_trials
         return cls(
@@ -92,23 +92,34 @@ class Fit:
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the model to a new folder, where `out` was not given."""
+        """Write the model to a new folder, if `out` was not given.
+
+        Parameters
+        ----------
+        folder
+            The new folder.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
         if self.release is None:
             raise WrongInput("expected a model to save, got a dry run; fit without dry_run")
         return self.release.save(folder)
 
     @property
     def internal_score(self) -> str | None:
-        """The score on test rows in words, for the owner's eyes."""
+        """The score on test rows in words, for the data owner only."""
         return score_words(self.metric, self.internal)
 
     @property
     def score_sentence(self) -> str:
-        """The score that was bought, in words."""
+        """The charged score in words."""
         return "" if self.score is None else Score(**self.score).sentence
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware fit --json`."""
+        """Return the fields of `privaware fit --json`."""
         names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out", "score", "metric")
         return {name: getattr(self, name) for name in (*names, "search", "workflow")}
 
@@ -244,7 +255,7 @@ def _plan_of(
     score_epsilon: float | None,
     policy: Policy,
 ) -> Plan:
-    """The plan of a recipe, with the score that is bought."""
+    """Return the plan of a recipe, with its charged score, if one is requested."""
     options, schema = run.options, run.schema
     run.metric = expect_metric(recipe.metric, schema.task, len(schema.classes))
     plan = recipe_plan(
@@ -260,7 +271,7 @@ def _plan_of(
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
-    """Publishes a model with its bought score, or the best model of a search with its point."""
+    """Publish a model with its charged score, or the best model of a search with its settings."""
     score = released.score.json() if isinstance(released, ScoredModel) else None
     point = released.point if isinstance(released, (ScoredModel, SearchResult)) else None
     model = released.model if isinstance(released, (ScoredModel, SearchResult)) else released
@@ -269,13 +280,13 @@ def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
 
 
 def _searched(plan: Plan) -> Mapping[str, Any]:
-    """What the card says of a search inside the training, before it has run."""
+    """Return what the card says about a search inside the training, before the search has run."""
     described = plan.settings.get("search")
     return {} if described is None else {"strategy": described["strategy"], "workflow": "aware"}
 
 
 def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
-    """The recipe with what the plan chose, to be saved."""
+    """Return the recipe with the choices of the plan, to be saved."""
     chosen = {name: value for name, value in plan.settings.items() if name not in PLAN_SETTINGS}
     learner = recipe.learner if recipe.search is not None else plan.learner
     before = [what for what, _ in plan.parts]
@@ -285,7 +296,7 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
-    """Settings of a learner with its features, which may be said in one place only."""
+    """Return the settings of a learner with its features; raise if both name features."""
     chosen = dict(settings or {})
     if features and "features" in chosen:
         raise WrongInput("expected features once, got them as --features and as --set features")
@@ -293,6 +304,6 @@ def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str
 
 
 def plan_to_write(plan: Any, dry_run: bool) -> Path | None:
-    """The new file of a plan that a dry run writes; a file that is there is read instead."""
+    """Return the new file to which a dry run writes its plan; None if `plan` is an existing file or a mapping."""
     is_path = isinstance(plan, (str, Path)) and not Path(plan).exists()
     return Path(plan) if dry_run and is_path else None

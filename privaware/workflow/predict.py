@@ -1,4 +1,4 @@
-"""Loads a released model, and predicts new rows with it: no privacy cost (the model is public)."""
+"""Load a released model and predict new rows with it. This has no privacy cost, because the model is public."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from privaware.workflow.run.options import expect_device
 __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
 
 SUFFIXES = (".csv", ".parquet")
-IN_BLOCKS = 2**26
-"""Bytes of a CSV file from which on it is predicted a block at a time."""
+BLOCKWISE_FROM_BYTES = 2**26
+"""Size in bytes from which on a CSV file is predicted block by block."""
 FORMULA = re.compile(r" *[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
-"""How a cell begins that a spreadsheet may run as a formula; a sign alone is text."""
+"""Start of a cell that a spreadsheet may run as a formula; a sign alone is text."""
 NUMBER = re.compile(r" *[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)? *")
 """A cell that a spreadsheet reads as a number."""
 
@@ -147,18 +147,19 @@ def predict(
 
 
 def _expect_no_formulas(classes: Iterable[str]) -> None:
-    """Refuses class labels that a spreadsheet would run; the labels of a model may be a stranger's."""
-    if found := next((label for label in classes if _is_formula(label)), None):
+    """Raise `WrongInput` for a class label that a spreadsheet would run; a model may come from an untrusted source."""
+    if formula := next((label for label in classes if _is_formula(label)), None):
         raise WrongInput(
-            f"expected class labels that are plain text in a spreadsheet, got {found!r:.60}, which one would run as a "
-            "formula; take a .parquet file for --out, or keep the labels as they are with --keep-formulas"
+            f"expected class labels that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
+            "a formula; take a .parquet file for --out, or keep the labels as they are with --keep-formulas"
         )
 
 
 def _is_formula(label: str) -> bool:
-    """Whether a spreadsheet that opens the CSV file may run a label, or what stands in it after a separator.
+    """Whether a spreadsheet that opens the CSV file may run `label`, or a part of `label`, as a formula.
 
-    A spreadsheet whose separator is a semicolon or a tab sees two cells in a label that has one.
+    Each part between separators is checked, because a spreadsheet whose separator is a semicolon or a tab splits a
+    label there.
 
     >>> [_is_formula(label) for label in ("=1+1", "@sum", "a;=1+1", "-1", "+2.5e3", "-", "a=b")]
     [True, True, True, False, False, False, False]
@@ -168,8 +169,8 @@ def _is_formula(label: str) -> bool:
 
 
 def _pieces(model: ReleasedModel, data: Any, reading: dict[str, Any], outside: Outside) -> Iterator[Data]:
-    """The rows to predict, at once or a part of a large table at a time; what the model has not seen is counted."""
-    table = large_table(data) or large_csv(data, reading, IN_BLOCKS)
+    """Yield the rows to predict, in parts if the table is large, and count values that the model has not seen."""
+    table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.form == "image":
         yield model.rows(data, outside=outside, **reading)
         return
@@ -179,7 +180,7 @@ def _pieces(model: ReleasedModel, data: Any, reading: dict[str, Any], outside: O
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
-    """What is written of some rows."""
+    """Return the columns that are written for `rows`."""
     outputs = model.outputs(rows.x, device)
     columns = {"prediction": model.labels(model.decide(outputs))}
     if model.schema.classes:
@@ -189,9 +190,21 @@ def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndar
 
 
 def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of the classes for rows that trained a model, and for others: for their owner's eyes only.
+    """Return class probabilities for rows that trained a model and for other rows; for the data owner only.
 
-    Nothing is charged, because nothing may be published of them.
+    Nothing is charged, because these probabilities must not be published.
+
+    Parameters
+    ----------
+    model
+        The folder of a model.
+    members, non_members
+        Rows that trained the model, and rows that did not.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Probabilities of members and of non-members, each of shape (rows, classes).
     """
     if members is None or non_members is None:
         raise WrongInput("expected both --members and --non-members, rows that trained the model and others, got one")
@@ -203,17 +216,28 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
 
 
 def outside_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What `predict` counted, one sentence a column."""
+    """Return one sentence for each column with values that the model has not seen.
+
+    Parameters
+    ----------
+    result
+        The result of `predict`.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     return Outside(result["outside"]).sentences()
 
 
 def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:
-    """Writes the pieces one after another; returns how many rows they have."""
+    """Write the pieces one after another, and return their total number of rows."""
     write = _write_csv if path.suffix.lower() == ".csv" else _write_parquet
     try:
         with atomic_file(path, overwrite=False) as file:
             return write(pieces, file)
-    except FileExistsError:  # another process was first
+    except FileExistsError:  # another process wrote the file first
         raise _not_overwritten(path) from None
     except OSError as problem:
         raise WrongInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None

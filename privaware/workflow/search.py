@@ -1,12 +1,12 @@
-"""The best architecture and settings of a space under a budget: plan on public facts, charge, search, publish.
+"""Search an architecture and settings under a budget: plan from public facts, charge, search, publish.
 
-The search and what it trains are one mechanism with one cost. On public rows the search has no privacy cost and only
-the training of the model that it finds is charged. The standard workflow, which searches without noise, is there for
-comparison: it runs on public benchmark data only, and its result says that it is not private.
+Search and training are one mechanism with one cost. A search on public rows has no privacy cost, and then only the
+training of the chosen candidate is charged. The standard workflow searches without noise. It runs on public benchmark
+data only, and its result says that it is not private.
 
-Where the number of trials is a secret, progress and seconds would reveal it: both are for the owner's eyes, and neither
-is written into the model folder or the ledger. So is the journal, which counts the trials of a search while it runs or
-waits to be resumed; it is removed before the model is published.
+If the number of trials is secret, progress and running time would reveal it. Both are for the data owner only, and
+neither is written into the model folder or the ledger. The journal of a search counts its trials, so it is for the
+owner only, too. It is removed before the model is published.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ __all__ = ["Searched", "search"]
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
-    """What came of it. `best` are the winner's choices; `trials` is their number, or its mean where it is a secret.
+    """The result of `search`.
 
-    Then `seconds` would tell it, and are among what is internal only.
+    `best` are the settings of the chosen candidate. `trials` is the number of trials, or its expectation if the number
+    is secret. In that case `seconds` is None, and the running time is only in `internal`.
     """
 
     best: Point | None
@@ -63,7 +64,7 @@ class Searched:
 
     @classmethod
     def of(cls, run: ChargedRun, search: Search, strategy: str, workflow: str) -> Searched:
-        """The result of a run that was published, or of a dry one, which has no winner."""
+        """Build the result of a published run, or of a dry run, which has no chosen candidate."""
         plan = run.plan
         one_model = accounting.epsilon(model_event(search, run.schema, plan.noise), plan.delta)
         return cls(
@@ -84,7 +85,7 @@ class Searched:
         )
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware search --json`."""
+        """Return the fields of `privaware search --json`."""
         return {key: value for key, value in vars(self).items() if key not in ("model", "sentence")}
 
 
@@ -179,7 +180,7 @@ def search(
             model_epsilon=model_epsilon,
             delta=run.options.delta_for(run.schema),
             strategy=strategy,
-            # options apart: a strategy and a learner may both have, say, an lr
+            # Options are kept apart, because a strategy and a learner may have settings of the same name, such as lr.
             settings=shown | chosen | ({"options": dict(options)} if options else {}),
         )
         expect_workers(run, mechanism)
@@ -199,7 +200,7 @@ def _search_public_rows(
     strategy: str,
     workflow: str,
 ) -> Searched:
-    """A search that is not charged, then one private training of the candidate that it found."""
+    """Search without a charge, then train the chosen candidate with one charged run."""
     began = time.perf_counter()
     aware = workflow == "aware"
     point = search.space.priced_points()[0]

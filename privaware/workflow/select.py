@@ -1,4 +1,4 @@
-"""Columns worth having, chosen under a budget: plan on public facts, charge, choose, publish."""
+"""Select columns under a budget: plan from public facts, charge, select, publish."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["Selection", "select"]
 FILE = "selection.json"
 NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for comparison only, and no guarantee covers them."
 NO_NOISE = 1e-9
-"""The noise multiplier of a selection as if there were none."""
+"""Noise multiplier of a selection without noise; it is positive because selectors divide by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The columns, and what it cost to choose them.
+    """The selected columns and their cost.
 
-    `internal` is for the owner's eyes. Where the number of trials is a secret, the seconds would tell it and are only
-    there.
+    `internal` is for the data owner only. If the number of trials is secret, `seconds` is None, and the running time is
+    only in `internal`.
     """
 
     columns: tuple[str, ...] | None
@@ -46,7 +46,7 @@ class Selection:
 
     @classmethod
     def of(cls, run: ChargedRun, columns: tuple[str, ...] | None) -> Selection:
-        """The result of a run; a dry one has no columns."""
+        """Build the result of a run; the `columns` of a dry run are None."""
         return cls(
             columns=columns,
             epsilon=run.plan.epsilon,
@@ -65,7 +65,7 @@ class Selection:
         )
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware select --json`."""
+        """Return the fields of `privaware select --json`."""
         fields = {name: value for name, value in vars(self).items() if name not in ("sentence", "assumptions", "event")}
         return {**fields, "columns": None if self.columns is None else list(self.columns)}
 
@@ -134,7 +134,7 @@ def select(
 
 
 def _without_noise(run: ChargedRun, method: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the method chooses on the rows of a built-in data set as if there were no noise."""
+    """Select columns on the rows of a built-in data set without noise."""
     rows = run.public_rows()
     kept = keep_columns(rows, selector_for(run.schema, method, settings).run(rows, NO_NOISE, run.rng.spawn()))
     return tuple(column.name for column in kept.schema.used)

@@ -1,4 +1,4 @@
-"""Private training of a user's own network: calibrate, charge, run."""
+"""Train a user's own PyTorch module with DP-SGD: calibrate the noise, charge the ledger, train."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def train(
     settings = {"clip": flat(clipping_norm), "update": sgd(lr), "loss": loss, **more}
     sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
-    descent.check(module, inputs, targets, device=device)  # what is refused costs nothing
+    descent.check(module, inputs, targets, device=device)  # raises before anything is charged
     noise = accounting.calibrate(descent.cost, epsilon, delta)
     saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     run = None if saved is None else f"train {Path(saved.path).resolve()}"
@@ -163,14 +163,17 @@ def train(
 
 
 def _bound_to(entry: Entry, digest: str) -> str:
-    """What a checkpoint belongs to: one charge, which names its run, and one set of rows."""
+    """Return the text that binds a checkpoint to one charge, which names its run, and to one set of rows."""
     return f"{entry.hash} {digest}"
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
-    """Refuses, before a charge, a checkpoint of other rows or of another charge: it would repeat noise."""
-    found = saved.saved_run()
-    if found is not None and (entry is None or found != _bound_to(entry, digest)):
+    """Raise, before any charge, if the checkpoint belongs to other rows or another charge.
+
+    Resuming from such a checkpoint would repeat noise.
+    """
+    saved_run = saved.saved_run()
+    if saved_run is not None and (entry is None or saved_run != _bound_to(entry, digest)):
         raise WrongInput(
             f"expected the checkpoint of this run on these rows, got one of other rows or of another run at "
             f"{str(saved.path)!r}; name another file, or remove it to start again"
@@ -178,7 +181,7 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """The digest and the sketch of the rows, each with its target."""
+    """Return the digest and the sketch of the rows, each with its target."""
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
@@ -198,7 +201,10 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
-    """The ledger, or that of a file or of these rows: a new one has this run's epsilon as its limit."""
+    """Return `ledger`, or open the ledger file, or the ledger of these rows.
+
+    A new ledger gets `epsilon` as its limit.
+    """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())
         ledger = Ledger.open_or_create(path, delta=delta, new_limit=epsilon)

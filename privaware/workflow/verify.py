@@ -1,4 +1,4 @@
-"""Checks a result: what it says is recomputed from its events, and its files are compared with ledger and signature."""
+"""Verify a result: recompute its statements from its events, and compare its files with a ledger and a signature."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
 
 @dataclass(frozen=True, kw_only=True)
 class _Subject:
-    """A result with its recomputed price, what that showed, and what it says of its charge."""
+    """A result with its recomputed epsilon, the checks so far, and its statements about its charge."""
 
     delta: float
     certified: bool
@@ -178,7 +178,7 @@ def _result(path: Path) -> _Subject:
 
 
 def _changed_tensors(folder: Path, card: ModelCard) -> list[str]:
-    """What loads may still not be what was released."""
+    """Return a sentence if the tensors are not those that were released; such a file may still load."""
     if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
         return []
     return [f"{TENSORS} is not the file that was released: its hash differs from model.json"]

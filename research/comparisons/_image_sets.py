@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-ROWS, COLOUR_ROWS = 2000, 1200
+ROWS = 2000
+"""Number of images of a grey set."""
+COLOUR_ROWS = 1200
+"""Number of images of a colour set."""
 SCRIPTS = {"georgian": (0x10D0, 10, 1.6), "armenian": (0x561, 26, 1.2), "cyrillic": (0x430, 32, 1.0)}
-"""The first letter, the number of letters, and how much they are distorted."""
+"""The first letter, the number of letters, and the strength of distortion of each script."""
 BUILT_IN = ("mnist", "fashion_mnist", "svhn", "cifar10")
 GREY = {"grey_cifar10": "cifar10"}
-"""Photographs without colours, by the set that they are of: things in grey that are neither letters nor clothes."""
+"""Photographs without colours, with the set that they come from."""
 LUMA = (0.299, 0.587, 0.114)
 FONTS = Path("/usr/share/fonts/truetype/dejavu")
 FACES = ("DejaVuSans", "DejaVuSerif", "DejaVuSans-Bold", "DejaVuSerif-Italic", "DejaVuSerifCondensed-BoldItalic")
@@ -19,7 +22,10 @@ SIDE = 28
 
 
 def write(folder: Path) -> None:
-    """A file of images (rows, channels, height, width) of bytes and class codes for each set; those there are kept."""
+    """Write a file of images (rows, channels, height, width) as bytes and class codes for each set.
+
+    Keep existing files.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*SCRIPTS, *BUILT_IN, *GREY, "digits"):
         file = folder / f"{name}.npz"
@@ -29,7 +35,7 @@ def write(folder: Path) -> None:
 
 
 def sample(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training part of a built-in set, or of one without its colours."""
+    """Return rows of the training part of a built-in set, possibly without colours."""
     from privaware import datasets
 
     train = datasets.load(GREY.get(name, name)).train
@@ -41,7 +47,7 @@ def sample(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
-    """The 8 x 8 digits of scikit-learn."""
+    """Return the 8 x 8 digits of scikit-learn."""
     from sklearn.datasets import load_digits
 
     loaded = load_digits()
@@ -50,14 +56,14 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def letters(first: int, count: int, distortion: float, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
-    """Distorted letters in several faces and sizes, of varying weight, some with noise."""
+    """Return distorted letters in several faces, sizes and weights, some with noise."""
     from PIL import ImageFont
 
     rng = np.random.default_rng(first)
     fonts = [ImageFont.truetype(str(FONTS / f"{face}.ttf"), size) for face in FACES for size in (18, 21, 24)]
     y = rng.integers(count, size=rows)
-    drawn = [_letter(chr(first + code), fonts[rng.integers(len(fonts))], distortion, rng) for code in y]
-    return np.stack(drawn)[:, None], y
+    images = [_letter(chr(first + code), fonts[rng.integers(len(fonts))], distortion, rng) for code in y]
+    return np.stack(images)[:, None], y
 
 
 def _letter(letter: str, font: object, distortion: float, rng: np.random.Generator) -> np.ndarray:

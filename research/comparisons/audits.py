@@ -1,9 +1,10 @@
-"""How often audits are right: the one-run bound in gradient space over many runs, and alarms about correct mechanisms.
+"""The error rates of audits: the one-run bound in gradient space over many runs, and alarms about correct mechanisms.
 
     python -m research.comparisons.audits docs/results/attacks/audits.jsonl
 
-One line a study: its settings, the seeds 0 to RUNS - 1, and what was counted. Full batches have one Gaussian release a
-step, so that the truth is the claim and the bound can be held against it.
+The file has one line for each study: its settings, the number of runs (their seeds start at 0), and the counts. With
+full batches each step is one Gaussian release, so the true epsilon equals the claim and the bound can be compared with
+it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FULL = Descent(steps=2, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))
 
 
 def bounds_of_full_batches(epsilon: float, runs: int, share: float = 1.0) -> dict[str, Any]:
-    """One-run bounds of full-batch descent with 1,000 canaries, at `share` of the noise that the claim asks for."""
+    """Compute one-run bounds of full-batch descent with 1,000 canaries, at `share` times the claimed noise."""
     generator = torch.Generator().manual_seed(0)
     inputs, targets = torch.randn(20, 4, generator=generator), torch.randint(2, (20,), generator=generator)
     noise = share * accounting.calibrate(FULL.cost, epsilon, DELTA)
@@ -70,7 +71,7 @@ def bounds_of_full_batches(epsilon: float, runs: int, share: float = 1.0) -> dic
 
 @dataclass(frozen=True)
 class Counts:
-    """Correct: many counts with Laplace noise."""
+    """A correct mechanism: many counts with Laplace noise."""
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)
@@ -80,7 +81,7 @@ class Counts:
 
 
 def correct_mechanisms() -> Iterator[tuple[str, Any, Schema, Callable[..., Any]]]:
-    """Mechanisms that keep their claim, with the canaries that are inserted."""
+    """Yield mechanisms that keep their claim, with the function that inserts canaries."""
     images, table = example("image", classes=10, rows=40), example(rows=40)
     yield "linear, full batches", Linear(steps=3), images, gradient_canaries
     yield "dpsgd, samples", DpSgd(steps=3, batch=10, architecture={"name": "linear"}), images, gradient_canaries
@@ -91,11 +92,11 @@ def correct_mechanisms() -> Iterator[tuple[str, Any, Schema, Callable[..., Any]]
 
 
 def alarms(epsilon: float, runs: int) -> Iterator[dict[str, Any]]:
-    """Audits of correct mechanisms: how many bounds exceed the claim, and how many refute it."""
+    """Audit correct mechanisms, and count the bounds that exceed the claim and the claims that are refuted."""
     for name, mechanism, schema, insert in correct_mechanisms():
         noise = accounting.calibrate(lambda value, of=mechanism, on=schema: of.cost(on, value), epsilon, DELTA)  # type: ignore[misc]
         rows, claim = rows_for(schema, 40), mechanism.cost(schema, noise)
-        found: list[Evidence] = [
+        audits: list[Evidence] = [
             evidence_of_canaries(
                 insert(mechanism, rows, noise, Rng(seed=seed), canaries=400),
                 claim,
@@ -109,9 +110,9 @@ def alarms(epsilon: float, runs: int) -> Iterator[dict[str, Any]]:
             "mechanism": name,
             "epsilon": epsilon,
             "runs": runs,
-            "mean": float(np.mean([each.epsilon_lower for each in found])),
-            "above": sum(each.epsilon_lower > each.epsilon_claimed for each in found),
-            "alarms": sum(each.refuted for each in found),
+            "mean": float(np.mean([each.epsilon_lower for each in audits])),
+            "above": sum(each.epsilon_lower > each.epsilon_claimed for each in audits),
+            "alarms": sum(each.refuted for each in audits),
         }
 
 

@@ -1,9 +1,9 @@
-"""Thousands of private logistic regressions at once beside scikit-learn without privacy, one at a time.
+"""Thousands of private logistic regressions at once, beside scikit-learn without privacy, one at a time.
 
     python -m research.comparisons.convex --out docs/results/convex
 
-Breast Cancer, one-hot by its schema: 1,000 repeats at 13 epsilons; 6,000 random subsets of columns at epsilon 0.1 (what
-a genetic search of 600 x 10 trains); and scikit-learn on some of the same subsets. Best of three.
+Breast Cancer, one-hot by its schema: 1,000 repeats at 13 epsilons; 6,000 random subsets of columns at epsilon 0.1 (the
+trainings of a genetic search of 600 x 10); and scikit-learn on some of the same subsets. Times are the best of three.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""A private step beside a plain one and beside Opacus, in one run: time, memory, model-steps a second.
+"""A private step beside a plain step and beside Opacus, in one run: time, memory, model-steps per second.
 
     python -m research.comparisons.descent --quick
     python -m research.comparisons.descent --device cuda --out docs/results/descent
 
-Plain SGD runs in the same mode as the private step: eager against eager, captured against captured. Opacus is measured
-where it is installed: hooks, ghost clipping and functorch, eager, one model at a time; it cannot be captured, so its
-like is our eager step. A case that fails prints its error and the next goes on. TF32 is off unless the line says so.
+Plain SGD runs in the same mode as the private step: eager against eager, captured against captured. If Opacus is
+installed, its hooks, ghost clipping and functorch are measured eagerly, one model at a time. Opacus cannot be captured,
+so the comparable step of this package is the eager one. A case that fails prints its error, and the next case runs.
+TF32 is off unless the line says so.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Clock:
-    """The median time of a step and the memory it took, on one device."""
+    """The median time and the memory of a step, on one device."""
 
     device: str
     seconds: float
@@ -124,7 +125,10 @@ class Bench:
         print(line, {name: round(value, 3) for name, value in result.items()}, flush=True)
 
     def _beside(self, model: str, batch: int, way: str, mode: str, count: int) -> dict[str, float]:
-        """Times plain SGD in the same mode; of a population, model-steps a second and times Opacus' hooks."""
+        """Return the time relative to plain SGD in the same mode.
+
+        For a population, return model-steps per second and the speed relative to Opacus' hooks.
+        """
         if not way.startswith("privaware"):
             return {}
         each = self.times[model, batch, way, mode]
@@ -167,7 +171,7 @@ def _many(
 
 
 def sampled(bench: Bench, label: str, description: dict[str, Any], batch: int) -> None:
-    """The whole step with its Poisson sample of a larger data set: what a run costs."""
+    """Measure the whole step with its Poisson sample of a larger data set, which is the cost of a run."""
     device, count = bench.clock.device, 20 * batch
     if models.example(description, 1).numel() * count > 2e8:
         return

@@ -1,10 +1,10 @@
-"""Why errors on Fashion-MNIST differ from DPMLBench's: harder rows, and a mean of weights that lags behind.
+"""Why errors on Fashion-MNIST differ from DPMLBench: harder rows, and averaged weights that lag behind.
 
     python -m research.comparisons.fashion_mnist rows  # a perceptron without privacy, by halves of the files and ours
     python -m research.comparisons.fashion_mnist averages tanh  # private perceptrons: last weights, or their mean
 
-Prints one JSON line. Those of `docs/results/dpmlbench/fashion.jsonl` were made by trial scripts with these settings and
-seeds, of which this is the tidied form. Rows are public.
+Each command prints one JSON line. The lines in `docs/results/dpmlbench/fashion.jsonl` have these settings and seeds.
+Rows are public.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ from privaware.datasets import parts
 from privaware.noise import Rng
 
 NOISES = {1000: 0.18, 100: 0.36, 4: 1.03}
-"""Noise multipliers of DPMLBench's cells by epsilon."""
-BATCH, ROWS, EPOCHS = 256, 30_000, 60
+"""Noise multipliers of the cells of DPMLBench, by epsilon."""
+BATCH = 256
+"""Batch size of DPMLBench."""
+ROWS = 30_000
+"""Number of training rows, half of the data set."""
+EPOCHS = 60
+"""Number of epochs of DPMLBench."""
 
 
 def tensors(data: Any, deviation: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -40,7 +45,7 @@ def error(predict: Callable[[Tensor], Tensor], rows: tuple[Tensor, Tensor]) -> f
 
 
 def rows(seeds: int = 3, epochs: int = 12) -> dict[str, Any]:
-    """256 units by Adam on a half of the training rows, tested on a half of the test rows; means over seeds."""
+    """Train 256 units by Adam on half of the training rows, test on half of the test rows, and average over seeds."""
     loaded = datasets.load("fashion_mnist")
     halves = {
         name: [tensors(parts(part, len(part) // 2, shuffled=name == "ours")[0]) for part in (loaded.train, loaded.test)]
@@ -63,7 +68,7 @@ def rows(seeds: int = 3, epochs: int = 12) -> dict[str, Any]:
 
 
 def averages(activation: str, epochs: float = EPOCHS) -> dict[str, Any]:
-    """64 units as DPMLBench trains: clipping norm 4, rate 0.01, momentum 0.9; two seeds, all test rows."""
+    """Train 64 units as DPMLBench does: clipping norm 4, learning rate 0.01, momentum 0.9; two seeds, all test rows."""
     loaded = datasets.load("fashion_mnist")
     x, y = tensors(parts(loaded.train, ROWS)[0], 0.32)
     test = tensors(loaded.test, 0.32)
@@ -89,14 +94,14 @@ def averages(activation: str, epochs: float = EPOCHS) -> dict[str, Any]:
 
     callbacks = descent.Callbacks(on_step=[keep])
     averaged = recipe.run_population(members, x, y, rows=ROWS, rng=Rng(seed=1), device="cpu", callbacks=callbacks)
-    found = {
+    errors = {
         name: np.array([error(module, test) for module in modules]).reshape(2, -1).round(2)
         for name, modules in (("last weights", last), ("mean of the last quarter", averaged))
     }
     return {
         "activation": activation,
         "epochs": epochs,
-        "error": {name: dict(zip(map(str, NOISES), values.T.tolist())) for name, values in found.items()},
+        "error": {name: dict(zip(map(str, NOISES), values.T.tolist())) for name, values in errors.items()},
     }
 
 

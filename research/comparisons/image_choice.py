@@ -1,11 +1,11 @@
-"""The study behind what `auto` takes for images: representations with a private linear head on nine small sets.
+"""The study behind the choice of `auto` for images: representations with a private linear head on nine small sets.
 
     python -m research.comparisons.image_choice FOLDER [--workers N] [--seconds S] [--only REPRESENTATION ...]
         [--sets NAME ...]
 
-Sets are written to FOLDER first (see `_image_sets.py`), scores go to FOLDER/scores.jsonl, and what is there is not
-measured again; with `--ship` they become `privaware/workflow/auto/image.json`. A fifth of the rows is scored. Wide
-rows are written in coordinates of their own span first, which changes no length and no product.
+Sets are first written to FOLDER (see `_image_sets.py`). Scores go to FOLDER/scores.jsonl, and stored scores are not
+measured again. With `--ship` they become `privaware/workflow/auto/image.json`. A fifth of the rows is scored. Wide
+rows are first written in coordinates of their own span, which preserves norms and inner products.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Parts = tuple[tuple[int, float], ...]
 SEEDS = 2
 HEADS: dict[str, dict[str, Any]] = {"": {}, ", centred": {"centre": 0.05}}
 WEIGHED: dict[str, dict[str, Any]] = {", weighed": {"centre": 0.05, "weigh": 0.05}}
-"""For features of several networks that are weighed."""
+"""Settings of heads for weighed features of several networks."""
 COLOURS = ("cifar10", "svhn")
 
 
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
-    """Descriptions of features by name; the large prior stands beside scattering."""
+    """Return descriptions of features by name; the large prior is always combined with scattering."""
     prior, scatter = {"name": "prior", "scatter": 1.0}, {"name": "scatter"}
     small, public = {"name": "prior", "network": "small"}, {"name": "extractor", "power": 0.5}
     if name not in COLOURS:
@@ -61,7 +61,7 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def cells(job: tuple[Path, str, str, float]) -> list[dict[str, Any]]:
-    """The scores of one representation of one set, at every epsilon."""
+    """Return the scores of one representation of one set, at every epsilon."""
     folder, name, representation, deadline = job
     import torch
 
@@ -91,7 +91,7 @@ def cells(job: tuple[Path, str, str, float]) -> list[dict[str, Any]]:
 
 
 def narrowed(rows: np.ndarray) -> np.ndarray:
-    """The same rows in coordinates of their own span: lengths, products and isotropic noise are as before."""
+    """Return the rows in coordinates of their own span; norms, inner products and isotropic noise are unchanged."""
     if rows.shape[1] <= len(rows):
         return rows
     rows = rows.astype(np.float64)
@@ -100,7 +100,7 @@ def narrowed(rows: np.ndarray) -> np.ndarray:
 
 
 def scores(rows: np.ndarray, y: np.ndarray, deadline: float, parts: Parts = ()) -> Iterator[dict[str, Any]]:
-    """The mean score of linear heads over seeds, for each epsilon and head; parts are weighed where they are named."""
+    """Yield the mean score of linear heads over seeds, for each epsilon and head; `parts` are weighed."""
     from privaware import accounting
     from privaware.data import Data
     from privaware.noise import Rng
@@ -131,13 +131,13 @@ def scores(rows: np.ndarray, y: np.ndarray, deadline: float, parts: Parts = ()) 
 
 
 def with_parts(learner: Linear, parts: Parts) -> Linear:
-    """The learner of rows that have these parts already."""
+    """Return the learner for rows that already have these parts."""
     object.__setattr__(learner, "_parts", lambda schema: parts)
     return learner
 
 
 def shipped(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One cell for each set and epsilon, with the score of every representation."""
+    """Return one cell for each set and epsilon, with the score of every representation."""
     merged: dict[tuple[str, float], dict[str, Any]] = {}
     for cell in measured:
         key = cell["data"], cell["epsilon"]

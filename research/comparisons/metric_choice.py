@@ -1,9 +1,9 @@
-"""The study behind `--metric mae`: absolute errors of a learner as it is and as trained for them, on skewed tables.
+"""The study behind `--metric mae`: absolute errors with and without the settings for it, on skewed tables.
 
     python -m research.comparisons.metric_choice [--tables NAME ...] [--seeds N] [--rows N]
 
-It prints one line a cell: errors over that of the exact median, without and with the metric. Bounds are those of the
-rows and taken as public; runs are seeded.
+It prints one line for each cell: the error divided by the error of the exact median, without and with the metric.
+Bounds are read from the rows and taken as public; runs are seeded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SKEWED = ("gss_wages", "medical_cost", "flights", "diamonds", "car_prices", "Sar
 
 
 def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
-    """The mean error of each learner for each metric over the seeds."""
+    """Return the mean error of each learner for each metric over the seeds."""
     from privaware.noise import Rng
     from privaware.workflow._recipe import Recipe
     from privaware.workflow.run.training_plan import recipe_plan

@@ -7,12 +7,12 @@
     python -m research.comparisons.scale run FOLDER --unit --rows 100000 1000000 10000000 --out docs/results/scale
     python -m research.papers._page scale
 
-Rows are synthetic, written and held a piece at a time: skewed and plain numbers, spikes at zero, missing values,
-categories, and interactions of them. The command line fits each file in a process of its own, whose wall time, CPU time
-and peak memory are recorded, those of the processes that it starts included; its score is of rows that are in no file.
-With `--parts` a table is a folder of files. With `--csv` it is one quoted file of 100 columns. With `--unit` a column
-names persons of five rows each on average, anywhere in the table, of whom at most five rows count. Runs are seeded: for
-comparing only.
+Rows are synthetic, and are written and held in pieces: skewed and plain numbers, spikes at zero, missing values,
+categories, and interactions. The command line fits each file in its own process, whose wall time, CPU time and peak
+memory are recorded, including the processes that it starts. The score is on rows that are in no file. With `--parts` a
+table is a folder of files. With `--csv` it is one quoted file of 100 columns. With `--unit` a column identifies persons
+with five rows each on average, anywhere in the table, of which at most five rows count. Runs are seeded, for comparison
+only.
 """
 
 from __future__ import annotations
@@ -38,10 +38,17 @@ ITEM = "benchmarks/scale"
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 PIECE = 2**18
 HELD_OUT = 10**6
-"""The number of the piece that scores models; no table reaches it."""
-NUMBERS, CATEGORIES = 21, 8
-PERSON, ROWS_EACH, CAP = "person", 5, 5
-"""The column of persons, how many rows they have on average, and how many count."""
+"""Number of the piece that scores models; no table reaches it."""
+NUMBERS = 21
+"""Number of numeric columns of a table."""
+CATEGORIES = 8
+"""Number of categorical columns of a table."""
+PERSON = "person"
+"""Name of the column that identifies persons."""
+ROWS_EACH = 5
+"""Average number of rows of a person."""
+CAP = 5
+"""Largest number of rows of a person that count."""
 TOWNS = np.array([f"town {at}" for at in range(40)], dtype=object)
 
 
@@ -70,7 +77,7 @@ def main() -> None:
 
 
 def run(table: Path, rows: int, options: argparse.Namespace) -> None:
-    """One cell, unless it is stored."""
+    """Measure one cell, unless it is stored."""
     from privaware.bench._store import Store, cell_key
 
     place = "this machine" if options.ray is None else "ray"
@@ -90,7 +97,7 @@ def run(table: Path, rows: int, options: argparse.Namespace) -> None:
 
 
 def fit(table: Path, held_out: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of a fit, and what its process took."""
+    """Return what the command line reports about a fit, and the resources of its process."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             str(Path(sys.executable).with_name("privaware")),
@@ -129,7 +136,7 @@ def fit(table: Path, held_out: Path, options: argparse.Namespace) -> dict[str, A
 
 
 def peak_memory(root: int) -> int:
-    """The most kilobytes that a process and those that it started had at once, shared ones divided, until it ends."""
+    """Return the peak memory in kilobytes of a process and those that it started, with shared memory divided."""
     peak = 0
     while Path(f"/proc/{root}").exists():
         total = 0
@@ -149,7 +156,7 @@ def _started_by(root: int) -> list[int]:
 
 
 def write(folder: Path, rows: int, parts: int = 1, persons: int = 0) -> Path:
-    """The table of so many rows as one file, or as a folder of `parts` files of about equal size."""
+    """Write a table of `rows` rows as one file, or as a folder of `parts` files of about equal size."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"rows_{rows}_of_{persons}" if persons else f"rows_{rows}"
     if parts == 1:
@@ -164,7 +171,7 @@ def write(folder: Path, rows: int, parts: int = 1, persons: int = 0) -> Path:
 
 
 def _write_pieces(path: Path, first: int, rows: int, persons: int = 0) -> Path:
-    """A file of the pieces from `first` on; one that is there is kept."""
+    """Write the pieces from `first` on to a file; an existing file is kept."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -175,8 +182,8 @@ def _write_pieces(path: Path, first: int, rows: int, persons: int = 0) -> Path:
     for number, count in enumerate(_counts(rows)):
         columns = piece(first + number, count)
         if persons:
-            drawn = np.random.default_rng([19, first + number]).integers(0, persons, count)
-            columns[PERSON] = pc.binary_join_element_wise("person", pa.array(drawn).cast(pa.string()), " ")
+            person_numbers = np.random.default_rng([19, first + number]).integers(0, persons, count)
+            columns[PERSON] = pc.binary_join_element_wise("person", pa.array(person_numbers).cast(pa.string()), " ")
         table = pa.table(columns)
         writer = writer or pq.ParquetWriter(unfinished, table.schema, compression="zstd")
         writer.write_table(table, row_group_size=PIECE)
@@ -187,7 +194,7 @@ def _write_pieces(path: Path, first: int, rows: int, persons: int = 0) -> Path:
 
 
 def _write_csv(folder: Path, rows: int, first: int = 0) -> Path:
-    """A quoted CSV file of 60 numbers, 30 whole ones, nine categories and the target; one that is there is kept."""
+    """Write a quoted CSV file of 60 numbers, 30 integers, nine categories and the target; keep an existing file."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -219,7 +226,7 @@ def _counts(rows: int) -> Iterator[int]:
 
 
 def piece(number: int, rows: int) -> dict[str, Any]:
-    """Columns by name: a function of the piece's number alone."""
+    """Return columns by name; they depend only on the number of the piece."""
     import pyarrow as pa
 
     draw = np.random.default_rng([18, number])
@@ -244,7 +251,7 @@ def piece(number: int, rows: int) -> dict[str, Any]:
 
 
 def _score(numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Log odds: curves of single columns, and interactions of two."""
+    """Return log odds: curves of single columns, and interactions of two columns."""
     score = 0.8 * np.log(numbers[0] / 100) - 0.5 * np.log(numbers[1] / 100) + 0.7 * (numbers[5] > 0)
     score += 1.2 * np.exp(-(((numbers[8] - 50) / 12) ** 2)) + 0.4 * numbers[12] - 0.3 * np.abs(numbers[13])
     score += 0.8 * (codes[0] % 3 == 1) - 0.6 * (codes[1] > 2)

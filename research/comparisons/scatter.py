@@ -1,11 +1,11 @@
-"""Scattering of 60,000 images of 28 x 28 pixels, side by side with kymatio 0.3.0: docs/results/scatter.md.
+"""Scattering of 60,000 images of 28 x 28 pixels, beside kymatio 0.3.0: docs/results/scatter.md.
 
     python -m research.comparisons.scatter --kymatio FOLDER --out docs/results/scatter
 
-FOLDER is a virtual environment for kymatio, made here when it does not exist: it needs an old SciPy, and
-borrows torch from the environment that runs this. Both sides take turns on the same slices of images,
-each in a process of its own with the same number of threads, so that whatever else the machine does falls
-on both. Seconds of the processor are given beside seconds of the clock.
+FOLDER is a virtual environment for kymatio, created if it does not exist. It needs an old SciPy, and borrows torch from
+the environment that runs this script. Both sides take turns on the same slices of images, each in its own process with
+the same number of threads, so that other load on the machine affects both. CPU seconds are reported beside wall
+seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH = 256  # the fastest of 64, 256 and 1,024 for kymatio
 
 
 def prepare(folder: Path) -> Path:
-    """The interpreter of an environment with kymatio, an old SciPy and this environment's torch."""
+    """Return the interpreter of an environment with kymatio, an old SciPy and the torch of this environment."""
     python = folder / "bin" / "python"
     if not python.is_file():
         import torch
@@ -40,7 +40,7 @@ def prepare(folder: Path) -> Path:
 
 
 def transform(side: str) -> Any:
-    """Images to features, a batch at a time where the library does not cut batches itself."""
+    """Return a function from images to features; it splits batches if the library does not."""
     import torch
 
     if side == "privaware":
@@ -54,7 +54,7 @@ def transform(side: str) -> Any:
 
 
 def work(side: str, threads: int) -> None:
-    """Answers each line `seed rows` with seconds, memory and the sum of the features."""
+    """Answer each line `seed rows` with seconds, memory and the sum of the features."""
     import resource
 
     import torch
@@ -98,7 +98,7 @@ class Worker:
 
 
 def compare(options: argparse.Namespace, threads: int) -> dict[str, float]:
-    """Both sides on all images, taking turns; their features agree."""
+    """Run both sides on all images in turns, and check that their features agree."""
     workers = {
         "ours": Worker(sys.executable, "privaware", threads),
         "kymatio": Worker(prepare(options.kymatio), "kymatio", threads),
@@ -122,7 +122,7 @@ def compare(options: argparse.Namespace, threads: int) -> dict[str, float]:
 
 
 def growth(rows: int, threads: int) -> dict[str, float]:
-    """Ours for one number of images, in a new process."""
+    """Measure this package for one number of images, in a new process."""
     worker = Worker(sys.executable, "privaware", threads)
     _, processor, memory, _ = worker.ask(0, rows)
     worker.close()

@@ -1,9 +1,9 @@
-"""A step in this tree over one in another, side by side.
+"""The time of a step in this source tree divided by its time in another tree.
 
     python -m research.comparisons.step_ratio OTHER cpu|cuda [case ...]
 
-OTHER is a folder with an earlier commit (`git worktree add`). Each tree has a process of its own; they are timed in
-turn, on a CPU by process time, and the ratio is the median over rounds of this tree's time over the other's.
+OTHER is a folder with an earlier commit (`git worktree add`). Each tree has its own process. They are timed in turn, on
+a CPU by process time. The ratio is the median over rounds of this tree's time divided by the other tree's time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMED = {"cnn_256": ("tramer_boneh", "cnn"), "wrn_128": ("wrn", "wrn")}
 
 
 def build(case: str, device: str) -> Callable[[], None]:
-    """The step of a case, with the interface that both trees have."""
+    """Return the step of a case, through the interface that both trees have."""
     if case == "linear_mnist":
         return linear_step()
     from privaware.descent import Descent, FullBatch, Poisson, flat, members, sgd
@@ -62,7 +62,7 @@ def build(case: str, device: str) -> Callable[[], None]:
 
 
 def problem(case: str) -> tuple[list[Any], Any, Any, int]:
-    """Modules, inputs, targets and the mean batch."""
+    """Return modules, inputs, targets and the mean batch size of a case."""
     import torch
     from torch import nn
 
@@ -73,11 +73,11 @@ def problem(case: str) -> tuple[list[Any], Any, Any, int]:
         beginning, word = NAMED[case]
         name = next(name for name in models.named() if name.startswith(beginning) and word in name)
         description, rows, batch = models.named()[name].description, 4096, 128 if case == "wrn_128" else 256
-        x, made = models.example(description, rows), [models.build(description)]
-        return made, x, torch.arange(rows) % made[0](x[:2]).shape[1], batch
+        x, modules = models.example(description, rows), [models.build(description)]
+        return modules, x, torch.arange(rows) % modules[0](x[:2]).shape[1], batch
     if case == "population_16":
-        made = [nn.Sequential(nn.Linear(100, 64), nn.Tanh(), nn.Linear(64, 2)) for _ in range(16)]
-        return made, torch.randn(20_000, 100), torch.arange(20_000) % 2, 256
+        modules = [nn.Sequential(nn.Linear(100, 64), nn.Tanh(), nn.Linear(64, 2)) for _ in range(16)]
+        return modules, torch.randn(20_000, 100), torch.arange(20_000) % 2, 256
     if case == "lstm_256":
         return [sequence_model()], torch.randn(20_000, 28, 28), torch.arange(20_000) % 10, 256
     rows, batch = (4096 if case.startswith("full") else 65_536, 4096) if "4096" in case else (20_000, 256)
@@ -87,7 +87,7 @@ def problem(case: str) -> tuple[list[Any], Any, Any, int]:
 
 
 def sequence_model() -> Any:
-    """An LSTM over the rows of an image."""
+    """Return an LSTM over the rows of an image."""
     from torch import nn
 
     class Net(nn.Module):
@@ -102,7 +102,7 @@ def sequence_model() -> Any:
 
 
 def linear_step() -> Callable[[], None]:
-    """A step of `linear` on Poisson samples of 3,000 rows of MNIST."""
+    """Return a step of `linear` on Poisson samples of 3,000 rows of MNIST."""
     from privaware import datasets
     from privaware.learners.linear import Linear
     from privaware.noise import Rng
@@ -126,7 +126,7 @@ def linear_step() -> Callable[[], None]:
 
 
 def serve(device: str) -> None:
-    """Answers lines of case and count with milliseconds a step."""
+    """Answer each line "case count" with the milliseconds of a step."""
     import torch
 
     if device == "cpu":
@@ -148,7 +148,7 @@ def serve(device: str) -> None:
 
 
 def compare(other: str, device: str, cases: list[str]) -> dict[str, dict[str, float]]:
-    """Both trees' milliseconds and their ratio, by case."""
+    """Return the milliseconds of both trees and their ratio, by case."""
     command = [sys.executable, __file__, "--serve", device]
     processes = [
         subprocess.Popen(

@@ -1,8 +1,8 @@
-"""The study behind what `auto` takes for a table: every candidate on every development table, at several budgets.
+"""The study behind the choice of `auto` for a table: every candidate on every development table, at several budgets.
 
     python -m research.comparisons.table_choice [--tables NAME ...] [--seeds N] [--rows N] [--packages FOLDER]
 
-It writes `privaware/workflow/auto/table.json`. Bounds are those of the rows and taken as public; runs are seeded.
+It writes `privaware/workflow/auto/table.json`. Bounds are read from the rows and taken as public; runs are seeded.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The mean score over the seeds of the constant and of each candidate, or of those that are named."""
+    """Return the mean score over the seeds of the constant and of each candidate, or of the candidates in `only`."""
     from privaware.noise import Rng
     from privaware.workflow._first_releases import with_releases
     from privaware.workflow.auto import Choice, constant_choice

@@ -1,10 +1,10 @@
-"""What a private selection between two learners could gain at epsilon 1: each at its part of the budget, measured.
+"""The possible gain of a private selection between two learners at epsilon 1, each at its part of the budget.
 
     python -m research.comparisons.table_selection [--tables NAME ...] [--seeds N] [--rows N]
     python -m research.papers._page tables
 
-Two candidates and the scores that tell them apart share the budget (`research/papers/_table_selection.py`). Stored are
-the score of the rule of `auto` at the whole budget and of each candidate at its part. Runs are seeded.
+Two candidates and the scores that compare them share the budget (`research/papers/_table_selection.py`). The stored
+cells have the score of the rule of `auto` at the whole budget, and of each candidate at its part. Runs are seeded.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     python -m research.comparisons.tables merge PEERS.jsonl --out docs/results/tables
     python -m research.papers._page tables
 
-Bounds and categories are those of the rows, taken as public for everybody. Runs are seeded: for comparing only.
+Bounds and categories are read from the rows and taken as public for every method. Runs are seeded, for comparison only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Our own cells that are not stored yet."""
+    """Measure the cells of this package that are not stored yet."""
     deadline = time.time() + options.limit
     for settings in _missing(options):
         if time.time() > deadline:
@@ -74,7 +74,7 @@ def _missing(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def fit_auto(table: Any, epsilon: float, seed: int, learner: str = "auto") -> tuple[str, dict[str, Any]]:
-    """The learner of the plan, and the scores of its model on held-out rows."""
+    """Return the learner of the plan, and the scores of its model on held-out rows."""
     from privaware.noise import Rng
     from privaware.workflow.run.training_plan import training_plan
 
@@ -86,7 +86,7 @@ def fit_auto(table: Any, epsilon: float, seed: int, learner: str = "auto") -> tu
 
 
 def as_data(table: Any, rows: int | None = None) -> tuple[Any, Any]:
-    """Training rows, at most `rows` of them, and held-out rows."""
+    """Return training rows, at most `rows` of them, and held-out rows."""
     from privaware.data import Data
 
     schema = replace(declared(table), rows=len(table.y[:rows]))
@@ -95,7 +95,7 @@ def as_data(table: Any, rows: int | None = None) -> tuple[Any, Any]:
 
 
 def declared(table: Any) -> Any:
-    """What is public of a table."""
+    """Return the schema of a table."""
     from privaware.schema import Column, Schema
 
     columns = []
@@ -115,7 +115,7 @@ def declared(table: Any) -> Any:
 
 
 def merge(source: Path, out: Path) -> None:
-    """The cells of a peer's file that the store lacks."""
+    """Store the cells in a peer's file that the store lacks."""
     from privaware.bench._store import Store, cell_key
 
     known = Store(out / "cells.jsonl").read()

@@ -1,11 +1,11 @@
-"""The study behind what `auto` takes for text: every candidate on labelled texts, at several budgets.
+"""The study behind the choice of `auto` for text: every candidate on labelled texts, at several budgets.
 
     python -m research.comparisons.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
         [--candidates NAME ...] [--remember FILE]
 
-FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/auto/text.json`, and
-keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded. `--remember FILE`
-keeps what the public network made of the texts.
+FOLDER holds the unpacked packages that `_text_sets.py` names. The script writes `privaware/workflow/auto/text.json`
+and keeps the stored cells that are not measured again. A quarter of the rows is scored; runs are seeded.
+`--remember FILE` caches the outputs of the public network.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CLOSER_FROM = 2_000
 
 
 def measured(name: str, rows: int, epsilons: list[float], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One cell for each epsilon, with the mean score of the constant and of each candidate over the seeds."""
+    """Return one cell for each epsilon, with the mean score of the constant and of each candidate over the seeds."""
     from privaware.data import Data
     from privaware.noise import Rng
     from privaware.schema import Schema

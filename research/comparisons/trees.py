@@ -1,9 +1,9 @@
-"""How long `boosted` takes for thousands of trees on the rows of Adult, or on as many with a number for a target.
+"""The time that `boosted` takes for thousands of trees on the rows of Adult, with a class or a number as target.
 
     python -m research.comparisons.trees [--trees 400 2000 4000] [--out docs/results/scale]
     python -m research.papers._page scale
 
-One thread, no file is read and no price is computed in the time. Runs are seeded: for comparing only.
+Runs use one thread; the time includes no reading of files and no accounting. Runs are seeded, for comparison only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
 
     people = datasets.load("adult").train
     ages = replace(people, schema=replace(people.schema, classes=(), low=0.0, high=100.0), y=people.x[:, 0])
-    Boosted(trees=1).run(people, 3.0, Rng(seed=0))  # what is imported first takes its time, too
+    Boosted(trees=1).run(people, 3.0, Rng(seed=0))  # the first run imports modules, so it is not timed
     for target, data in (("two classes", people), ("a number", ages)):
         for trees in options.trees:
             began, cpu = time.perf_counter(), time.process_time()

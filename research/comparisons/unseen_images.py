@@ -1,15 +1,14 @@
-"""`fit` without options on image sets that no default was chosen on.
+"""`fit` without options on image sets on which no default was chosen.
 
     python -m research.comparisons.unseen_images FOLDER [--sets NAME ...] [--seeds N ...] [--methods NAME ...]
     python -m research.papers._page unseen_images
 
-FOLDER holds the unpacked packages of `_unseen_image_sets.py`. Beside `auto` stand the private constant at the same
+FOLDER holds the unpacked packages of `_unseen_image_sets.py`. `auto` is compared with the private constant at the same
 budget, the constant without noise, and two methods without privacy: logistic regression on the features that `auto`
-takes at epsilon 1, and a small convolutional network. Where `auto` takes the public network for photographs, its cells
-and those of the logistic regression on its features name it, and stand beside those measured without it; so do those
-where it weighs the features of several networks. A feature is
-a function of its own image, so that runs share features: the bits are those of `fit`. Runs are seeded: for comparing
-only.
+uses at epsilon 1, and a small convolutional network. If `auto` uses the public network for photographs, its cells and
+the cells of the logistic regression on its features name that network, and are stored beside cells measured without it.
+The same holds if `auto` weighs the features of several networks. A feature depends only on its own image, so runs share
+features, and the bits are those of `fit`. Runs are seeded, for comparison only.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ DELTA = 1e-5
 
 @dataclass
 class ImageSet:
-    """Rows to learn from and rows to score on, as `fit` reads them from folders; features are computed once."""
+    """Training rows and held-out rows, as `fit` reads them from folders; features are computed once."""
 
     train: Any
     held_out: Any
@@ -62,14 +61,14 @@ class ImageSet:
         return cls(Data.of(train, schema), Data.of(held_out, scoring(schema)), np.array(groups))
 
     def rows(self, learner: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What `learner` learns from and what it is scored on, after its features."""
+        """Return the training rows and the held-out rows of `learner`, after its features."""
         key = json.dumps(learner.features)
         if key not in self.known:
             self.known[key] = learner.rows_for(self.train), learner.rows_for(self.held_out)
         return self.known[key]
 
     def private(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """The learner and the score of the plan that `fit` follows."""
+        """Return the learner and the score of the plan of `fit`."""
         from privaware.learners.linear import Linear
         from privaware.noise import Rng
 
@@ -90,7 +89,7 @@ class ImageSet:
         return training_plan(self.train.schema, epsilon=epsilon, delta=DELTA, learner=learner)
 
     def settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a cell, with the public network where its method takes it."""
+        """Return the settings of a cell, with the public network if its method uses it."""
         from privaware.features._public_photos import NETWORK
 
         if settings["method"] not in ("auto", "logistic regression"):
@@ -101,7 +100,7 @@ class ImageSet:
         return {**settings, "network": NETWORK, **weighed} if "extractor" in named else settings
 
     def plain(self, method: str) -> dict[str, Any]:
-        """The score of a method without privacy."""
+        """Return the score of a method without privacy."""
         y, truth = self.train.y, self.held_out.y
         if method == "constant":
             return {"score": float(np.mean(truth == np.bincount(y).argmax()))}
@@ -112,7 +111,7 @@ class ImageSet:
 
 
 def cells(name: str, seeds: list[int]) -> Iterator[dict[str, Any]]:
-    """The settings of every cell of a set: what is needed for a row of the page first, then more seeds."""
+    """Yield the settings of every cell of a set: first the cells for a row of the page, then further seeds."""
     for method in PLAIN:
         yield {"images": name, "method": method}
     first = [(epsilon, seeds[0]) for epsilon in EPSILONS]

@@ -1,12 +1,12 @@
-"""`fit` without options on tables that no default was chosen on: nothing is declared, the whole budget is charged.
+"""`fit` without options on tables on which no default was chosen: nothing is declared, the whole budget is charged.
 
     python -m research.comparisons.unseen_tables run PACKAGES [--half check] [--limit SECONDS]
-    python -m research.comparisons.unseen_tables merge CELLS.jsonl           # the same, measured on another machine
+    python -m research.comparisons.unseen_tables merge CELLS.jsonl           # cells measured on another machine
     python -m research.papers._page unseen_tables
 
-PACKAGES is the folder of unpacked packages (`_carried_tables.py`). Beside `auto` stand the private constant at the same
-budget, the constant without noise, and boosted trees without privacy (scikit-learn, stopped by their own validation).
-Runs are seeded: for comparing only.
+PACKAGES is the folder of unpacked packages (`_carried_tables.py`). `auto` is compared with the private constant at the
+same budget, the constant without noise, and boosted trees without privacy (scikit-learn, with early stopping). Runs are
+seeded, for comparison only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def cells(name: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The settings of every cell of a table; what is not private has neither epsilon nor seed."""
+    """Return the settings of every cell of a table; methods without privacy have neither epsilon nor seed."""
     runs = [
         {"table": name, "epsilon": epsilon, "seed": seed, "method": method}
         for seed in seeds
@@ -66,14 +66,14 @@ def cells(name: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def store(settings: dict[str, Any], result: dict[str, Any], out: Path) -> None:
-    """Records a cell that is not known yet."""
+    """Record a cell that is not stored yet."""
     if not _known(settings, out):
         record(out, ITEM, settings, {**result, "half": TABLES[settings["table"]].half})
         print(json.dumps({**settings, **result}), flush=True)
 
 
 def measured(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The score on held-out rows: accuracy or R2."""
+    """Return the score on held-out rows: accuracy or R2."""
     train, held_out, target = frames(settings["table"], folder)
     task = TABLES[settings["table"]].task
     facts = {"rows": len(train), "columns": train.shape[1] - 1, "task": task}
@@ -85,7 +85,7 @@ def measured(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _private(train: Any, held_out: Any, target: str, task: str, settings: dict[str, Any]) -> tuple[str, float]:
-    """The learner and the score of the plan that `fit` follows for a file of which nothing is declared."""
+    """Return the learner and the score of the plan of `fit` for a file with no declared facts."""
     from privaware.data import Data, read, typed
     from privaware.noise import Rng
     from privaware.workflow.run.source import scoring
@@ -112,7 +112,7 @@ def _private(train: Any, held_out: Any, target: str, task: str, settings: dict[s
 
 
 def _plain(train: Any, held_out: Any, target: str, task: str, method: str) -> float:
-    """The most frequent class or the mean of the training rows, or boosted trees on them."""
+    """Return the score of the most frequent class or the mean of the training rows, or of boosted trees."""
     from pandas.api.types import is_numeric_dtype
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 

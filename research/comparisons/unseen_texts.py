@@ -1,14 +1,14 @@
-"""`fit` without options on texts that no default was chosen on.
+"""`fit` without options on texts on which no default was chosen.
 
     python -m research.comparisons.unseen_texts FOLDER [--texts NAME ...] [--epsilons E ...] [--seeds N ...]
         [--remember FILE]
     python -m research.papers._page unseen_texts
 
-FOLDER holds the unpacked packages of `_unseen_text_sets.py`. Beside `auto` stand the private constant at the same
-budget, the constant without noise, and without privacy, tuned by cross-validation: TF-IDF of words and pairs with a
-linear SVM, and logistic regression on what the public network makes of the texts, with hashed words. Runs are seeded:
-for comparing only. `--remember FILE` keeps what the public network made of the texts, so that it reads each text once
-for all runs; seconds of the first run of a text have it.
+FOLDER holds the unpacked packages of `_unseen_text_sets.py`. `auto` is compared with the private constant at the same
+budget, the constant without noise, and two methods without privacy, tuned by cross-validation: TF-IDF of words and
+pairs with a linear SVM, and logistic regression on the outputs of the public network with hashed words. Runs are
+seeded, for comparison only. `--remember FILE` caches the outputs of the public network, so that it reads each text once
+for all runs; only the first run of a text includes that time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _private(labels: list[str], texts: list[str], train: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """The learner and the score of `fit` on a CSV file of which nothing is declared."""
+    """Return the learner and the score of `fit` on a CSV file with no declared facts."""
     import pandas as pd
 
     from privaware import fit
@@ -88,7 +88,7 @@ def _private(labels: list[str], texts: list[str], train: int, settings: dict[str
 
 
 def _plain(labels: list[str], texts: list[str], train: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """The most frequent class, or TF-IDF with a linear SVM."""
+    """Return the score of the most frequent class, of logistic regression, or of TF-IDF with a linear SVM."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import LinearSVC
@@ -105,7 +105,7 @@ def _plain(labels: list[str], texts: list[str], train: int, settings: dict[str, 
 
 
 def _of_network(texts: list[str], y: np.ndarray, train: int) -> np.ndarray:
-    """What logistic regression on the rows of the public network, with hashed words, says of the held-out texts."""
+    """Predict the held-out texts by logistic regression on the outputs of the public network, with hashed words."""
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV

@@ -105,10 +105,10 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     same settings give the same weights on the same kind of machine.
     """
     from privaware.features.prior import Prior
-    from research.pretraining.simclr import Pretraining, Recipe
+    from research.pretraining.simclr import ImageRecipe, Pretraining
 
     chosen = {name: value for name, value in settings.items() if name not in ("pairs", "statistics")}
-    training = Pretraining(Recipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else "")
+    training = Pretraining(ImageRecipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else "")
     file, steps = (bench.out or Path()) / "prior.safetensors", math.ceil(settings["pairs"] / training.recipe.batch)
     loss = train_resumed(training, steps, file, bench)
     digest = _write_prior("weights", training, Prior(), settings, bench, file)

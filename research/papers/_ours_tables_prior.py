@@ -24,10 +24,10 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
 
     from privaware.bench._provenance import commit, machine
     from privaware.learners._table_network import save
-    from research.pretraining.table_network import Recipe, TablePretraining
+    from research.pretraining.table_network import TablePretraining, TableRecipe
 
     chosen = {name: value for name, value in settings.items() if name != "steps"}
-    training = TablePretraining(Recipe(**chosen), bench.device)
+    training = TablePretraining(TableRecipe(**chosen), bench.device)
     file = (bench.out or Path()) / "amortised.safetensors"
     loss = train_resumed(training, settings["steps"], file, bench)
     facts = {

@@ -1,1 +1,1 @@
-"""How the weights of the priors and of the table network came about: synthetic data, and training on them."""
+"""The origin of the shipped weights of the priors and of the table network: synthetic data, and training on them."""

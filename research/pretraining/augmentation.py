@@ -1,6 +1,6 @@
 """The augmentation of SimCLR: random crop, flip, colour jitter and greyscale.
 
-All random numbers come in as one table of draws, so that a batch takes few kernel launches and can be compiled.
+All random numbers are passed in as one table of draws, so that a batch needs few kernel launches and can be compiled.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from torch.nn import functional
 __all__ = ["DRAWS", "augment"]
 
 DRAWS = 11
-"""Uniform random numbers for one view."""
+"""Number of uniform random numbers for one view."""
 LEAST_AREA = 0.15
+"""Smallest area of a crop, relative to the image."""
 STRETCH = math.log(4 / 3)
 JITTERED = 0.8
 """Probability that the colours of an image are changed."""
@@ -33,14 +34,17 @@ LUMINANCE = (0.299, 0.587, 0.114)
 
 
 def augment(images: Tensor, draws: Tensor, side: int = 32) -> Tensor:
-    """Images (rows, 3, h, w) in [0, 1] and draws (rows, DRAWS) to views (rows, 3, side, side) in [-1, 1]."""
+    """Return views in [-1, 1] of shape (rows, 3, side, side).
+
+    `images` has shape (rows, 3, h, w) and values in [0, 1]. `draws` has shape (rows, DRAWS).
+    """
     area, stretch, x, y, flip, *colour = draws.unbind(1)
     cropped = _crop(images, area, stretch, x, y, flip, side)
     return _jitter(cropped, *(draw[:, None, None, None] for draw in colour)) * 2 - 1
 
 
 def _crop(images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int) -> Tensor:
-    """A random crop, flipped with probability one half and resized to `side`."""
+    """Return a random crop, flipped with probability one half and resized to `side`."""
     area = LEAST_AREA + (1 - LEAST_AREA) * area
     ratio = torch.exp((2 * stretch - 1) * STRETCH)
     width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
@@ -53,7 +57,7 @@ def _crop(images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor, f
 def _jitter(
     x: Tensor, jittered: Tensor, bright: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor, greyed: Tensor
 ) -> Tensor:
-    """Random brightness, contrast, saturation and hue with probability 0.8, greyscale with probability 0.2."""
+    """Apply random brightness, contrast, saturation and hue with probability 0.8, greyscale with probability 0.2."""
     on = (jittered < JITTERED).to(x.dtype)
     light = torch.tensor(LUMINANCE, dtype=x.dtype, device=x.device)[:, None, None]
     x = x * (1 + on * JITTER * (2 * bright - 1))
@@ -67,7 +71,7 @@ def _jitter(
 
 
 def _rotate_hue(x: Tensor, angle: Tensor) -> Tensor:
-    """Colours rotated by `angle` about the grey axis (Rodrigues' formula)."""
+    """Rotate colours by `angle` about the grey axis (Rodrigues' formula)."""
     cos, sin = torch.cos(angle), torch.sin(angle)
     grey = x.mean(1, keepdim=True)
     orthogonal = (x.roll(1, 1) - x.roll(-1, 1)) / math.sqrt(3)

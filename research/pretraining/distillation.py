@@ -1,8 +1,9 @@
-"""Distillation of the prior into a small network, on synthetic images alone.
+"""Distillation of the prior into a small network, on synthetic images only.
 
-The student must predict, for a view of an image, the principal coordinates of the whitened features that the teacher
-averages over the view and its mirror image. Products of rows are all that a linear model sees of them, and principal
-coordinates keep products: what the student predicts is itself a feature. Views and their targets are computed once.
+For a view of an image, the student predicts the principal coordinates of the whitened features that the teacher
+averages over the view and its mirror image. A linear model depends only on inner products of its rows, and principal
+coordinates preserve inner products, so the prediction of the student is itself a feature. Views and their targets are
+computed once.
 
 Paper: Hinton, Vinyals and Dean 2015, Distilling the Knowledge in a Neural Network, arXiv:1503.02531, for the idea.
 
@@ -29,12 +30,14 @@ from research.pretraining.images import SyntheticImages, generator_for
 __all__ = ["Distillation", "DistillationRecipe"]
 
 Teacher = Callable[[Tensor], Tensor]
-"""From views in [-1, 1] to features (rows, columns), not normalised."""
+"""Maps views in [-1, 1] to features of shape (rows, columns), not normalised."""
 
 MICROBATCH = 4096
+"""Number of views that the teacher processes at once."""
 VIEWS_OF_AN_IMAGE = 2
-STEADY = 1.0
-"""Gradients of the student are clipped to this length: without it one of three runs diverged."""
+"""Number of views of each synthetic image."""
+MAX_GRADIENT_NORM = 1.0
+"""Norm to which the gradients of the student are clipped; without clipping, training can diverge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,7 @@ class DistillationRecipe:
     seed: int
     views: int = 1_000_000
     axes: int = 65_536
-    """The views whose teacher's features give the principal axes."""
+    """Number of views whose teacher features determine the principal axes."""
     size: int = 48
     generators: int = 64
     each: int = 32
@@ -80,7 +83,10 @@ class Distillation:
         self._examples: tuple[Tensor, Tensor] | None = None
 
     def step(self, progress: float) -> Tensor:
-        """One update at this point of the schedule, from 0 to 1; its loss, 1 for a prediction of zero."""
+        """Take one step at this point of the schedule, from 0 to 1, and return its loss.
+
+        A zero prediction has loss 1.
+        """
         views, targets = self.examples
         g = generator_for(self.recipe.seed, "distil", self.step_number, self.device)
         rows = torch.randint(len(views), (self.recipe.batch,), device=self.device, generator=g)
@@ -95,14 +101,14 @@ class Distillation:
             predicted = self.student(inputs)
         loss = (predicted.float() - targets[rows].float()).square().sum(1).mean()
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.student.parameters(), STEADY)
+        nn.utils.clip_grad_norm_(self.student.parameters(), MAX_GRADIENT_NORM)
         self.optimiser.step()
         self.step_number += 1
         return loss.detach()
 
     @property
     def examples(self) -> tuple[Tensor, Tensor]:
-        """Views as bytes, and their targets in half precision with a mean square length of one."""
+        """Views as bytes, and their targets in half precision with mean squared norm 1."""
         if self._examples is None:
             views = self._views()
             features = _Features(self._teacher, self._autocast)
@@ -113,7 +119,7 @@ class Distillation:
         return self._examples
 
     def _views(self) -> Tensor:
-        """Augmented images as bytes, two of each image."""
+        """Return augmented images as bytes, two views of each image."""
         recipe = self.recipe
         images = recipe.source.generate(math.ceil(recipe.views / VIEWS_OF_AN_IMAGE), self.device)
         views = torch.empty(recipe.views, 3, SIDE, SIDE, dtype=torch.uint8, device=self.device)
@@ -130,7 +136,7 @@ class Distillation:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to resume."""
+        """Return everything that is needed to resume."""
         return {
             "recipe": asdict(self.recipe),
             "student": self.student.state_dict(),
@@ -139,7 +145,7 @@ class Distillation:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Resumes from `state`; one of another recipe is refused."""
+        """Resume from `state`; raise if it is of another recipe."""
         if state["recipe"] != asdict(self.recipe):
             raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
         self.student.load_state_dict(state["student"])
@@ -149,7 +155,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class _Features:
-    """The teacher's features of views as bytes, of length one."""
+    """The teacher's features of views, given as bytes; each feature vector has norm 1."""
 
     teacher: Teacher
     autocast: Callable[[], Any]
@@ -166,9 +172,9 @@ def _unpacked(views: Tensor) -> Tensor:
 
 
 def _principal_axes(features: _Features, views: Tensor, count: int) -> Tensor:
-    """The `count` directions of the largest second moments, as columns."""
+    """Return the `count` directions with the largest second moments, as columns."""
     first = features(views[:MICROBATCH])
-    if len(views) < first.shape[1]:  # a trial: moments of few views in many columns would take a minute
+    if len(views) < first.shape[1]:  # a quick trial: moments of few views in many columns would take a minute
         return torch.linalg.svd(first, full_matrices=False).Vh[:count].T
     moments = first.T @ first
     for part in views[MICROBATCH:].split(MICROBATCH):

@@ -1,14 +1,14 @@
 """Synthetic glyphs: random strokes, drawn by random pens on random grounds. No font and no letter is used.
 
-A glyph is one to five curves between the nodes of a coarse grid: lines, arcs and loops, many joined end to end, as in
+A glyph has one to five curves between the nodes of a coarse grid: lines, arcs and loops, often joined end to end, as in
 most scripts. Glyphs come in families of four that differ in one stroke. A drawing of a glyph moves its control points a
-little, turns, shears and scales it, and draws it with a pen of random width: white on black as a scan, or coloured over
-a texture with neighbours to the left and right as on a sign. Two drawings of one glyph agree in its strokes alone.
+little, rotates, shears and scales it, and draws it with a pen of random width: white on black like a scan, or coloured
+over a texture with neighbours to the left and right like a sign. Two drawings of one glyph share only its strokes.
 
 Paper: Lake, Salakhutdinov and Tenenbaum 2015, Human-Level Concept Learning through Probabilistic Program Induction, for
-characters as programs of strokes. The strokes here are random and our own; no drawn character was looked at.
+characters as programs of strokes. The strokes here are random; no drawn character was used.
 
-Everything follows from a seed, as in `images.py`, whose textures are behind the signs.
+Everything follows from a seed, as in `images.py`, whose textures are the grounds of the signs.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from research.pretraining.images import SyntheticImages, generator_for, normal, 
 __all__ = ["SyntheticGlyphs"]
 
 SIDE = 32
+"""Height and width of a drawing in pixels."""
 STROKES = 5
-"""Most strokes of a glyph."""
+"""Largest number of strokes of a glyph."""
 
 POINTS = 24
-"""Points that are drawn for each stroke."""
+"""Number of points that are drawn for each stroke."""
 
 NUMBERS = (0.12, 0.28, 0.28, 0.2, 0.12)
-"""How many glyphs have one stroke, two, ..."""
-ALIKE = 4
-"""Glyphs of a family, which differ in one of the first three strokes."""
+"""Fractions of glyphs with one stroke, two strokes, and so on."""
+FAMILY_SIZE = 4
+"""Number of glyphs in a family, which differ in one of the first three strokes."""
 
 JOINED = 0.6
-"""Probability that a stroke begins where the stroke before it ends."""
+"""Probability that a stroke starts at the end of the stroke before it."""
 
 BENT = 0.4
-"""A uniform draw below this makes a stroke straight; a stroke above it is bent."""
+"""A uniform draw below this makes a stroke straight; above it, the stroke is bent."""
 
 LOOPED = 0.85
 """A uniform draw above this makes a stroke a loop."""
@@ -62,12 +63,14 @@ GREY = 0.5
 
 SCALES = (0.5, 0.95)
 BLURS = 2
+"""Number of times that a drawing is blurred."""
 FAR = 100.0
+"""Coordinate that stands for an unused point."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticGlyphs:
-    """Any number of drawings in chunks of `chunk`, and pairs of drawings of one glyph; `textures` grounds for signs.
+    """Drawings in chunks of `chunk`, and pairs of drawings of one glyph; `textures` is the number of grounds for signs.
 
     >>> SyntheticGlyphs(seed=1, chunk=8, textures=4, generators=1).generate(10).shape
     torch.Size([10, 3, 32, 32])
@@ -79,13 +82,13 @@ class SyntheticGlyphs:
     generators: int = 64
 
     def generate(self, count: int, device: Any = "cpu", first: int = 0) -> Tensor:
-        """`count` drawings of bytes (count, 3, 32, 32), from chunk number `first` on."""
+        """Return `count` drawings as bytes of shape (count, 3, 32, 32), starting with chunk number `first`."""
         chunks = self.chunks(device, first)
         return torch.cat([next(chunks) for _ in range(0, count, self.chunk)])[:count]
 
     @torch.no_grad()
     def chunks(self, device: Any = "cpu", first: int = 0) -> Iterator[Tensor]:
-        """Chunk after chunk of bytes; each depends only on the seed and its number."""
+        """Yield chunks of bytes; each depends only on the seed and its number."""
         index = first
         while True:
             g = generator_for(self.seed, "glyphs", index, device)
@@ -94,13 +97,13 @@ class SyntheticGlyphs:
 
     @torch.no_grad()
     def pairs(self, rows: int, index: int, device: Any = "cpu") -> Tensor:
-        """Two drawings of each of `rows` glyphs, (2 * rows, 3, 32, 32) in [0, 1]; pair i are rows i and rows + i."""
+        """Return two drawings of each of `rows` glyphs, in [0, 1]; drawings i and `rows + i` are a pair."""
         g = generator_for(self.seed, "pairs", index, device)
         glyphs, grounds = alphabet(rows, g), self.grounds(device)
         return torch.cat([draw(glyphs, grounds, g) for _ in range(2)])
 
     def grounds(self, device: Any) -> Tensor:
-        """Textures of bytes to draw on."""
+        """Return textures as bytes, to draw on."""
         return _grounds(self.seed, self.textures, self.generators, str(device))
 
 
@@ -110,18 +113,18 @@ def _grounds(seed: int, count: int, generators: int, device: str) -> Tensor:
 
 
 def alphabet(rows: int, g: torch.Generator) -> Tensor:
-    """Control points (rows, STROKES, 4, 2) of glyphs, family after family; NaN for strokes that are not used."""
-    base = curves(math.ceil(rows / ALIKE), g).repeat_interleave(ALIKE, 0)[:rows]
+    """Return control points (rows, STROKES, 4, 2) of glyphs, family after family; NaN for unused strokes."""
+    base = curves(math.ceil(rows / FAMILY_SIZE), g).repeat_interleave(FAMILY_SIZE, 0)[:rows]
     other = curves(rows, g)
     changed = functional.one_hot(torch.randint(3, (rows,), generator=g, device=g.device), STROKES).bool()
-    changed[::ALIKE] = False
+    changed[::FAMILY_SIZE] = False
     glyphs = torch.where(changed[:, :, None, None], other, base)
     empty = glyphs.isnan().flatten(1).all(1)
     return torch.where(empty[:, None, None, None], other, glyphs)
 
 
 def curves(rows: int, g: torch.Generator) -> Tensor:
-    """Cubic curves between nodes of a grid of 3 x 4 in [-1, 1]: lines, arcs, waves, and loops at one node."""
+    """Return cubic curves between nodes of a 3 x 4 grid in [-1, 1]: lines, arcs, waves, and loops at one node."""
     shape = (rows, STROKES, 1)
     across, down = torch.linspace(-0.6, 0.6, 3, device=g.device), torch.linspace(-0.9, 0.9, 4, device=g.device)
     nodes = torch.cartesian_prod(across, down)
@@ -150,7 +153,7 @@ def curves(rows: int, g: torch.Generator) -> Tensor:
 
 
 def draw(glyphs: Tensor, grounds: Tensor, g: torch.Generator) -> Tensor:
-    """One drawing of each glyph, (rows, 3, 32, 32) in [0, 1]."""
+    """Return one drawing of each glyph, with shape (rows, 3, 32, 32) and values in [0, 1]."""
     rows, shape = len(glyphs), (len(glyphs), 1, 1, 1)
     scale = uniform(g, rows, 1, low=SCALES[0], high=SCALES[1])
     pen = uniform(g, *shape) < PENS
@@ -170,7 +173,7 @@ def draw(glyphs: Tensor, grounds: Tensor, g: torch.Generator) -> Tensor:
 
 
 def _posed_points(glyphs: Tensor, scale: Tensor, pen: Tensor, g: torch.Generator) -> Tensor:
-    """Points (rows, 3 * STROKES * POINTS, 2) of each glyph and of its neighbours; NaN where there are none."""
+    """Return points (rows, 3 * STROKES * POINTS, 2) of each glyph and of its neighbours; NaN if there are none."""
     rows = len(glyphs)
     moved = glyphs + uniform(g, rows, 1, 1, 1, low=0.01, high=0.08) * normal(g, *glyphs.shape)
     upright = _points(moved)
@@ -193,7 +196,7 @@ def _posed_points(glyphs: Tensor, scale: Tensor, pen: Tensor, g: torch.Generator
 
 
 def _points(control: Tensor) -> Tensor:
-    """Points on the curves of glyphs that fill the square from -1 to 1."""
+    """Return points on the curves of glyphs, scaled to fill the square from -1 to 1."""
     t = torch.linspace(0, 1, POINTS, device=control.device)
     basis = torch.stack([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3])
     points = torch.einsum("rskd,kp->rspd", control, basis).flatten(1, 2)
@@ -203,7 +206,7 @@ def _points(control: Tensor) -> Tensor:
 
 
 def _distances(points: Tensor) -> Tensor:
-    """The distance of each pixel from the nearest point, (rows, 1, SIDE, SIDE)."""
+    """Return the distance of each pixel from the nearest point, with shape (rows, 1, SIDE, SIDE)."""
     line = torch.linspace(-1, 1, SIDE, device=points.device)
     pixels = torch.cartesian_prod(line, line).flip(1)
     points = torch.nan_to_num(points, nan=FAR)
@@ -213,7 +216,7 @@ def _distances(points: Tensor) -> Tensor:
 
 
 def _colours(rows: int, grounds: Tensor, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Ground and front of signs, (rows, 3, SIDE, SIDE): shaded, textured, and lighter or darker than one another."""
+    """Return ground and front of signs, (rows, 3, SIDE, SIDE): shaded, textured, and of different brightness."""
     shape = (rows, 1, 1, 1)
     tints = uniform(g, rows, 2, 3, 1, 1)
     grey = (uniform(g, *shape) < GREY)[:, None]
@@ -230,7 +233,7 @@ def _colours(rows: int, grounds: Tensor, g: torch.Generator) -> tuple[Tensor, Te
 
 
 def _texture(rows: int, grounds: Tensor, g: torch.Generator) -> Tensor:
-    """A part of a texture for each row, without its mean."""
+    """Return a part of a texture for each row, with its mean subtracted."""
     chosen = torch.randint(len(grounds), (rows,), device=g.device, generator=g)
     room = grounds.shape[-1] - SIDE
     down, right = (int(at) for at in torch.randint(room + 1, (2,), device=g.device, generator=g))

@@ -1,13 +1,14 @@
 """Synthetic images from random processes: no photograph, no drawing and no row of any data set is used.
 
-Half of them are textures: a random convolutional generator (oriented filters, styles, noise) gives 32 images and is
-then discarded. The other half are dead leaves: superellipses that occlude one another, coloured, shaded and textured
-from the first half. Everything follows from a seed, which is published with the weights learned from the images.
+Half of the images are textures: a random convolutional generator (oriented filters, styles, noise) draws 32 images and
+is then discarded. The other half are dead leaves: superellipses that occlude one another, coloured, shaded, and
+textured with the first half. Everything follows from a seed, which is published with the weights learned from the
+images.
 
 Paper: Baradad et al. 2021, Learning to See by Looking at Noise, arXiv:2106.05963, for the families; Lee, Mumford and
-Huang 2001, Occlusion Models for Natural Images, for the leaves. Filters, leaves and colours here are our own.
+Huang 2001, Occlusion Models for Natural Images, for the leaves. Filters, leaves and colours differ from the papers.
 
-The same seed gives the same images on the same kind of device; processors and accelerators draw different numbers.
+The same seed gives the same images on the same kind of device; CPUs and GPUs draw different numbers.
 """
 
 from __future__ import annotations
@@ -27,30 +28,32 @@ from privaware.errors import WrongInput
 __all__ = ["SyntheticImages", "generator_for", "normal", "uniform"]
 
 STYLES = 32
-"""Style coordinates of a texture: what distinguishes it from others of the same generator."""
+"""Number of style coordinates, which distinguish the textures of one generator."""
 CHANNELS = 24
+"""Number of channels of a random generator."""
 RESOLUTIONS = 4
-"""Resolutions of a generator; each doubles the one before."""
-FEWEST = 5
-"""Fewest leaves of an image."""
+"""Number of resolutions of a generator; each doubles the resolution before."""
+MIN_LEAVES = 5
+"""Smallest number of leaves of an image."""
 
-MOST = 40
-"""Most leaves of an image."""
+MAX_LEAVES = 40
+"""Largest number of leaves of an image."""
 
 SUPERSAMPLING = 2
-"""Leaves are drawn at this many times the size and averaged, against aliasing."""
+"""Factor by which leaves are drawn larger and then averaged, against aliasing."""
 LEAVES_MICROBATCH = 512
+"""Number of images of leaves that are drawn at once."""
 
 
 def generator_for(seed: int, purpose: str, index: int, device: Any) -> torch.Generator:
-    """A separate random generator for every purpose and index: no draw depends on earlier ones."""
+    """Return a separate random generator for every purpose and index, so that no draw depends on earlier draws."""
     digest = hashlib.blake2b(f"{seed}:{purpose}:{index}".encode(), digest_size=7).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticImages:
-    """Any number of images in chunks of 2 x `generators` x `each`, textures and leaves alternating.
+    """Images in chunks of `2 * generators * each`, textures and leaves alternating.
 
     >>> SyntheticImages(seed=1, size=24, generators=2, each=4).generate(10).shape
     torch.Size([10, 3, 24, 24])
@@ -71,7 +74,7 @@ class SyntheticImages:
         return 2 * self.generators * self.each
 
     def generate(self, count: int, device: Any = "cpu", first: int = 0) -> Tensor:
-        """`count` images of bytes (count, 3, size, size), from chunk number `first` on."""
+        """Return `count` images as bytes of shape (count, 3, size, size), starting with chunk number `first`."""
         images = torch.empty(count, 3, self.size, self.size, dtype=torch.uint8, device=device)
         for at, chunk in zip(range(0, count, self.chunk), self.chunks(device, first)):
             part = images[at : at + self.chunk]
@@ -80,7 +83,7 @@ class SyntheticImages:
 
     @torch.no_grad()
     def chunks(self, device: Any = "cpu", first: int = 0) -> Iterator[Tensor]:
-        """Chunk after chunk of bytes; each depends only on the seed and its number."""
+        """Yield chunks of bytes; each depends only on the seed and its number."""
         index = first
         while True:
             g = generator_for(self.seed, "images", index, device)
@@ -91,17 +94,17 @@ class SyntheticImages:
 
 
 def uniform(g: torch.Generator, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """Independent numbers between `low` and `high`."""
+    """Return independent numbers, uniform between `low` and `high`."""
     return low + (high - low) * torch.rand(*shape, device=g.device, generator=g)
 
 
 def normal(g: torch.Generator, *shape: int) -> Tensor:
-    """Independent standard normal numbers."""
+    """Return independent standard normal numbers."""
     return torch.randn(*shape, device=g.device, generator=g)
 
 
 def textures(generators: int, each: int, size: int, g: torch.Generator) -> Tensor:
-    """`each` images of every random generator, (generators * each, 3, size, size) in [0, 1]."""
+    """Return `each` images of every random generator, with shape (generators * each, 3, size, size) in [0, 1]."""
     width, side = generators * CHANNELS, size // 2 ** (RESOLUTIONS - 1)
     x = normal(g, 1, width, side, side) + 0.4 * normal(g, each, width, side, side)
     style = normal(g, each, generators, STYLES)
@@ -112,7 +115,7 @@ def textures(generators: int, each: int, size: int, g: torch.Generator) -> Tenso
         for _ in range(2):
             x = _layer(x, style, g)
         to_rgb = normal(g, 3 * generators, CHANNELS, 1, 1) / math.sqrt(CHANNELS)
-        weight = torch.exp(0.7 * normal(g, 1, generators, 1, 1, 1))  # how coarse or fine a generator is
+        weight = torch.exp(0.7 * normal(g, 1, generators, 1, 1, 1))  # sets how coarse or fine a generator is
         colours = functional.conv2d(x, to_rgb, groups=generators).unflatten(1, (generators, 3))
         images = images + (weight * colours).flatten(1, 2)
     images = images.unflatten(1, (generators, 3)).transpose(0, 1).flatten(0, 1)
@@ -124,7 +127,7 @@ def _upsample(x: Tensor) -> Tensor:
 
 
 def _layer(x: Tensor, style: Tensor, g: torch.Generator) -> Tensor:
-    """One layer of all generators: style, oriented filters, noise, leaky ReLU, and every map to unit deviation."""
+    """Apply one layer of all generators: style, oriented filters, noise, leaky ReLU, normalisation of every map."""
     each, generators = style.shape[:2]
     width, side = x.shape[1], x.shape[-1]
     projection = normal(g, generators, STYLES, CHANNELS) / math.sqrt(STYLES)
@@ -139,7 +142,7 @@ def _layer(x: Tensor, style: Tensor, g: torch.Generator) -> Tensor:
 
 
 def _oriented_filters(filters: int, channels: int, g: torch.Generator, side: int = 5) -> Tensor:
-    """Filters over a random third of their inputs, each a Gabor stripe of random direction and width."""
+    """Return filters over a random third of their inputs, each a Gabor stripe of random direction and width."""
     shape = (filters, channels, 1, 1)
     at = torch.arange(side, device=g.device) - (side - 1) / 2
     angle = uniform(g, *shape, high=2 * math.pi)
@@ -154,7 +157,7 @@ def _oriented_filters(filters: int, channels: int, g: torch.Generator, side: int
 
 
 def _tone(images: Tensor, g: torch.Generator) -> Tensor:
-    """Random contrast, brightness, tint and saturation (mostly low) for each image."""
+    """Apply random contrast, brightness, tint and saturation (mostly low) to each image."""
     shape = (len(images), 1, 1, 1)
     grey, colour = _grey_and_colour(images - images.mean((2, 3), keepdim=True))
     grey = grey / (grey.std((2, 3), keepdim=True) + 1e-3)
@@ -166,25 +169,25 @@ def _tone(images: Tensor, g: torch.Generator) -> Tensor:
 
 
 def _grey_and_colour(images: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean over channels, and the deviation of each channel from it."""
+    """Return the mean over channels, and the deviation of each channel from it."""
     grey = images.mean(1, keepdim=True)
     return grey, images - grey
 
 
 def _leaves_for(bank: Tensor, g: torch.Generator) -> Tensor:
-    """As many images of leaves as `bank` has textures; a microbatch shares its number of leaves."""
+    """Return as many images of leaves as `bank` has textures; a microbatch shares its number of leaves."""
     images = []
     for part in bank.split(LEAVES_MICROBATCH):
-        number = int(torch.randint(FEWEST, MOST + 1, (1,), generator=g, device=g.device))
+        number = int(torch.randint(MIN_LEAVES, MAX_LEAVES + 1, (1,), generator=g, device=g.device))
         images.append(leaves(len(part), number, bank, g))
     return torch.cat(images)
 
 
 def leaves(rows: int, number: int, bank: Tensor, g: torch.Generator) -> Tensor:
-    """Images (rows, 3, size, size) in [0, 1] of `number` leaves over a textured background.
+    """Return images (rows, 3, size, size) in [0, 1] of `number` leaves over a textured background.
 
-    Each leaf is |u|^p + |v|^p < 1 in its own rotated coordinates. Only the topmost leaf at each pixel matters: one
-    pass finds it, then colour, texture and shade are looked up once.
+    Each leaf is |u|^p + |v|^p < 1 in its own rotated coordinates. Only the topmost leaf at each pixel is visible: one
+    pass finds it, and then colour, texture and shade are looked up once.
     """
     size = bank.shape[-1]
     top, u, v = _topmost(rows, number, SUPERSAMPLING * size, g)
@@ -206,12 +209,12 @@ def leaves(rows: int, number: int, bank: Tensor, g: torch.Generator) -> Tensor:
 
 
 def _topmost(rows: int, number: int, side: int, g: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """The topmost leaf at each pixel (0 is the background), and the pixel's coordinates in that leaf."""
+    """Return the topmost leaf at each pixel (0 is the background), and the coordinates of the pixel in that leaf."""
     line = torch.linspace(-1, 1, side, device=g.device)
     centre = uniform(g, 2, number, rows, 1, 1, low=-1.2, high=1.2)
     radius = 0.08 * 12 ** (1 - uniform(g, number, rows, 1, 1).pow(0.8))
     order = torch.linspace(1.0, 0.4, number, device=g.device)[:, None, None, None]
-    radius = radius * order  # later leaves are smaller, or they would cover the rest
+    radius = radius * order  # later leaves are smaller, so that they do not cover all earlier ones
     angle = uniform(g, number, rows, 1, 1, high=math.pi)
     flat = uniform(g, number, rows, 1, 1, low=0.35, high=1.0)
     power = torch.exp(uniform(g, number, rows, 1, 1, low=0.0, high=math.log(10)))

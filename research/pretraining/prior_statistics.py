@@ -16,6 +16,7 @@ from research.pretraining.images import SyntheticImages
 __all__ = ["measure", "measure_scattering"]
 
 MICROBATCH = 1024
+"""Number of images that are processed at once."""
 
 
 def measure(
@@ -29,7 +30,7 @@ def measure(
     normed: bool,
     mirror: bool = True,
 ) -> Statistics:
-    """Statistics over `rows` synthetic images, from chunk number `first` on: held out from pretraining."""
+    """Compute statistics over `rows` synthetic images from chunk `first` on, which are held out of pretraining."""
     batches = (
         pooled_maps(network, images, depths, pools, mirror=mirror, normed=normed)
         for images in _inputs(source, rows, first, next(network.parameters()).device)
@@ -39,7 +40,7 @@ def measure(
 
 
 def measure_scattering(source: SyntheticImages, *, rows: int, first: int, device: Any) -> ScatteringStatistics:
-    """The same of scattering coefficients, averaged over each image and its mirror image."""
+    """Compute statistics of scattering coefficients, averaged over each image and its mirror image."""
     scatter = scattering(device)
     batches = ((inputs + 1) / 2 for inputs in _inputs(source, rows, first, device))
     with torch.no_grad():
@@ -47,7 +48,7 @@ def measure_scattering(source: SyntheticImages, *, rows: int, first: int, device
 
 
 def _inputs(source: SyntheticImages, rows: int, first: int, device: Any) -> Iterator[Tensor]:
-    """Preprocessed images, a microbatch at a time."""
+    """Yield preprocessed images, one microbatch at a time."""
     count = 0
     for chunk in source.chunks(device, first):
         for images in chunk[: rows - count].split(MICROBATCH):

@@ -1,4 +1,4 @@
-"""The dictionary of `prior_views` and the statistics of its views, over synthetic images."""
+"""The dictionary of `prior_views`, and the statistics of its views over synthetic images."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from research.pretraining.images import generator_for
 __all__ = ["CodeMoments", "learn_dictionary", "measure_views"]
 
 POSITIONS = 8192
-"""Positions a batch of synthetic images gives to the dictionary."""
+"""Number of positions that a batch of synthetic images contributes to the dictionary."""
 ROUNDS = 6
+"""Number of iterations of spherical k-means."""
 RIDGE_OF_POSITIONS = 0.05
+"""Ridge of the whitening of positions, relative to the mean eigenvalue."""
 RANK = 256
-"""Directions of codes that are whitened by a factor of their own."""
+"""Number of directions of codes that are whitened with a factor of their own."""
 
 POWER = 0.3
-"""The factor of a direction of codes is (eigenvalue + RIDGE)^-POWER."""
+"""Exponent of the whitening factor `(eigenvalue + RIDGE) ** -POWER` of a direction of codes."""
 
 RIDGE = 0.01
 """Number that is added to the eigenvalue of a direction of codes."""
 
-SLAB = 2**16
-"""Positions compared with the dictionary at once."""
+MAX_POSITIONS_AT_ONCE = 2**16
+"""Number of positions compared with the dictionary at once."""
 
 
 def measure_views(
@@ -44,7 +46,7 @@ def measure_views(
     entries: int,
     seed: int,
 ) -> ViewStatistics:
-    """Statistics over `batches` of preprocessed synthetic images, which are gone through twice."""
+    """Compute statistics over `batches` of preprocessed synthetic images, in two passes."""
     with torch.no_grad():
         positions = torch.cat([_positions(network, batch, depth, seed, at) for at, batch in enumerate(batches())])
         dictionary, moments = learn_dictionary(positions, entries, seed), CodeMoments()
@@ -60,14 +62,14 @@ def measure_views(
 
 
 def _positions(network: nn.Module, images: Tensor, depth: int, seed: int, at: int) -> Tensor:
-    """Vectors of a map at random positions of a batch."""
+    """Return the vectors of a feature map at random positions of a batch."""
     vectors = feature_maps(network, images, (depth,), False)[0].movedim(1, 3).flatten(0, 2)
     generator = generator_for(seed, "positions", at, vectors.device)
     return vectors[torch.randint(len(vectors), (POSITIONS,), device=vectors.device, generator=generator)]
 
 
 def learn_dictionary(positions: Tensor, count: int, seed: int) -> Dictionary:
-    """The dictionary of so many entries behind positions (number, channels) of synthetic images."""
+    """Learn a dictionary of `count` entries from positions (number, channels) of synthetic images."""
     mean = positions.mean(0)
     centred = (positions - mean).double()
     values, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
@@ -78,7 +80,7 @@ def learn_dictionary(positions: Tensor, count: int, seed: int) -> Dictionary:
     chosen = torch.randperm(len(unit), device=unit.device, generator=generator)[:count]
     entries = unit[chosen]
     for _ in range(ROUNDS):
-        nearest = torch.cat([(slab @ entries.T).argmax(1) for slab in unit.split(SLAB)])
+        nearest = torch.cat([(slab @ entries.T).argmax(1) for slab in unit.split(MAX_POSITIONS_AT_ONCE)])
         sums = torch.zeros_like(entries).index_add_(0, nearest, unit)
         empty = sums.norm(dim=1, keepdim=True) == 0
         entries = torch.where(empty, entries, functional.normalize(sums, dim=1))
@@ -87,20 +89,20 @@ def learn_dictionary(positions: Tensor, count: int, seed: int) -> Dictionary:
 
 
 class CodeMoments:
-    """First and second moments of codes over images and quarters, added up batch by batch."""
+    """First and second moments of codes over images and quarters, summed batch by batch."""
 
     def __init__(self) -> None:
         self.count, self.total, self.square = 0, torch.zeros(()), torch.zeros(())
 
     def add(self, codes: Tensor) -> None:
-        """Adds codes (rows, entries, POOL, POOL)."""
+        """Add codes of shape (rows, entries, POOL, POOL)."""
         rows = codes.movedim(1, 3).flatten(0, 2).double()
         self.total = self.total.to(rows) + rows.sum(0)
         self.square = self.square.to(rows) + rows.T @ rows
         self.count += len(rows)
 
     def whitening(self) -> CodeWhitening:
-        """The whitening by the codes so far."""
+        """Return the whitening that follows from the codes so far."""
         mean = self.total / self.count
         covariance = self.square / self.count - mean[:, None] * mean
         scale = covariance.diagonal().clamp(min=1e-12).sqrt()

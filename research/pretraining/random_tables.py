@@ -1,10 +1,12 @@
-"""Random tables for pretraining: coded columns and classes from random processes, thousands at once on one device.
+"""Random tables for pretraining: encoded columns and classes from random processes, thousands at once on one device.
 
-Rows have latent numbers, some in clusters, and two layers of random functions of them, with noise: a structural causal
-model. Columns are some of all these nodes, with noise of their own up to nothing but noise; a node may be several
-columns. Each has a marginal (normal, skewed, zero-inflated, integer, uniform, heavy-tailed), is coded as
-`features.codes` does it, by bins of about equal counts or as a category, and may have missing values. The class follows
-from nodes, from random scores of levels, from random trees, or from a mixture, by logits with Gumbel noise.
+1. Rows have latent numbers, some in clusters, and two layers of random functions of them, with noise: a structural
+   causal model.
+2. Columns are some of these nodes, with additional noise of any size; a node may become several columns.
+3. Each column has a marginal (normal, skewed, zero-inflated, integer, uniform, heavy-tailed). It is encoded as
+   `features.codes` does, by bins of about equal counts or as a category, and may have missing values.
+4. The class follows from nodes, from random scores of levels, from random trees, or from a mixture, by logits with
+   Gumbel noise.
 """
 
 from __future__ import annotations
@@ -18,30 +20,30 @@ from torch import Tensor
 __all__ = ["RandomTables", "TableShape"]
 
 LATENTS = 12
-"""Latent variables of a random table."""
+"""Number of latent variables of a random table."""
 
 NODES = 24
-"""Random functions in a layer of a random table."""
+"""Number of random functions in a layer of a random table."""
 
 CLUSTERS = 6
-"""Clusters of the rows of a random table."""
+"""Number of clusters of the rows of a random table."""
 
 TREES = 8
-"""Random trees that add up to a target."""
+"""Number of random trees that add up to a target."""
 
 DEPTH = 3
 """Depth of each random tree."""
 
-MOST_CATEGORIES = 31
-"""Most categories of a random column."""
+MAX_CATEGORIES = 31
+"""Largest number of categories of a random column."""
 
-TINY = 1e-6
-"""Cells narrower than this part of a range hold one value."""
+NARROWEST_CELL = 1e-6
+"""Width, relative to the range, below which a cell holds one value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableShape:
-    """What the tables of one batch have in common; `cells` is that of `features.codes`, or 0 for `bins`."""
+    """The facts that the tables of one batch share; `cells` is a setting of `features.codes`, or 0 to use `bins`."""
 
     tables: int
     rows: int
@@ -52,17 +54,17 @@ class TableShape:
 
     @property
     def levels(self) -> int:
-        """The most levels of a column, with one for missing values, as a multiple of 8."""
+        """The largest number of levels of a column, with one level for missing values, as a multiple of 8."""
         number = self.bins if not self.cells else self.cells // 2 + 2 * (self.cells // 2 - 2) + 2
-        return math.ceil((max(number, MOST_CATEGORIES) + 1) / 8) * 8
+        return math.ceil((max(number, MAX_CATEGORIES) + 1) / 8) * 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomTables:
-    """Level codes (tables, columns, rows), classes (tables, rows), and what is public of each column.
+    """Ordinal codes (tables, columns, rows), classes (tables, rows), and the public facts about each column.
 
-    `levels`, `ordered` and `with_missing` are (tables, columns): how many levels there are, whether they are those of
-    a number, and whether the last one is for missing values.
+    `levels`, `ordered` and `with_missing` have shape (tables, columns): the number of levels, whether the column is a
+    number, and whether its last level is for missing values.
     """
 
     codes: Tensor
@@ -73,7 +75,7 @@ class RandomTables:
 
     @classmethod
     def generate(cls, shape: TableShape, g: torch.Generator) -> RandomTables:
-        """Tables by the random numbers of `g`, on its device."""
+        """Generate tables with the random numbers of `g`, on its device."""
         draw = _Draws(g, shape)
         nodes = _nodes(draw)
         values = _columns(nodes, draw)
@@ -108,7 +110,7 @@ class _Draws:
         return torch.randint(most, size, generator=self.g, device=self.device)
 
     def between(self, low: float, high: float, *size: int) -> Tensor:
-        """Uniform in the logarithm."""
+        """Draw numbers whose logarithms are uniform."""
         return torch.exp(math.log(low) + (math.log(high) - math.log(low)) * self.uniform(*size))
 
 
@@ -117,7 +119,7 @@ def _standardised(values: Tensor, dim: int) -> Tensor:
 
 
 def _nodes(draw: _Draws) -> Tensor:
-    """(tables, rows, nodes), each of mean 0 and deviation 1."""
+    """Return nodes of shape (tables, rows, nodes), each with mean 0 and standard deviation 1."""
     tables, rows = draw.shape.tables, draw.shape.rows
     weights = (2 * draw.normal(tables, 1, CLUSTERS)).softmax(-1).cumsum(-1)
     cluster = torch.searchsorted(weights[:, 0].contiguous(), draw.uniform(tables, rows)).clamp(max=CLUSTERS - 1)
@@ -132,7 +134,7 @@ def _nodes(draw: _Draws) -> Tensor:
 
 
 def _layer(inputs: Tensor, draw: _Draws) -> Tensor:
-    """Random functions of a few inputs each, with noise."""
+    """Return random functions of a few inputs each, with noise."""
     tables, rows, width = inputs.shape
     kept = draw.uniform(tables, width, NODES) < draw.between(0.08, 0.6, tables, 1, 1)
     sums = _standardised(inputs @ (draw.normal(tables, width, NODES) * kept), 1)
@@ -153,10 +155,10 @@ def _layer(inputs: Tensor, draw: _Draws) -> Tensor:
 
 
 def _columns(nodes: Tensor, draw: _Draws) -> Tensor:
-    """(tables, columns, rows): nodes with noise of their own, from none to all."""
+    """Return columns of shape (tables, columns, rows): nodes mixed with noise, from no noise to pure noise."""
     tables, rows, count = nodes.shape
     columns = draw.shape.columns
-    few = draw.between(3, count, tables, 1).long()  # the fewer nodes, the more columns say the same
+    few = draw.between(3, count, tables, 1).long()  # with fewer nodes, more columns carry the same information
     order = draw.uniform(tables, count).argsort(1)
     chosen = order.gather(1, draw.below(2**30, tables, columns) % few)
     values = nodes.transpose(1, 2).gather(1, chosen[..., None].expand(-1, -1, rows))
@@ -167,7 +169,7 @@ def _columns(nodes: Tensor, draw: _Draws) -> Tensor:
 
 
 def _number_codes(values: Tensor, uniform: Tensor, draw: _Draws) -> tuple[Tensor, Tensor]:
-    """Codes by public cells or by bins of about equal counts, and the number of levels without a missing one."""
+    """Return codes by public cells or by bins of about equal counts, and the number of levels but the missing one."""
     shape, size = draw.shape, (draw.shape.tables, draw.shape.columns, 1)
     kind, steep = draw.below(7, *size), draw.between(0.3, 2.5, *size)
     steps = draw.between(2, 14, *size).floor()
@@ -197,16 +199,16 @@ def _number_codes(values: Tensor, uniform: Tensor, draw: _Draws) -> tuple[Tensor
 
 
 def _public_edges(anchor: Tensor, cells: int) -> Tensor:
-    """The edges of `features.codes.public_edges` in parts of a range; beyond 1 where there is none."""
+    """Return the edges of `features.codes.public_edges` as fractions of a range; unused edges are above 1."""
     half = cells // 2
     sizes = torch.logspace(-4, math.log10(0.5), half - 1, device=anchor.device)[:-1]
     equal = torch.linspace(0, 1, half + 1, device=anchor.device)[1:-1].expand(*anchor.shape[:2], -1)
-    edges = torch.cat([equal, anchor + sizes, anchor - sizes, anchor, anchor + TINY], 2)
+    edges = torch.cat([equal, anchor + sizes, anchor - sizes, anchor, anchor + NARROWEST_CELL], 2)
     return torch.where((edges > 0) & (edges <= 1), edges, torch.full_like(edges, 2.0)).sort(2).values
 
 
 def _equal_edges(scaled: Tensor, bins: int) -> Tensor:
-    """Quantiles of a few rows, as coarse as private ones, each once."""
+    """Return quantiles of a few rows, as coarse as private quantiles, without repetitions."""
     some = scaled[..., :128].sort(2).values
     at = torch.linspace(0, some.shape[2] - 1, bins + 1, device=scaled.device)[1:-1].long()
     edges = some[..., at]
@@ -215,24 +217,24 @@ def _equal_edges(scaled: Tensor, bins: int) -> Tensor:
 
 
 def _category_codes(uniform: Tensor, draw: _Draws) -> tuple[Tensor, Tensor]:
-    """Codes of categories whose shares are uneven and whose order says nothing, and how many there are."""
+    """Return codes of categories with uneven frequencies and no meaningful order, and the number of categories."""
     tables, columns, _ = uniform.shape
-    count = draw.between(2, MOST_CATEGORIES + 0.99, tables, columns, 1).long()
+    count = draw.between(2, MAX_CATEGORIES + 0.99, tables, columns, 1).long()
     count = torch.where(draw.uniform(tables, columns, 1) < 0.3, torch.full_like(count, 2), count)
     uneven = draw.uniform(tables, columns, 1) * 2
-    shares = torch.exp(uneven * draw.normal(tables, columns, MOST_CATEGORIES))
-    exists = torch.arange(MOST_CATEGORIES, device=uniform.device) < count
+    shares = torch.exp(uneven * draw.normal(tables, columns, MAX_CATEGORIES))
+    exists = torch.arange(MAX_CATEGORIES, device=uniform.device) < count
     shares = torch.where(exists, shares, torch.zeros_like(shares))
     cuts = (shares / shares.sum(2, keepdim=True)).cumsum(2)
     codes = torch.searchsorted(cuts, uniform.contiguous(), right=True)
     codes = torch.minimum(codes, count - 1)
-    keys = draw.uniform(tables, columns, MOST_CATEGORIES) + 2.0 * ~exists
-    other = draw.uniform(tables, columns) < 0.5  # a level for unseen categories, which hardly any row has
-    return keys.argsort(2).gather(2, codes), (count[..., 0] + other).clamp(max=MOST_CATEGORIES)
+    keys = draw.uniform(tables, columns, MAX_CATEGORIES) + 2.0 * ~exists
+    other = draw.uniform(tables, columns) < 0.5  # a level for unseen categories, which almost no row has
+    return keys.argsort(2).gather(2, codes), (count[..., 0] + other).clamp(max=MAX_CATEGORIES)
 
 
 def _missing(uniform: Tensor, draw: _Draws) -> Tensor:
-    """Which values are missing: at random, or where another column is large."""
+    """Return which values are missing: at random, or where another column is large."""
     tables, columns, rows = uniform.shape
     rate = draw.uniform(tables, columns, 1) ** 2 * (draw.uniform(tables, columns, 1) < 0.25)
     depends = draw.uniform(tables, columns, 1) < 0.5
@@ -241,12 +243,12 @@ def _missing(uniform: Tensor, draw: _Draws) -> Tensor:
 
 
 def _classes(nodes: Tensor, codes: Tensor, uniform: Tensor, ordered: Tensor, draw: _Draws) -> Tensor:
-    """(tables, rows): the largest of the logits plus Gumbel noise."""
+    """Return classes of shape (tables, rows): the largest of the logits plus Gumbel noise."""
     tables, rows, _ = nodes.shape
     classes = draw.shape.classes
     parts = (_node_scores(nodes, draw), _level_scores(codes, ordered, draw), _tree_scores(uniform, draw))
     weights = draw.uniform(tables, 1, 3) ** 3
-    alone = draw.below(6, tables, 1, 1)  # half of the tables have one source alone
+    alone = draw.below(6, tables, 1, 1)  # half of the tables use a single source
     weights = torch.where(alone < 3, (torch.arange(3, device=draw.device) == alone).float(), weights + 1e-3)
     first, second, third = (part * weights[..., at : at + 1] for at, part in enumerate(parts))
     scale = draw.between(0.3, 6.0, tables, 1, 1)
@@ -263,7 +265,7 @@ def _node_scores(nodes: Tensor, draw: _Draws) -> Tensor:
 
 
 def _level_scores(codes: Tensor, ordered: Tensor, draw: _Draws) -> Tensor:
-    """A random walk over the levels of a number, independent scores for those of a category; few columns count."""
+    """Score levels by a random walk (numbers) or independently (categories); only a few columns count."""
     tables, columns, _ = codes.shape
     kept = draw.uniform(tables, columns, 1) < draw.between(0.1, 1.0, tables, 1, 1)
     weights = draw.normal(tables, columns, 1) * (kept + 0.02)
@@ -278,7 +280,7 @@ def _level_scores(codes: Tensor, ordered: Tensor, draw: _Draws) -> Tensor:
 
 
 def _tree_scores(uniform: Tensor, draw: _Draws) -> Tensor:
-    """Trees whose splits are the same in all branches, at random columns and ranks."""
+    """Score rows by trees whose splits are the same in all branches, at random columns and ranks."""
     tables, columns, rows = uniform.shape
     total = torch.zeros(tables, rows, draw.shape.classes, device=draw.device)
     for _ in range(TREES):

@@ -25,12 +25,12 @@ from research.pretraining.augmentation import DRAWS, augment
 from research.pretraining.glyphs import SyntheticGlyphs
 from research.pretraining.images import SyntheticImages, generator_for
 
-__all__ = ["GlyphPretraining", "GlyphRecipe", "Pretraining", "Recipe", "contrastive_loss"]
+__all__ = ["GlyphPretraining", "GlyphRecipe", "Pretraining", "ImageRecipe", "contrastive_loss"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Everything that determines the weights, apart from the length of the schedule."""
+class ImageRecipe:
+    """Everything that determines the weights of an image prior, apart from the length of the schedule."""
 
     seed: int
     images: int = 800_000
@@ -54,7 +54,10 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class GlyphRecipe:
-    """The same for a network that is to recognise drawings of one glyph; `textures` are behind the glyphs."""
+    """Everything that determines the weights of a network that recognises drawings of one glyph.
+
+    `textures` is the number of grounds behind the glyphs.
+    """
 
     seed: int
     textures: int = 40_000
@@ -75,7 +78,10 @@ class GlyphRecipe:
 
 
 def contrastive_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """The cross-entropy of finding each view's partner among all other views, from projections (rows, numbers)."""
+    """Return the cross-entropy of finding each view's partner among all other views.
+
+    `first` and `second` are projections of shape (rows, numbers).
+    """
     both = functional.normalize(torch.cat([first, second]).float(), dim=1)
     similarity = both @ both.T / temperature
     similarity = similarity.masked_fill(torch.eye(len(both), dtype=torch.bool, device=both.device), -1e4)
@@ -86,7 +92,7 @@ def contrastive_loss(first: Tensor, second: Tensor, temperature: float) -> Tenso
 class Pretraining:
     """A network in training on one device; `compiled` is a mode of torch.compile, or empty for none."""
 
-    def __init__(self, recipe: Recipe | GlyphRecipe, device: Any = "cpu", compiled: str = "") -> None:
+    def __init__(self, recipe: ImageRecipe | GlyphRecipe, device: Any = "cpu", compiled: str = "") -> None:
         self.recipe, self.device = recipe, torch.device(device)
         rng = np.random.default_rng([recipe.seed, 0])
         widest = channels_at(recipe.depth, recipe.width)[-1]
@@ -107,7 +113,7 @@ class Pretraining:
         self._images: Tensor | None = None
 
     def step(self, progress: float) -> Tensor:
-        """One update at this point of the schedule; its loss is returned without synchronising the device."""
+        """Take one step at this point of the schedule, and return its loss without synchronising the device."""
         for group in self.optimiser.param_groups:
             group["lr"] = self._lr(progress)
         loss = self._loss_and_gradients(*self.inputs())
@@ -116,8 +122,8 @@ class Pretraining:
         return loss.detach()
 
     def inputs(self) -> tuple[Tensor, ...]:
-        """What the views of this step are computed from: images, which depend only on the seed, and random draws."""
-        assert isinstance(self.recipe, Recipe)
+        """Return the inputs of the views of this step: images, which depend only on the seed, and random draws."""
+        assert isinstance(self.recipe, ImageRecipe)
         if self._images is None:
             self._images = self.recipe.source.generate(self.recipe.images, self.device)
         g = generator_for(self.recipe.seed, "step", self.step_number, self.device)
@@ -125,7 +131,7 @@ class Pretraining:
         return self._images[rows], torch.rand(2 * self.recipe.batch, DRAWS, device=self.device, generator=g)
 
     def views(self, *inputs: Tensor) -> Tensor:
-        """Two views in [-1, 1] of every image: the first of all, then the second of all."""
+        """Return two views in [-1, 1] of every image: the first views of all images, then the second views."""
         images, draws = inputs
         pixels = images.to(torch.float32) / 255
         return augment(torch.cat([pixels, pixels]), draws, SIDE)
@@ -135,10 +141,10 @@ class Pretraining:
         return self.recipe.lr * warm * (0.5 + 0.5 * math.cos(math.pi * min(progress, 1.0)))
 
     def _loss_and_gradients(self, *inputs: Tensor) -> Tensor:
-        """Loss and gradients, compiled if asked for; if the compiler fails, eager from then on."""
+        """Compute loss and gradients, compiled if requested; if the compiler fails, eagerly from then on."""
         try:
             return self._backward(*inputs)
-        except Exception as problem:  # whatever the compiler raises, training continues without it
+        except Exception as problem:  # training continues without the compiler, whatever it raises
             if self._loss == self._eager_loss:
                 raise
             reason = " ".join(f"{type(problem).__name__}: {problem}".split())
@@ -160,7 +166,7 @@ class Pretraining:
         return contrastive_loss(first, second, self.recipe.temperature)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to resume."""
+        """Return everything that is needed to resume."""
         return {
             "recipe": asdict(self.recipe),
             "both": self.modules.state_dict(),
@@ -171,7 +177,7 @@ class Pretraining:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Resumes from `state`; one of another recipe is refused."""
+        """Resume from `state`; raise if it is of another recipe."""
         if state["recipe"] != asdict(self.recipe):
             raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
         self.modules.load_state_dict(state["both"])
@@ -181,13 +187,13 @@ class Pretraining:
 
 
 class GlyphPretraining(Pretraining):
-    """The same with two drawings of one glyph as its views."""
+    """Pretraining whose views are two drawings of one glyph."""
 
     def inputs(self) -> tuple[Tensor, ...]:
-        """The drawings of this step."""
+        """Return the drawings of this step."""
         assert isinstance(self.recipe, GlyphRecipe)
         return (self.recipe.source.pairs(self.recipe.batch, self.step_number, self.device),)
 
     def views(self, *inputs: Tensor) -> Tensor:
-        """The drawings in [-1, 1]."""
+        """Return the drawings, scaled to [-1, 1]."""
         return inputs[0] * 2 - 1

@@ -1,8 +1,8 @@
-"""Pretraining of the network of `amortised`: the loss of its additive models on held-out rows of random tables.
+"""Pretraining of the network of `amortised`, by the loss of its additive models on held-out rows of random tables.
 
-Each step generates tables, sums over their training rows, adds noise of random size, and moves the network down the
-logistic loss on fresh rows of the same tables. In later rounds, sums of residuals are taken at the model of the round
-before. A step depends only on the seed, its number and the network before it.
+Each step generates tables, computes sums over their training rows, adds noise of random size, and takes a gradient step
+on the logistic loss on fresh rows of the same tables. In later rounds, sums of residuals are computed at the model of
+the round before. A step depends only on the seed, its number and the network before it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from privaware.errors import WrongInput
 from privaware.learners._table_network import MOST_ROUNDS, Residuals, TableFacts, TableNetwork, first_round
 from research.pretraining.random_tables import RandomTables, TableShape
 
-__all__ = ["Recipe", "TablePretraining"]
+__all__ = ["TableRecipe", "TablePretraining"]
 
 HELD_OUT = 1024
-FALLING = 0.35
-"""The last part of the schedule, in which the learning rate falls to zero; before, it stays."""
-EARLIER = 0.5
-"""The weight of the loss of a round that is not the last one."""
+"""Number of held-out rows of each random table."""
+DECAY_FRACTION = 0.35
+"""Last fraction of the schedule, in which the learning rate falls to zero; before, it is constant."""
+EARLIER_ROUND_WEIGHT = 0.5
+"""Weight of the loss of a round that is not the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class TableRecipe:
     """Everything that determines the weights, apart from the length of the schedule.
 
-    A step has at most `values` numbers in its tables, `most_rows` in all, `tokens` in the network and `tables`.
-    Tables have 2^rows[0] to 2^rows[1] training rows and noise over rows between the two of `noise`.
+    A step has at most `values` numbers and `most_rows` rows in its tables, `tokens` tokens in the network, and `tables`
+    tables. Tables have `2**rows[0]` to `2**rows[1]` training rows. The noise, divided by the number of rows, lies
+    between `noise[0]` and `noise[1]`.
     """
 
     seed: int
@@ -58,7 +60,7 @@ class Recipe:
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def shape(self, rng: np.random.Generator) -> tuple[TableShape, int]:
-        """A random shape of tables, and the number of rounds."""
+        """Draw a random shape of tables, and the number of rounds."""
         rows = 2 ** int(rng.integers(self.rows[0], self.rows[1] + 1))
         columns = round(float(np.exp(rng.uniform(np.log(self.columns[0]), np.log(self.columns[1])))))
         classes = 2 if rng.random() < 0.75 else int(rng.integers(3, 7))
@@ -80,7 +82,7 @@ class Recipe:
 class TablePretraining:
     """A network in training on one device."""
 
-    def __init__(self, recipe: Recipe, device: Any = "cpu") -> None:
+    def __init__(self, recipe: TableRecipe, device: Any = "cpu") -> None:
         self.recipe, self.device = recipe, torch.device(device)
         torch.manual_seed(recipe.seed)
         self.network = TableNetwork(recipe.width, recipe.blocks, recipe.heads).to(self.device)
@@ -90,15 +92,15 @@ class TablePretraining:
         self.step_number = self.tables = 0
 
     def step(self, progress: float) -> Tensor:
-        """One update at this point of the schedule, from 0 to 1; its loss below that of the constant model.
+        """Take one step at this point of the schedule, from 0 to 1; return its loss minus a constant model's loss.
 
         The device is not synchronised.
         """
         warm = min(1.0, (self.step_number + 1) / self.recipe.warmup)
         for group in self.optimiser.param_groups:
-            group["lr"] = self.recipe.lr * warm * min(1.0, max(1 - progress, 0.0) / FALLING)
+            group["lr"] = self.recipe.lr * warm * min(1.0, max(1 - progress, 0.0) / DECAY_FRACTION)
         losses, constant = self.losses(self.step_number)
-        loss = losses[-1].mean() + EARLIER * sum(each.mean() for each in losses[:-1])
+        loss = losses[-1].mean() + EARLIER_ROUND_WEIGHT * sum(each.mean() for each in losses[:-1])
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -108,9 +110,9 @@ class TablePretraining:
         return (losses[-1].detach() - constant).mean()
 
     def losses(self, number: int, rounds: int | None = None, noise: float | None = None) -> tuple[list[Tensor], Tensor]:
-        """The loss of each table of a batch after each round, and that of the shares of the classes in training rows.
+        """Return the loss of each table of a batch after each round, and the loss of the class frequencies.
 
-        `noise` is that over the rows, of all rounds together.
+        `noise` is the noise of all rounds together, divided by the number of rows.
         """
         shape, drawn = self.recipe.shape(np.random.default_rng([self.recipe.seed, number]))
         g = torch.Generator(self.device).manual_seed(self.recipe.seed * 2**32 + number)
@@ -125,7 +127,7 @@ class TablePretraining:
         return (shape.rows - HELD_OUT) * torch.exp(math.log(low) + at * (math.log(high) - math.log(low)))
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to resume."""
+        """Return everything that is needed to resume."""
         return {
             "recipe": asdict(self.recipe),
             "network": self.network.state_dict(),
@@ -135,7 +137,7 @@ class TablePretraining:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Resumes from `state`; one of another recipe is refused."""
+        """Resume from `state`; raise if it is of another recipe."""
         if state["recipe"] != asdict(self.recipe):
             raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
         self.network.load_state_dict(state["network"])
@@ -171,7 +173,7 @@ class _Batch:
         return range(1, 2) if self.count == 2 else range(self.count)
 
     def models(self, network: TableNetwork) -> Iterator[tuple[Tensor, Tensor]]:
-        """Scores and bias after each round."""
+        """Yield scores and bias after each round."""
         with torch.no_grad():
             residuals = self._first()
         shape = (self.size[0], len(self.views), *self.size[1:])
@@ -195,7 +197,7 @@ class _Batch:
         return functional.cross_entropy(logits, self.test_classes, reduction="none").mean(1)
 
     def _loss(self, logits: Tensor, classes: Tensor) -> Tensor:
-        """(tables, views, rows) logits; of two classes, those of the second."""
+        """Return the loss from logits of shape (tables, views, rows); with two classes, logits of the second class."""
         if self.count == 2:
             losses = functional.binary_cross_entropy_with_logits(logits[:, 0], classes.float(), reduction="none")
         else:
@@ -208,7 +210,7 @@ class _Batch:
         return torch.stack(each, 1) + bias[..., None]
 
     def _sums(self, weights: Tensor) -> Tensor:
-        """Weights (tables, rows) summed by level (tables, columns, levels)."""
+        """Sum weights (tables, rows) by level, with shape (tables, columns, levels)."""
         total = torch.zeros(math.prod(self.size), device=self.g.device)
         total.scatter_add_(0, self.cell.reshape(-1), weights[:, None].expand(self.codes.shape).reshape(-1))
         return total.reshape(self.size)

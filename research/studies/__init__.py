@@ -1,7 +1,7 @@
-"""Studies, one a file: plain functions with small results that can be written as JSON and drawn.
+"""Studies, one in each file: functions with small results that can be written as JSON and drawn.
 
-Some only compute (`feature_cost`, `cost_of_privacy`, `sample_size`); the others train many models, which is a release
-of many models: on built-in public data they are evaluations and say so, on private rows everything is charged.
+Some studies only compute (`feature_cost`, `cost_of_privacy`, `sample_size`). The others train many models, which is a
+release of many models. On built-in public data they are evaluations and say so. On private rows everything is charged.
 """
 
 from __future__ import annotations

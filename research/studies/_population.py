@@ -1,4 +1,4 @@
-"""One population of a sweep: which trials are trained together, by which descent, and on which device."""
+"""The populations of a sweep: which trials train together, with which descent, and on which device."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from research.studies._trials import Rows, Setting, Trial
 __all__ = ["descent_for", "module", "on_device", "populations"]
 
 KEPT = 6
-"""Arrays that stay on a device from one population to the next."""
+"""Number of arrays that stay on a device from one population to the next."""
 
 
 def populations(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
-    """Trials that are trained together: of one recipe, with networks that fit one stack."""
+    """Yield the keys of trials that train together: they have the same recipe and networks that fit one stack."""
     recipes: dict[tuple[Any, ...], list[str]] = {}
     for key, trial in todo.items():
         recipes.setdefault(trial.setting.recipe, []).append(key)
@@ -30,14 +30,14 @@ def populations(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
     for keys in recipes.values():
         kinds = [_kind(todo[key]) for key in keys]
         for kind, key in zip(kinds, keys, strict=True):
-            if kind not in built:  # only shapes matter, so one of a kind will do
+            if kind not in built:  # only shapes matter, so one network of a kind is enough
                 built[kind] = module(todo[key])
         for stack in _stacks([built[kind] for kind in kinds], device):
             yield [keys[at] for at in stack]
 
 
 def _stacks(modules: list[Any], device: str) -> Iterator[list[int]]:
-    """Split until no part splits any further: scores are taken of one stack."""
+    """Split until no part splits further, because scores are computed for one stack."""
     from privaware.descent._layers.padded_population import stackable_groups
 
     parts = stackable_groups(modules, device)
@@ -50,12 +50,12 @@ def _stacks(modules: list[Any], device: str) -> Iterator[list[int]]:
 
 
 def _kind(trial: Trial) -> str:
-    """Networks of one kind differ only in their parameters' values."""
+    """Return a key of the networks that differ only in the values of their parameters."""
     return json.dumps([trial.setting.architecture, trial.setting.trainable], sort_keys=True)
 
 
 def descent_for(first: Setting, rows: Rows, device: str) -> Any:
-    """The descent that all trials of a population have in common."""
+    """Return the descent that all trials of a population share."""
     from privaware import descent
 
     rate = min(1.0, first.batch / len(rows.x))
@@ -76,11 +76,11 @@ _on_device: OrderedDict[tuple[int, str], tuple[np.ndarray, Any]] = OrderedDict()
 
 
 def on_device(values: np.ndarray, device: str) -> Any:
-    """The array as a tensor on the device; the last few stay there, because sweeps use the same rows again."""
+    """Return the array as a tensor on the device; the last `KEPT` arrays stay there, because sweeps reuse rows."""
     if device == "cpu":
         return _tensor(values)
     key = (id(values), device)
-    if key not in _on_device:  # holding the array as well keeps its id from naming another
+    if key not in _on_device:  # the array is kept as well, so that its id is not reused
         _on_device[key] = (values, _tensor(values).to(device))
     _on_device.move_to_end(key)
     while len(_on_device) > KEPT:
@@ -89,7 +89,7 @@ def on_device(values: np.ndarray, device: str) -> Any:
 
 
 def module(trial: Trial) -> Any:
-    """The network with its initial weights, and with the layers that are not trained frozen."""
+    """Return the network with its initial weights, with the layers that are not trained frozen."""
     described = json.dumps(trial.setting.architecture)
     network = copy.deepcopy(_initialised(described, trial.seed, trial.setting.initial))
     flags = trial.setting.trainable
@@ -107,7 +107,7 @@ def module(trial: Trial) -> Any:
 
 @lru_cache(maxsize=64)
 def _initialised(described: str, seed: int, initial: str) -> Any:
-    """A network with its initial weights; settings that differ elsewhere begin from the same ones."""
+    """Return a network with its initial weights; settings that differ elsewhere start from the same weights."""
     network = models.build(json.loads(described), np.random.default_rng(seed))
     if initial == "glorot":
         _initialise_as_keras(network, seed)
@@ -115,7 +115,7 @@ def _initialised(described: str, seed: int, initial: str) -> Any:
 
 
 def _initialise_as_keras(module: Any, seed: int) -> None:
-    """Dense layers and convolutions with the initial weights of Keras: Glorot uniform, zero biases."""
+    """Initialise dense layers and convolutions as Keras does: Glorot uniform weights, zero biases."""
     import torch
     from torch import nn
 

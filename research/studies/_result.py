@@ -1,4 +1,4 @@
-"""Named curves of scores: what most studies return."""
+"""Named curves of scores, which most studies return."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Curves(Result):
     confidence: float = 0.95
 
     def curve(self, name: str) -> list[Point]:
-        """The points of one curve, in order."""
+        """Return the points of one curve, in order."""
         return sorted((p for p in self.points if p.curve == name), key=lambda point: point.x)
 
     def table(self, name: str) -> tuple[list[float], np.ndarray]:
-        """The x values of one curve, and its scores (repeats x values), paired by repeat."""
+        """Return the x values of one curve, and its scores with shape (repeats, values); row i is repeat i."""
         chosen = self.curve(name)
         return [point.x for point in chosen], np.array([point.scores for point in chosen]).T
 
@@ -36,7 +36,7 @@ class Curves(Result):
 
 
 def points(outcomes: Sequence[Outcome], confidence: float = 0.95) -> tuple[Point, ...]:
-    """The last scores of trials, gathered by curve and x, repeats in the order of their seeds."""
+    """Group the last scores of trials by curve and x, with repeats in the order of their seeds."""
     scores_at: dict[tuple[str, float], list[tuple[int, float]]] = {}
     for outcome in outcomes:
         key = (outcome.trial.curve, outcome.trial.x)

@@ -1,4 +1,4 @@
-"""Scores during training: an observer that measures all models of a population every so many steps."""
+"""Scores during training: an observer that scores all models of a population at regular intervals."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from privaware.descent._training import Training
 __all__ = ["AllReached", "ScoreRecorder", "scorer"]
 
 EXAMPLES = 5000
-"""Test rows that are scored together, at most."""
+"""Largest number of test rows that are scored together."""
 
 
 class AllReached(Exception):
-    """Every model of a population has reached the score asked for."""
+    """Raised when every model of a population has reached the requested score."""
 
 
 @dataclass(frozen=True)
 class ScoreRecorder:
-    """An observer that `measure`s the training every so many steps and after the last, one number a model."""
+    """An observer that calls `measure` after every `every` steps and after the last step.
+
+    `measure` returns one value for each model. If `reach` is given, training ends when every model has reached it.
+    """
 
     every: int
     measure: Callable[[Training], list[Any]]
@@ -45,12 +48,12 @@ class ScoreRecorder:
             raise AllReached
 
     def columns(self) -> list[list[tuple[int, Any]]]:
-        """For each model its steps and numbers."""
+        """Return the steps and values of each model."""
         return [[(step, values[at]) for step, values in self.records] for at in range(len(self.records[0][1]))]
 
 
 def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Training], list[float]]:
-    """Each model's accuracy on the test rows, or 1 - mean absolute error of numbers in [0, 1]."""
+    """Return a function that computes each model's accuracy, or `1 - mean absolute error` for targets in [0, 1]."""
     classes = not y_test.is_floating_point()
 
     def score(training: Training) -> list[float]:
@@ -64,7 +67,7 @@ def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Training], list[float]]:
 
 
 def _outputs(training: Training, x_test: Tensor) -> Tensor:
-    """Outputs of each model for every row, in microbatches: (models, rows, outputs)."""
+    """Return the outputs of each model for every row, computed in microbatches, with shape (models, rows, outputs)."""
     models, parts = training.models, []
     with _as_released(training):
         for part in x_test.split(max(1, min(EXAMPLES, training.microbatch))):
@@ -76,7 +79,7 @@ def _outputs(training: Training, x_test: Tensor) -> Tensor:
 
 @contextmanager
 def _as_released(training: Training) -> Iterator[None]:
-    """The parameters that would be released, without dropout and in float32."""
+    """Use the parameters that would be released, without dropout and in float32, inside the block."""
     theta, module = training.state.theta, training.stack.module
     was_training = module.training
     current = theta.clone() if training.state.averages else None

@@ -1,8 +1,8 @@
-"""Many trainings: settings x seeds as populations, a store to resume from, and the privacy cost of all of them.
+"""Many trainings: settings and seeds as populations, a store to resume from, and the privacy cost of all of them.
 
-A sweep trains many models on the same rows and reports the score of each, so it is a release of many models. On public
-rows (built-in benchmarks) it is an evaluation and its results say so. On private rows the composition of all trainings
-is charged before a row is used, and the scores are noised.
+A sweep trains many models on the same rows and reports the score of each model, so it is a release of many models. On
+public rows (built-in benchmarks) it is an evaluation, and its results say so. On private rows the composition of all
+trainings is charged before a row is used, and the scores are noised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Store:
-    """Finished trials, one JSON line each; a line cut short by a kill is left out and its trial is run again."""
+    """Finished trials, one JSON line each; an incomplete line after a kill is ignored, and its trial is repeated."""
 
     path: Path
 
@@ -72,10 +72,10 @@ def sweep(
     ledger: Ledger | None = None,
     say: Say | None = None,
 ) -> list[Outcome]:
-    """Each trial trained and scored, those of one recipe as one population; finished ones come from the `store`.
+    """Train and score each trial; trials of one recipe train as one population, and finished ones come from `store`.
 
-    Scores are taken after every `every` steps (left out: at the end). A population ends early once each of its models
-    has scored at least `reach`. For private rows a `ledger` is charged with everything before a row is used.
+    Models are scored after every `every` steps (default: only at the end). A population ends early if each of its
+    models has reached the score `reach`. For private rows, `ledger` is charged with everything before a row is used.
     """
     say = say or (lambda words: None)
     if not rows.public:
@@ -106,7 +106,7 @@ def _charged(
     store: Store | None,
     say: Say,
 ) -> list[Outcome]:
-    """On private rows: all trainings and the noised scores are charged first, and only those scores are returned."""
+    """Run a sweep on private rows: charge all trainings and the noised scores first, and return only noised scores."""
     trainings = price(trials, len(rows.x))
     if ledger is None:
         raise WrongInput(
@@ -141,7 +141,7 @@ def _charged(
 
 @dataclass(frozen=True)
 class _Scoring:
-    """Where a population is trained, after how many steps it is scored, and the score at which it ends early."""
+    """The device of a population, the number of steps between scores, and the score at which it ends early."""
 
     device: str
     every: int | None
@@ -149,7 +149,7 @@ class _Scoring:
 
 
 def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: _Clock) -> list[Outcome]:
-    """One population, trained and scored."""
+    """Train and score one population."""
     from torch import cuda
 
     from privaware.descent import Callbacks, members
@@ -191,14 +191,14 @@ def _line(outcome: Outcome) -> dict[str, Any]:
 
 
 def _work(trial: Trial) -> float:
-    """The relative amount of computation."""
+    """Return the relative amount of computation of a trial."""
     setting = trial.setting
     return float(setting.steps) * setting.batch * models.count(setting.architecture)
 
 
 @dataclass
 class _Clock:
-    """Reports the progress of a sweep and the time that is left, every few seconds."""
+    """Reports the progress of a sweep and the remaining time, every few seconds."""
 
     say: Say
     work: float

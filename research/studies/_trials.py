@@ -1,4 +1,4 @@
-"""What a sweep consists of: rows, settings, trials and outcomes, and the privacy cost of all of them."""
+"""The parts of a sweep: rows, settings, trials and outcomes, and the privacy cost of all trials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Outcome", "Rows", "Setting", "Trial", "synthetic_examples", "note", 
 class Rows:
     """Training rows and test rows in the form that a network takes.
 
-    `y` holds class codes, or numbers in [0, 1] to be predicted. `public` says that the rows need no protection.
+    `y` holds class codes, or numbers in [0, 1] for regression. `public` says that the rows need no protection.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Rows:
 
     @property
     def classes(self) -> bool:
-        """Whether classes are predicted rather than numbers."""
+        """Whether the target is a class rather than a number."""
         return self.y.dtype.kind in "iu"
 
     @classmethod
     def builtin(cls, name: str) -> Rows:
-        """A built-in data set as networks see it: images standardised, tables one-hot, numbers to predict in [0, 1].
+        """Load a built-in data set for networks: standardised images, one-hot tables, regression targets in [0, 1].
 
         >>> Rows.builtin("wisconsin").x.shape
         (455, 30)
@@ -66,14 +66,14 @@ class Rows:
         return cls(name=name, x=x, y=y, x_test=x_test, y_test=y_test, public=True)
 
     def resampled(self, rows: int, seed: int) -> Rows:
-        """`rows` of the training rows, drawn with replacement: then one person is in several rows."""
+        """Draw `rows` of the training rows with replacement; one person is then in several rows."""
         at = np.random.default_rng([seed, rows]).integers(len(self.x), size=rows)
         name = f"{self.name}, {rows} rows resampled with seed {seed}"
         return replace(self, name=name, x=self.x[at], y=self.y[at])
 
 
 def synthetic_examples(rows: int = 300, columns: int = 5) -> Rows:
-    """Rows for doctests: normal numbers; the class is the sign of the first."""
+    """Return rows for doctests: normal numbers; the class is the sign of the first number."""
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     y = (x[:, 0] > 0).astype(np.int64)
     return Rows(name=f"{rows} synthetic rows", x=x, y=y, x_test=x, y_test=y, public=True)
@@ -83,9 +83,9 @@ def synthetic_examples(rows: int = 300, columns: int = 5) -> Rows:
 class Setting:
     """How one model is trained. Without noise `norm` may be infinite, which is plain gradient descent.
 
-    `trainable` has a flag for every layer with parameters; None trains all. `initial` names the initialisation of dense
-    layers and convolutions: "torch" is PyTorch's, "glorot" that of Keras with zero biases. In a lower `precision`
-    ("tf32", "bf16") gradients are clipped slightly below the norm, because products are rounded.
+    `trainable` has a flag for every layer with parameters; None trains all layers. `initial` names the initialisation
+    of dense layers and convolutions: "torch" is the default of PyTorch, "glorot" the default of Keras with zero biases.
+    In a lower `precision` ("tf32", "bf16") gradients are clipped slightly below the norm, because products are rounded.
     """
 
     batch: int
@@ -105,14 +105,14 @@ class Setting:
             raise WrongInput(f"expected initial as torch or glorot, got {self.initial!r}")
 
     def event(self, rows: int) -> Event:
-        """The privacy event of one training on `rows` rows."""
+        """Return the privacy event of one training on `rows` rows."""
         if self.noise <= 0:
             return Unproven(reason="a model trained without noise has no guarantee")
         return self.steps * Gaussian(noise=self.noise).sampled(rate=min(1.0, self.batch / rows))
 
     @property
     def recipe(self) -> tuple[Any, ...]:
-        """What models of one population have in common."""
+        """The settings that all models of one population share."""
         plain = self.noise == 0
         return (self.batch, self.steps, self.momentum, self.average, self.precision, plain)
 
@@ -127,7 +127,7 @@ class Trial:
     setting: Setting
 
     def key(self, rows: Rows, every: int | None) -> str:
-        """The identifier of this training in a store."""
+        """Return the identifier of this training in a store."""
         facts = {"rows": rows.name, "every": every, "seed": self.seed, **asdict(self.setting)}
         facts["norm"] = str(self.setting.norm)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
@@ -135,7 +135,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The scores of one trial after each of `steps`: accuracy, or 1 - mean absolute error."""
+    """The scores of one trial after each of `steps`: accuracy, or `1 - mean absolute error`."""
 
     trial: Trial
     steps: tuple[int, ...]
@@ -143,12 +143,12 @@ class Outcome:
 
     @property
     def score(self) -> float:
-        """After the last step."""
+        """The score after the last step."""
         return self.scores[-1]
 
 
 def price(trials: Sequence[Trial], rows: int) -> Event:
-    """The event of all trainings, composed.
+    """Return the composed event of all trainings.
 
     >>> setting = Setting(batch=10, steps=5, lr=1.0, noise=2.0)
     >>> price([Trial(curve="a", x=0, seed=seed, setting=setting) for seed in range(3)], rows=100)
@@ -162,7 +162,7 @@ def price(trials: Sequence[Trial], rows: int) -> Event:
 
 
 def note(rows: Rows, trials: Sequence[Trial]) -> str:
-    """What a sweep over `rows` released, in words."""
+    """Say what a sweep over `rows` released."""
     if rows.public:
         return f"{len(trials)} models; {EVALUATION}"
     return f"{len(trials)} models on private rows, all of them and their noised scores charged to the ledger"

@@ -1,12 +1,13 @@
-"""Batch size against noise and learning rate: at a fixed budget and number of epochs the batch hardly matters.
+"""Batch size against noise and learning rate: at a fixed budget and number of epochs the batch size hardly matters.
 
-For a fixed (epsilon, delta) after T epochs the noise grows about as the root of the sampling rate; with a learning rate
-in proportion to the batch the training curves are then nearly the same. `batch_noise` computes the noise of each batch,
-`curves_by_batch` trains them, `by_setting` gives median and maximum of a grid when one setting is fixed.
+For a fixed (epsilon, delta) after T epochs, the noise multiplier grows about as `sqrt(sampling_rate)`. If the learning
+rate is proportional to the batch size, the training curves are then nearly the same. `batch_noise` computes the noise
+multiplier of each batch size, `curves_by_batch` trains with each, and `by_setting` returns median and maximum of a grid
+when one setting is fixed.
 
 Paper: Tramer and Boneh 2021, arXiv:2011.11660, appendix D.1 and D.2: Claim D.1 and Figures 6, 7 and 8.
 Privacy: `batch_noise` only computes; `curves_by_batch` releases every model, see `research.studies`.
-Use when: you choose a batch: take the largest that is fast, and scale the rate with it.
+Use when: you choose a batch size: take the largest that is fast, and scale the learning rate with it.
 
 >>> study = batch_noise(50_000, (512, 1024, 2048), epochs=60, epsilon=3.0, delta=1e-5)
 >>> [round(point.mean, 2) for point in study.points], round(study.slope, 2)
@@ -34,7 +35,7 @@ __all__ = ["batch_noise", "BatchNoise", "BatchCurves", "by_setting", "curves_by_
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNoise(Result):
-    """The noise of each batch, and the slope of log noise over log rate (1/2 by the claim)."""
+    """The noise multiplier of each batch size, and the slope of log noise over log sampling rate (1/2 in the claim)."""
 
     points: tuple[Point, ...]
     slope: float
@@ -43,13 +44,13 @@ class BatchNoise(Result):
         return lines(self.points, x="sampling rate", y="noise")
 
     def noise(self, rate: float) -> float:
-        """The noise at one of the rates."""
+        """Return the noise multiplier at one of the sampling rates."""
         return next(point.mean for point in self.points if math.isclose(point.x, rate))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCurves(Curves):
-    """Accuracy by epoch for each batch; `apart` is the largest gap between two of them at the end."""
+    """Accuracy by epoch for each batch size; `apart` is the largest difference between two of them at the end."""
 
     apart: float
 
@@ -58,7 +59,7 @@ class BatchCurves(Curves):
 
 
 def batch_noise(rows: int, batches: Sequence[int], *, epochs: float, epsilon: float, delta: float) -> BatchNoise:
-    """The noise that brings `epochs` passes in Poisson batches of each size to (epsilon, delta)."""
+    """Compute the noise multiplier at which `epochs` epochs with each Poisson batch size cost (epsilon, delta)."""
     if len(batches) < 2 or max(batches) > rows:
         raise WrongInput(f"expected at least two batches of at most {rows} rows, got {batches!r}")
     runs = [accounting.dpsgd(rows, batch, str(epochs)) for batch in batches]
@@ -72,7 +73,7 @@ def batch_noise(rows: int, batches: Sequence[int], *, epochs: float, epsilon: fl
 def curves_by_batch(
     rows: Rows, setting: Setting, noises: Mapping[int, float], *, epochs: int, repeats: int = 5, **options: Any
 ) -> BatchCurves:
-    """The setting with each batch of `noises`, its learning rate in proportion to the batch, epoch by epoch."""
+    """Train the setting with each batch size in `noises`, with a proportional learning rate, and score each epoch."""
     curve_points: list[Point] = []
     trials: list[Trial] = []
     for batch, noise in noises.items():
@@ -89,7 +90,10 @@ def curves_by_batch(
 
 
 def by_setting(outcomes: Sequence[Outcome], of: Mapping[str, Any]) -> dict[str, dict[float, dict[str, float]]]:
-    """For each name in `of` (a function of a setting) and each of its values: median and maximum over all else."""
+    """Return median and maximum of the scores for each value of each setting in `of`.
+
+    `of` maps a name to a function of a setting.
+    """
     summary: dict[str, dict[float, dict[str, float]]] = {}
     for name, get in of.items():
         values: dict[float, list[float]] = {}

@@ -1,11 +1,11 @@
-"""Clipping without noise against plain gradient descent, and against private descent at the same rate of learning.
+"""Clipping without noise against plain gradient descent and against DP-SGD, at the same learning rates.
 
-At a very large epsilon private descent can beat plain descent; the study shows whether that is the clipping: the same
-network is trained plainly, with clipping only, and with clipping and noise.
+At a very large epsilon DP-SGD can beat plain descent. The study shows whether clipping is the reason: the same network
+is trained plainly, with clipping only, and with clipping and noise.
 
-Paper: Bao, Bauer and Bindschaedler, Appendix C-E: their FCN on CIFAR-10 has 45.36% plainly and about 50% at
+Paper: Bao, Bauer and Bindschaedler, Appendix C-E: their FCN on CIFAR-10 has accuracy 45.36% plainly and about 50% at
 epsilon 1e7.
-Privacy: without noise there is no guarantee, so private rows are refused; an evaluation on public rows.
+Privacy: without noise there is no guarantee, so private rows raise; an evaluation on public rows.
 Use when: private training looks too good beside plain training, or too bad.
 
 >>> from research.studies._trials import Setting, synthetic_examples
@@ -33,7 +33,7 @@ __all__ = ["clipping_only", "Clipping"]
 
 @dataclass(frozen=True, kw_only=True)
 class Clipping(Curves):
-    """Accuracy by learning rate of the three trainings; `best` is the highest mean of each."""
+    """Accuracy by learning rate of the three trainings; `best` is the highest mean of each training."""
 
     best: dict[str, float]
 
@@ -44,7 +44,7 @@ class Clipping(Curves):
 def clipping_only(
     rows: Rows, setting: Setting, rates: Sequence[float], *, repeats: int = 5, **options: Any
 ) -> Clipping:
-    """The setting with its noise, with its clipping only, and with neither, at each of `rates`."""
+    """Train the setting with its noise, with its clipping only, and with neither, at each of `rates`."""
     trainings = {"SGD": replace(setting, noise=0.0, norm=math.inf)}
     trainings["SGD with clipping"] = replace(setting, noise=0.0)
     if setting.noise:

@@ -1,13 +1,13 @@
 """Convergence with and without noise: the same descent at a low and at a high learning rate.
 
-At a low rate noise hardly changes the curve; at a high one the model without noise learns fast and the noisy one does
-not. Features that learn fast at a low rate suit private training.
+At a low rate, noise hardly changes the curve. At a high rate, the model without noise learns fast and the noisy model
+does not. Features that learn fast at a low rate suit private training.
 
 Paper: Tramer and Boneh 2021, arXiv:2011.11660, Figure 3 (CIFAR-10) and Figure 11 (MNIST, Fashion-MNIST), settings in
 their Table 14: batch 512, clipping at 0.1, rates (1/4, 4), (1/2, 8) and (1, 16).
 Privacy: every model is released at every reported epoch, and models without noise have no guarantee: an evaluation on
 public rows.
-Use when: you wonder whether features or an architecture are easy enough for private training.
+Use when: you want to know whether features or an architecture are easy enough for private training.
 
 >>> from research.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
@@ -34,7 +34,7 @@ __all__ = ["convergence", "Convergence", "by_epoch"]
 
 @dataclass(frozen=True, kw_only=True)
 class Convergence(Curves):
-    """Accuracy by epoch; `lost` is what noise takes from each model at each rate, at the end."""
+    """Accuracy by epoch; `lost` is the accuracy that each model loses to noise at each rate, at the end."""
 
     lost: dict[str, float]
 
@@ -51,7 +51,7 @@ def convergence(
     repeats: int = 5,
     **options: Any,
 ) -> Convergence:
-    """Each named setting (its noise is that of the noisy run) at each of `rates`, scored after every epoch."""
+    """Train each named setting at each of `rates`, with its noise and without, and score it after every epoch."""
     every = {setting.steps // epochs for setting in settings.values()}
     if len(every) != 1 or min(every) < 1:
         raise WrongInput(f"expected settings of the same steps, at least one an epoch, got {every}")
@@ -78,7 +78,7 @@ def _name(name: str, rate: float, noisy: bool) -> str:
 
 
 def by_epoch(outcomes: Sequence[Outcome]) -> tuple[Point, ...]:
-    """Scores during training, gathered by curve: x is the number of the score, 1 for the first."""
+    """Group the scores during training by curve; x is the number of the score, starting at 1."""
     curves: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         curves.setdefault(outcome.trial.curve, []).append(outcome)

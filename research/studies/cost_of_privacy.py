@@ -1,11 +1,11 @@
-"""The cost of privacy: how much more a model errs when it is trained privately than when it is not.
+"""The cost of privacy: the error of a privately trained model minus the error of a plainly trained model.
 
-cost(epsilon, h) = err_epsilon(h) - err(h). It is usually positive; clipping can make it negative at a large epsilon.
+`cost(epsilon, h) = err_epsilon(h) - err(h)`. It is usually positive; clipping can make it negative at a large epsilon.
 
 Paper: Bao, Bauer and Bindschaedler, Eq. (2); the two curves of their Figure 1.
-Privacy: only computes with scores. Scores on private rows have to be noised and charged before they come here, and the
-plain model's score has no guarantee at all: use public rows.
-Use when: you want to know what epsilon to ask for, or whether a larger model is worth it.
+Privacy: this only computes with scores. Scores on private rows must be noised and charged before they are used here,
+and the score of the plain model has no guarantee at all: use public rows.
+Use when: you want to know which epsilon to ask for, or whether a larger model is worth it.
 
 >>> cost = cost_of_privacy([0.1, 1.0], private=[[0.80, 0.93], [0.82, 0.94]], plain=[0.97, 0.97])
 >>> [round(point.mean, 3) for point in cost.points]
@@ -35,7 +35,7 @@ class Cost(Result):
     confidence: float
 
     def at(self, epsilon: float) -> Point:
-        """The cost at one of the epsilons tried."""
+        """Return the cost at one of the epsilons tried."""
         for point in self.points:
             if point.x == epsilon:
                 return point
@@ -53,7 +53,10 @@ def cost_of_privacy(
     confidence: float = 0.95,
     name: str = "cost of privacy",
 ) -> Cost:
-    """From scores (repeats x epsilons) of private models and scores of plain ones; intervals by Welch's t."""
+    """Compute the cost from scores of private models, of shape (repeats, epsilons), and scores of plain models.
+
+    The intervals are by Welch's t-test.
+    """
     noisy, reference = np.asarray(private, dtype=float), np.asarray(plain, dtype=float)
     if noisy.ndim != 2 or noisy.shape[1] != len(epsilons) or reference.ndim != 1 or not reference.size:
         raise WrongInput(
@@ -82,7 +85,7 @@ def cost_of_privacy(
 
 
 def _reach(first: np.ndarray, second: np.ndarray, confidence: float) -> float:
-    """Half of Welch's interval for the difference of two means."""
+    """Return half of the width of Welch's interval for the difference of two means."""
     from scipy import stats
 
     parts = [values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1]

@@ -1,16 +1,17 @@
-"""Whether a feature is worth its noise: the exact condition of a linear model with Gaussian noise on its coefficients.
+"""Whether a feature is worth its noise: the exact condition for a linear model with Gaussian noise on coefficients.
 
-A row (x, y) is predicted by theta' x with noise N(0, noise^2) on every coefficient; without feature m its coefficient
-is 0 and the others have noise N(0, without^2). With c = y - theta' x and d = noise^2 |x|^2 - without^2 |x'|^2, the
-expected squared error is smaller or equal without the feature exactly when |theta_m x_m + c| <= sqrt(c^2 + d).
+A row (x, y) is predicted by `theta' x` with noise N(0, noise^2) on every coefficient. Without feature m, its
+coefficient is 0 and all other coefficients have noise N(0, without^2). Let x' be x without feature m, `c = y - theta'
+x`, and `d = noise^2 |x|^2 - without^2 |x'|^2`. The expected squared error without the feature is smaller or equal
+exactly when `|theta_m x_m + c| <= sqrt(c^2 + d)`.
 
 Paper: Bao, Bauer and Bindschaedler, Lemma 1 and Corollary 1. Their condition |theta_m| <= (sqrt(c^2 + d) - |c|) / |x_m|
-is printed as an equivalence but is only sufficient; with c = 0 and equal noise both say |theta_m| <= noise.
-Privacy: none of its own, it only computes: on private rows its answer is an exact statistic, so use public rows, or one
-row at a time as a thought experiment.
+is printed as an equivalence but is only sufficient. With c = 0 and equal noise both conditions say |theta_m| <= noise.
+Privacy: none, this only computes. On private rows its answer is an exact statistic, so use public rows, or one row at a
+time as a thought experiment.
 Use when: you want to see why few features win at a small epsilon.
 
-The paper's bound says keep where dropping is four times better (c = 1, d = 3, theta_m x_m = -2):
+The bound of the paper says keep, although dropping is four times better (c = 1, d = 3, theta_m x_m = -2):
 
 >>> cost = feature_cost(theta=[0.0, -2.0], x=[0.0, 1.0], y=-1.0, noise=3**0.5)
 >>> cost.drop, cost.sufficient, round(cost.error_with, 9), cost.error_without
@@ -36,7 +37,7 @@ __all__ = ["feature_cost", "FeatureCost", "worth"]
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureCost(Result):
-    """What one feature does to the expected squared error of one row."""
+    """The effect of one feature on the expected squared error of one row."""
 
     drop: bool
     sufficient: bool
@@ -47,7 +48,7 @@ class FeatureCost(Result):
     bound: float | None
 
     def chart(self) -> Any:
-        """Both errors side by side."""
+        """Return a chart of both errors."""
         ends = [("with the feature", self.error_with), ("without it", self.error_without)]
         points = [
             Point(curve=name, x=1.0, mean=value, spread=0.0, low=value, high=value, scores=(value,))
@@ -65,11 +66,11 @@ def feature_cost(
     without: float | None = None,
     feature: int = -1,
 ) -> FeatureCost:
-    """The errors of one row with and without `feature`, and what both conditions say.
+    """Compute the errors of one row with and without `feature`, and what both conditions say.
 
-    `noise` is the deviation on each coefficient, `without` that of the smaller model (left out: the same). `bound` is
-    the paper's on |theta_m| (None where x_m is 0); below it dropping is sure to help, above it the exact condition
-    decides.
+    `noise` is the standard deviation on each coefficient. `without` is the standard deviation in the smaller model
+    (default: the same). `bound` is the bound of the paper on |theta_m| (None if x_m is 0). Below `bound` dropping is
+    sure to help; above it, the exact condition decides.
     """
     weights, row = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
     other = noise if without is None else without
@@ -98,10 +99,11 @@ def feature_cost(
 
 
 def worth(epsilon: float, delta: float, *, sensitivity: float = 1.0) -> dict[str, float]:
-    """The size a coefficient must exceed to be worth its noise where the model fits exactly: `exact` and `printed`.
+    """Return the size that a coefficient must exceed to be worth its noise, if the model fits exactly.
 
-    `printed` is the paper's sensitivity / epsilon sqrt(2 ln(1.25 / delta)), proved for epsilon below 1 only and too
-    small above 8.3 at delta 1e-5; `exact` is what the Gaussian mechanism really needs.
+    `printed` is the formula of the paper, `sensitivity / epsilon * sqrt(2 * ln(1.25 / delta))`. It is proved for
+    epsilon below 1 only, and is too small above 8.3 at delta 1e-5. `exact` is the noise that the Gaussian mechanism
+    really needs.
 
     >>> sizes = worth(1.0, 1e-5)
     >>> round(sizes["exact"], 2), round(sizes["printed"], 2)

@@ -1,15 +1,15 @@
-"""Noise against input size: the same task with each feature cut into more and more parts.
+"""Noise against input size: the same task with each feature split into more and more parts.
 
-Ten numbers in [0, 1] are drawn for each row, and its class is whether their sum exceeds half of the most it can be. A
-model with more inputs gets each number as equal parts that add up to it, so every model can learn the same rule. Each
-is one logistic unit, trained with noise and, from the same initial weights, without; reported are its accuracy and the
-cosine distance between the two vectors of coefficients.
+Each row has ten numbers drawn from [0, 1], and its class is whether their sum exceeds 5. A model with more inputs gets
+each number as equal parts that add up to it, so every model can learn the same rule. Each model is one logistic unit,
+trained with noise and, from the same initial weights, without noise. The study reports its accuracy and the cosine
+distance between the two coefficient vectors.
 
-Paper: Bao, Bauer and Bindschaedler, section VI-A, Table III and Figure 5 (epsilon 0.0355, 50 epochs, 100 repeats). They
-do not say how many rows, which noise, how a number is cut or what the rate was: 12,000 rows, batch 300, noise 100 (that
-epsilon), equal parts and rate 0.3 here.
+Paper: Bao, Bauer and Bindschaedler, section VI-A, Table III and Figure 5 (epsilon 0.0355, 50 epochs, 100 repeats). The
+paper does not state the number of rows, the noise, how a number is split or the learning rate. Here: 12,000 rows, batch
+300, noise multiplier 100 (which gives that epsilon), equal parts and learning rate 0.3.
 Privacy: the rows are synthetic, so there is nothing to protect.
-Use when: you want to see what extra inputs cost when they bring nothing.
+Use when: you want to see the cost of extra inputs that carry no information.
 
 >>> setting = Setting(batch=50, steps=8, lr=0.3, noise=5.0)
 >>> study = input_size((10, 40), setting, rows=200, test_rows=200, repeats=2)
@@ -35,13 +35,14 @@ from research.studies._trials import Setting
 __all__ = ["input_size", "InputSize"]
 
 NUMBERS = 10
+"""Number of numbers in a row, before they are split."""
 PAPER = Setting(batch=300, steps=2000, lr=0.3, noise=100.0)
-"""50 epochs of 12,000 rows at epsilon 0.0355."""
+"""Settings that cost the epsilon of the paper, 0.0355: 50 epochs of 12,000 rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputSize(Result):
-    """Accuracy with noise for each input size, that without, and the cosine distances after each epoch."""
+    """Accuracy with and without noise for each input size, and the cosine distances after each epoch."""
 
     points: tuple[Point, ...]
     plain: tuple[Point, ...]
@@ -64,7 +65,7 @@ def input_size(
     repeats: int = 10,
     device: str = "cpu",
 ) -> InputSize:
-    """One population of `repeats` for each size, trained with and without noise from the same initial weights."""
+    """Train one population of `repeats` for each size, with and without noise, from the same initial weights."""
     if any(size % NUMBERS or size < NUMBERS for size in sizes):
         raise WrongInput(f"expected input sizes as multiples of {NUMBERS}, got {list(sizes)!r}")
     rng = np.random.default_rng(0)
@@ -90,7 +91,7 @@ def input_size(
 
 
 def _split_numbers(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and classes: every number as equal parts."""
+    """Return inputs, with every number split into equal parts, and classes."""
     parts = size // NUMBERS
     classes = (numbers.sum(axis=1) > NUMBERS / 2).astype(np.int64)
     return np.repeat(numbers / parts, parts, axis=1).astype(np.float32), classes
@@ -99,7 +100,7 @@ def _split_numbers(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarr
 def _coefficients_by_epoch(
     data: tuple[np.ndarray, np.ndarray], setting: Setting, repeats: int, device: str
 ) -> list[list[np.ndarray]]:
-    """The coefficients (offset last) of every repeat after each epoch."""
+    """Return the coefficients (offset last) of every repeat after each epoch."""
     import torch
 
     from privaware import descent
@@ -130,14 +131,14 @@ def _coefficients_by_epoch(
 
 
 def logistic(outputs: Any, targets: Any) -> Any:
-    """-log of the probability of the right one of two classes, by one output."""
+    """Return the negative log-probability of the true class, for two classes and one output."""
     from torch.nn import functional
 
     return functional.softplus((1 - 2 * targets) * outputs[:, 0])
 
 
 def _coefficients(training: Any) -> list[np.ndarray]:
-    """One vector a model: the stacked parameters of a linear network hold one row a model."""
+    """Return one coefficient vector for each model."""
     return list(training.state.theta.cpu().numpy().copy())
 
 
@@ -147,6 +148,6 @@ def _accuracy(coefficients: np.ndarray, data: tuple[np.ndarray, np.ndarray]) -> 
 
 
 def _cosine_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """1 - the cosine of the angle between the coefficients; offsets are left out."""
+    """Return `1 - cos(angle)` between the coefficients, without offsets."""
     a, b = first[:-1], second[:-1]
     return 1 - float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30))

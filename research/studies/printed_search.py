@@ -1,16 +1,17 @@
-"""What the searches of Bao et al. were printed to cost, by the formulas as printed, and what is wrong with them.
+"""The costs that Bao et al. print for their searches, recomputed by the printed formulas, and the errors in these.
 
-Nothing here is a price: it reproduces Table VIII so that it can be compared. `privaware search` pays what a search
-costs by composition or private selection.
+Nothing here is a valid cost: it reproduces Table VIII for comparison. `privaware search` charges a search by
+composition or private selection.
 
-* Equation 8 is advanced composition, epsilon sqrt(2 c ln(1/d)) + c epsilon (e^epsilon - 1), typeset with the root over
-  both terms. For PAAS (60 models at 2.11) it gives 996, or 101 as typeset; the printed 22.3 is 10 x 2.11 + 60 x 0.02,
-  which follows from neither. The deltas of the 60 models, 6e-4 in all, are left out.
-* Equation 9 is meant to be the price of taking the best of k: the least e' with x v >= (4 / e') ln(1 / (e' d k)), and
-  epsilon + 8 e' in all. In the theorem the argument is k / (e' d), so as printed more candidates cost less; it holds
-  for a pure base and a random number of runs, and neither is the case; and training and validation rows are disjoint,
-  so that the larger of the two counts and not their sum. With the one pair x v = 111.3, d = 1.1e-4 the printed form
-  gives the printed 3.51 (RS) and 8.53 (MGRS) together; the corrected form cannot.
+* Equation 8 is advanced composition, `epsilon * sqrt(2 c ln(1/d)) + c * epsilon * (e^epsilon - 1)`, typeset with the
+  root over both terms. For PAAS (60 models at 2.11) it gives 996, or 101 as typeset. The printed 22.3 is
+  10 x 2.11 + 60 x 0.02, which follows from neither. The deltas of the 60 models, 6e-4 in total, are left out.
+* Equation 9 is meant to be the cost of taking the best of k: the smallest e' with `x v >= (4 / e') ln(1 / (e' d k))`,
+  and `epsilon + 8 e'` in total. Three things are wrong. In the theorem the argument is `k / (e' d)`, so as printed more
+  candidates cost less. The theorem needs a pure-DP base and a random number of runs, and neither is the case. Training
+  and validation rows are disjoint, so the larger of the two costs counts and not their sum. With the single pair
+  x v = 111.3, d = 1.1e-4, the printed form gives both printed numbers, 3.51 (RS) and 8.53 (MGRS); the corrected form
+  cannot.
 
 Paper: Bao, Bauer and Bindschaedler, section VIII-C; Gupta et al. 2010, theorem 10.2, as used by Abadi et al. 2016.
 Privacy: none; these are comparisons of published numbers.
@@ -33,12 +34,15 @@ from privaware.errors import WrongInput
 __all__ = ["best_of", "composed", "table"]
 
 MODEL = 2.11
-XV, FAILS = 111.3, 1.1e-4
-"""The pair that reproduces both prints; the paper states neither (inferred)."""
+"""Epsilon of one model in the paper."""
+XV = 111.3
+"""Value of x v that reproduces both printed numbers together with `FAILS` (inferred, not in the paper)."""
+FAILS = 1.1e-4
+"""Value of d that reproduces both printed numbers together with `XV` (inferred, not in the paper)."""
 
 
 def composed(epsilon: float, count: int, delta: float, *, typeset: bool = False) -> float:
-    """Equation 8 for `count` models: the theorem, or as `typeset` with the root over both terms.
+    """Compute equation 8 for `count` models, as the theorem states it or as `typeset`, with the root over both terms.
 
     >>> round(composed(0.1, 2315, 1e-6), 1)  # PAFS: 49.63 is printed
     49.6
@@ -51,7 +55,7 @@ def composed(epsilon: float, count: int, delta: float, *, typeset: bool = False)
 
 
 def best_of(count: int, *, xv: float = XV, delta: float = FAILS, corrected: bool = False) -> float:
-    """The e' of equation 9 for the best of `count`, as printed or with the argument the right way up."""
+    """Compute the e' of equation 9 for the best of `count`, as printed or with the corrected argument."""
     if count < 1:
         raise WrongInput(f"expected at least one candidate, got {count!r}")
     scale = count if corrected else 1 / count
@@ -67,7 +71,7 @@ def best_of(count: int, *, xv: float = XV, delta: float = FAILS, corrected: bool
 
 
 def table() -> list[dict[str, Any]]:
-    """Table VIII: what is printed, what the formulas as printed give, and what they give corrected."""
+    """Return Table VIII: the printed costs, the costs by the printed formulas, and by the corrected formulas."""
     searches = {"rs": ((400,), 3.51), "mgrs": ((40, 20, 10), 8.53)}
     rows: list[dict[str, Any]] = [
         {

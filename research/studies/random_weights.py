@@ -1,11 +1,11 @@
-"""Random weights training against full training: where freezing the first layers stops paying.
+"""Training of the last layers against full training: the epsilon up to which freezing random layers pays.
 
-Both trainings of the same network run at each epsilon from the same initial weights; reported are the curves and the
-crossover epsilon, with training of the last layers as the simple model.
+Both trainings of the same network run at each epsilon from the same initial weights. The study reports the curves and
+the crossover epsilon, with training of the last layers as the simple model.
 
 Paper: Bao, Bauer and Bindschaedler, Tables VI, VII and IX and Figure 10: crossover at 0.6 (CNN) and 1.4 (FCN) on MNIST.
 Privacy: a release of every model, see `research.studies`. Frozen weights come from public randomness.
-Use when: the network is given and the budget is small.
+Use when: the network is fixed and the budget is small.
 
 >>> from research.studies._trials import Setting, synthetic_examples
 >>> deep = {"name": "fcn", "inputs": 5, "hidden": [8, 8], "outputs": 2, "dropout": 0.0}
@@ -33,7 +33,7 @@ __all__ = ["random_weights", "RandomWeights", "layers"]
 
 @dataclass(frozen=True, kw_only=True)
 class RandomWeights(Curves):
-    """Both curves, the number of parameters that each trains, and the crossover."""
+    """Both curves, the number of parameters that each training changes, and the crossover."""
 
     parameters: dict[str, int]
     crossover: Crossing
@@ -49,7 +49,10 @@ def random_weights(
     repeats: int = 5,
     **options: Any,
 ) -> RandomWeights:
-    """`noises` maps each epsilon to its noise multiplier; `frozen_lr` is the rate where only `last` layers train."""
+    """Train the last layers, and all layers, at each epsilon.
+
+    `noises` maps each epsilon to its noise multiplier. `frozen_lr` is the learning rate if only `last` layers train.
+    """
     sizes = layers(setting.architecture)
     if not 1 <= last < len(sizes):
         raise WrongInput(f"expected last from 1 to {len(sizes) - 1}, got {last!r}")
@@ -73,7 +76,7 @@ def random_weights(
 
 
 def layers(architecture: dict[str, Any]) -> list[int]:
-    """The number of parameters of each layer that has some, first to last.
+    """Return the number of parameters of each layer that has parameters, in order.
 
     >>> layers({"name": "fcn", "inputs": 784, "hidden": [1024, 512, 64], "outputs": 10})[-2:]
     [32832, 650]

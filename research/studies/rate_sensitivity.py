@@ -1,13 +1,13 @@
-"""Sensitivity to the learning rate: models compared at the same rate can mislead, each at its own best cannot.
+"""Sensitivity to the learning rate: a comparison of models at one shared rate can mislead.
 
-Every model is trained at every rate; reported are the curves, each model's best rate, and the winner at each rate and
-at the best ones.
+Every model is trained at every rate. The study reports the curves, the best rate of each model, the best model at each
+shared rate, and the best model when each has its own best rate.
 
-Paper: Bao, Bauer and Bindschaedler, section VII-C and Figure 9 (SVHN: 0.01 is too small, 0.1 too large, each its own is
-right).
-Privacy: each model is released, see `research.studies`; the best rate is chosen by scores, so it is an evaluation, or
-charged as the entire sweep.
-Use when: you compare architectures under noise, before believing the comparison.
+Paper: Bao, Bauer and Bindschaedler, section VII-C and Figure 9 (SVHN: 0.01 is too small and 0.1 too large as a shared
+rate).
+Privacy: each model is released, see `research.studies`. The best rate is chosen by scores, so the study is an
+evaluation, or is charged as the entire sweep.
+Use when: you compare architectures under noise, before you trust the comparison.
 
 >>> from research.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
@@ -33,7 +33,7 @@ __all__ = ["rate_sensitivity", "Rates"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rates(Curves):
-    """Accuracy by learning rate. `best` is each model's own best rate, `winners` who wins at each shared one."""
+    """Accuracy by learning rate; `best` has each model's best rate, `winners` the best model at each rate."""
 
     best: dict[str, float]
     winners: dict[float, str]
@@ -46,7 +46,7 @@ class Rates(Curves):
 def rate_sensitivity(
     rows: Rows, settings: Mapping[str, Setting], rates: Sequence[float], *, repeats: int = 5, **options: Any
 ) -> Rates:
-    """Each named setting at each of `rates`; its own rate is not used."""
+    """Train each named setting at each of `rates`; the rate in the setting is not used."""
     trials = [
         Trial(curve=name, x=rate, seed=seed, setting=replace(setting, lr=rate))
         for name, setting in settings.items()

@@ -1,13 +1,13 @@
-"""The sample-size law: the epsilon at which a model reaches a given accuracy, epsilon = ln(alpha + beta / rows).
+"""The sample-size law of Bao et al.: the epsilon at which a model reaches an accuracy is `ln(alpha + beta / rows)`.
 
-For each number of rows a model is trained until it scores enough, and the epsilon spent by then is noted. The law is
-fitted to those by least squares; its spread comes from fits to resampled repeats.
+For each number of rows a model is trained until it reaches the accuracy, and the epsilon spent until then is recorded.
+The law is fitted to these epsilons by least squares. Its standard deviations come from fits to resampled repeats.
 
 Paper: Bao, Bauer and Bindschaedler, section VI-B and Figure 6: alpha 1.1 and beta 8,922.4 for 85% on MNIST. Their own
 fit gives 0.564 at 13,574 rows, where the text says 1.
-Privacy: stopping at a score looks at rows to score on, so this is an evaluation on public rows. Rows drawn with
-replacement to make a data set larger break the unit: one person is then in several rows, and an epsilon for one row is
-not an epsilon for a person. The result says how many.
+Privacy: stopping at a score uses test rows, so this is an evaluation on public rows. Drawing rows with replacement to
+enlarge a data set changes the unit: one person is then in several rows, and an epsilon for one row is not an epsilon
+for a person. The result says how many.
 Use when: you may ask for more rows and want to know what they are worth.
 
 >>> fit = sample_size({n: [math.log(1.1 + 8922.4 / n)] * 2 for n in (10_000, 30_000, 60_000)})
@@ -32,12 +32,15 @@ from research.studies._trials import Outcome, Rows, Setting, Trial
 __all__ = ["sample_size", "SampleSizeFit", "steps_to"]
 
 FITS = 400
-"""Resampled repeats behind the spread."""
+"""Number of resampled fits behind the standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSizeFit(Result):
-    """The fitted law. `repeated` is how often a person is in the largest set, on average; 1 keeps the row unit."""
+    """The fitted law.
+
+    `repeated` is how often a person is in the largest set, on average; 1 keeps the row as the unit.
+    """
 
     alpha: float
     beta: float
@@ -49,11 +52,11 @@ class SampleSizeFit(Result):
     points: tuple[Point, ...]
 
     def epsilon(self, rows: float) -> float:
-        """The predicted epsilon for a number of rows."""
+        """Return the predicted epsilon for a number of rows."""
         return math.log(self.alpha + self.beta / rows)
 
     def rows(self, epsilon: float) -> float:
-        """The predicted number of rows for an epsilon; infinite below ln(alpha)."""
+        """Return the predicted number of rows for an epsilon; infinite below `ln(alpha)`."""
         rest = math.exp(epsilon) - self.alpha
         return self.beta / rest if rest > 0 else math.inf
 
@@ -65,9 +68,9 @@ class SampleSizeFit(Result):
 
 
 def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None = None, seed: int = 0) -> SampleSizeFit:
-    """The law fitted to the epsilons `spent` at each number of rows, repeats of the same number.
+    """Fit the law to `spent`, which maps a number of rows to the epsilons of its repeats.
 
-    `available` is how many different rows there are: larger sets hold some of them several times.
+    `available` is the number of different rows; larger sets contain some of them several times.
     """
     sizes = sorted(spent)
     if len(sizes) < 2 or min(sizes, default=0) < 1:
@@ -108,7 +111,7 @@ def _note(repeated: float) -> str:
 
 
 def _fit(rows: np.ndarray, epsilons: np.ndarray) -> tuple[float, float]:
-    """Least squares on epsilon; e^epsilon is linear in 1 / rows, which is where it starts."""
+    """Fit by least squares on epsilon; the start is a linear fit, because `e^epsilon` is linear in `1 / rows`."""
     from scipy.optimize import least_squares
 
     line = np.stack([np.ones_like(rows), 1 / rows], axis=1)
@@ -133,9 +136,9 @@ def steps_to(
     repeats: int = 10,
     **options: Any,
 ) -> dict[int, list[int | None]]:
-    """For each size, how many steps each repeat took to score `accuracy` (None: not within the setting's steps).
+    """Return, for each size, the steps that each repeat took to reach `accuracy`; None if it was not reached.
 
-    Repeats of one size have initial weights, samples and noise of their own on the same resampled rows.
+    Repeats of one size have their own initial weights, samples and noise on the same resampled rows.
     """
     steps: dict[int, list[int | None]] = {}
     for size in sizes:

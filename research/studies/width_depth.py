@@ -1,11 +1,11 @@
-"""Width against depth: one hidden layer of more and more units, and more and more layers of the same width.
+"""Width against depth: one hidden layer with more and more units, and more and more layers of the same width.
 
-Each network is trained with noise and without, with several seeds, and reported by its number of parameters.
+Each network is trained with noise and without noise, with several seeds, and is reported by its number of parameters.
 
 Paper: Bao, Bauer and Bindschaedler, Figure 1 (accuracy against parameters) and Figure 12 (SVHN: 4 to 2,048 units in one
 layer; 1 to 12 layers of 128 units): noise hurts depth far more than width.
-Privacy: each model is released, see `research.studies`. Models without noise have no guarantee, so private rows are
-refused with `plain_lr`.
+Privacy: each model is released, see `research.studies`. Models without noise have no guarantee, so private rows with
+`plain_lr` raise.
 Use when: you choose the size of a network for a budget.
 
 >>> from research.studies._trials import Setting, synthetic_examples
@@ -52,9 +52,9 @@ def width_depth(
     repeats: int = 5,
     **options: Any,
 ) -> WidthDepth:
-    """`setting` is that of training with noise; with `plain_lr` each network is also trained without, at that rate.
+    """Train the networks with noise by `setting`; with `plain_lr`, also without noise at that learning rate.
 
-    Of its architecture only the activation counts.
+    Of the architecture in `setting`, only the activation is used.
     """
     inputs, outputs = int(np.prod(rows.x.shape[1:])), int(rows.y.max()) + 1
     networks = [("wider", [width]) for width in widths] + [("deeper", [units] * count) for count in depths]

@@ -388,7 +388,7 @@ def test_threads_never_overspend(ledger: Ledger) -> None:
 
 
 def test_lock_timeout_is_one_sentence(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_chain, "PATIENCE", 0.05)
+    monkeypatch.setattr(_chain, "LOCK_TIMEOUT", 0.05)
     with _chain.locked(ledger.path):
         for act in (ledger.ready, ledger.spend):
             with pytest.raises(WrongInput, match="held by another process"):

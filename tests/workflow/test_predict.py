@@ -85,7 +85,7 @@ def many() -> pd.DataFrame:
 
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table is large, and its parts are small."""
-    monkeypatch.setattr("privaware.workflow.predict.IN_BLOCKS", 1)
+    monkeypatch.setattr("privaware.workflow.predict.BLOCKWISE_FROM_BYTES", 1)
     monkeypatch.setattr("privaware.data._large_csv.LargeCsv.block", 700)
     monkeypatch.setattr("privaware.data._large.LARGE", 1)
     monkeypatch.setattr("privaware.data._large.PART", 37)

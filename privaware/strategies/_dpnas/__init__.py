@@ -1,1 +1,1 @@
-"""Parts of the search of DPNAS: cells, controller, shared weights, checkpoint."""
+"""Parts of the DPNAS search: cells, controller, shared weights, checkpoint."""

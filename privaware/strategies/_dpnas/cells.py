@@ -1,4 +1,4 @@
-"""Cells of DPNAS: as points of its space, and how often each operation occurs in many of them.
+"""Cells of DPNAS: their conversion to points of the search space, and statistics of their operations.
 
 >>> cell = ("selu",) + ("zero",) * 13 + ("max_pool",)
 >>> point_of(cell)["edge_4_5"], cell_of(point_of(cell)) == cell
@@ -41,7 +41,7 @@ ACTIVATIONS = OPERATIONS[4:]
 
 @dataclass(frozen=True, kw_only=True)
 class CellSearchResult:
-    """The best of the derived cells, all of them with their noised scores, and the controller that proposed them."""
+    """The chosen cell and its noised score, all derived cells with their noised scores, and the controller."""
 
     cell: Cell
     score: float
@@ -51,11 +51,11 @@ class CellSearchResult:
 
     @property
     def point(self) -> dict[str, str]:
-        """The cell as a point of the space `dpnas`."""
+        """The chosen cell as a point of the space `dpnas`."""
         return point_of(self.cell)
 
     def proposals(self, count: int, rng: np.random.Generator) -> list[Cell]:
-        """More cells of the controller: `operation_shares` and `chart` show which operations it prefers."""
+        """Sample `count` more cells from the controller; `operation_shares` and `chart` show its preferences."""
         import torch
 
         generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
@@ -64,33 +64,36 @@ class CellSearchResult:
 
 
 def cells_from_indices(indices: Any) -> list[Cell]:
-    """Cells by the names of their operations, from a matrix (cells, edges) of indices."""
+    """Return cells as names of operations, from a matrix of indices with shape (cells, edges)."""
     return [tuple(OPERATIONS[op] for op in row) for row in indices.tolist()]
 
 
 def edges(nodes: int) -> list[tuple[int, int]]:
-    """Pairs (from node, to node), in the order of a cell."""
+    """Return the edges of a cell as pairs (from node, to node), in the order of a cell."""
     return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
 
 
 def point_of(cell: Cell) -> dict[str, str]:
-    """The point of the space that builds this cell: a choice for each edge."""
+    """Return the point of the search space for `cell`: one choice for each edge."""
     nodes = next(n for n in range(1, len(cell) + 1) if n * (n + 1) // 2 == len(cell))
     return {f"edge_{start}_{end}": op for (start, end), op in zip(edges(nodes), cell, strict=True)}
 
 
 def cell_of(point: Mapping[str, Any]) -> Cell:
-    """The cell that a point stands for."""
+    """Return the cell of a point of the search space."""
     return tuple(point.values())
 
 
 def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
-    """Cells with every operation equally likely on every edge."""
+    """Draw `count` cells with every operation equally likely on every edge."""
     return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edges(nodes)))))
 
 
 def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
-    """How often each operation occurs, each activation among the convolutions, and each pool among the pools."""
+    """Return the relative frequency of each operation.
+
+    "activations" are relative to all convolutions, and "pools" are relative to all pooling operations.
+    """
     counted = Counter(op for cell in cells for op in cell)
     kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}
     return {
@@ -100,7 +103,7 @@ def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
 
 
 def chart(cells: Iterable[Cell]) -> Any:
-    """Figure 5 (a) and (b) of the paper for these cells, as an Altair chart."""
+    """Return figures 5 (a) and (b) of the paper for these cells, as an Altair chart."""
     import altair as alt
     import pandas as pd
 

@@ -1,7 +1,7 @@
-"""A checkpoint of a DPNAS search after an epoch, from which it continues bit for bit after a crash.
+"""A checkpoint of a DPNAS search after an epoch, from which it resumes bit for bit after a crash.
 
-One NumPy archive without pickled objects, replaced atomically. It holds the noise generator's state and weights that
-were never released: keep it as secret as the rows.
+The file is a NumPy archive without pickled objects, replaced atomically. It holds the state of the noise generator and
+weights that were never released, so it must be kept as secret as the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["restore", "save"]
 
 
 def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
-    """Writes the state of the search after `epoch` epochs."""
+    """Write the state of the search after `epoch` epochs."""
     training = weights.training
     facts = {
         "epoch": epoch,
@@ -43,7 +43,7 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
 
 
 def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
-    """Restores the state in place and returns after how many epochs it was saved; 0 without a file."""
+    """Restore the state in place, and return the number of epochs after which it was saved; 0 without a file."""
     if not Path(path).exists():
         return 0
     with np.load(path, allow_pickle=False) as file:
@@ -71,12 +71,12 @@ def _tensors(weights: SharedWeights, reinforce: Reinforce) -> list[tuple[str, An
 
 
 def _initialise_adam(reinforce: Reinforce) -> None:
-    """Adam creates its state at the first step; here it is created before."""
+    """Create the state of Adam, which otherwise exists only after its first step."""
     for parameter in reinforce.controller.parameters():
         moments = {key: torch.zeros_like(parameter.data) for key in ("exp_avg", "exp_avg_sq")}
         reinforce.optimizer.state[parameter] = {"step": torch.zeros(()), **moments}
 
 
 def _digest(path: str | Path, settings: Any) -> str:
-    """Of the settings and the run, after whose charge the folder is named."""
+    """Return a hash of the settings and of the run, after whose charge the folder is named."""
     return hashlib.sha256(repr((Path(path).parent.name, settings)).encode()).hexdigest()

@@ -1,12 +1,14 @@
 """The controller of DPNAS: a recurrent network that proposes cells, trained on their scores by REINFORCE.
 
-A proposal is one operation an edge, in the order of the cell; each is sampled from a softmax of the state of a
-two-layer LSTM over those before. The log-probability of a cell grows with its reward above a moving baseline, and an
-entropy bonus keeps it exploring.
+A proposal has one operation for each edge, in the order of the cell. Each operation is sampled from a softmax over the
+state of a two-layer LSTM, which reads the earlier operations. Training increases the log-probability of cells whose
+reward is above a moving baseline. An entropy bonus keeps the controller exploring.
 
 Papers: Pham et al. 2018, Efficient Neural Architecture Search, arXiv:1802.03268; Williams 1992. The topology is fixed,
-so predecessors are not attended to: after the edges of a node the LSTM takes one more step and is reset.
-Privacy: it sees rewards only. Where these are noised and paid for, controller and proposals are post-processing.
+so there is no attention to predecessors: after the edges of a node the LSTM takes one more step, and its input is
+reset.
+Privacy: the controller sees only rewards. If the rewards are noised and charged, controller and proposals are
+post-processing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ __all__ = ["Controller", "Proposals", "Reinforce"]
 
 @dataclass(frozen=True)
 class Proposals:
-    """Cells as (cells, edges) indices of operations, with the log-probability and the entropy of each choice."""
+    """Cells as indices of operations, of shape (cells, edges), with log-probability and entropy of each choice."""
 
     cells: Tensor
     log_probabilities: Tensor
@@ -30,7 +32,7 @@ class Proposals:
 
 
 class Controller(nn.Module):
-    """An LSTM over the edges of a cell with `nodes` nodes; `clamp` t replaces the logits by t tanh(logits)."""
+    """An LSTM over the edges of a cell with `nodes` nodes; `clamp` replaces the logits by `clamp * tanh(logits)`."""
 
     def __init__(
         self, nodes: int = 5, operations: int = 10, hidden: int = 100, layers: int = 2, clamp: float | None = None
@@ -49,7 +51,7 @@ class Controller(nn.Module):
         return self.nodes * (self.nodes + 1) // 2
 
     def forward(self, count: int, generator: torch.Generator | None = None, cells: Tensor | None = None) -> Proposals:
-        """`count` cells sampled by `generator`; or the probabilities of the `cells` that are passed."""
+        """Sample `count` cells with `generator`, or compute the probabilities of the given `cells`."""
         begin = torch.full((count,), self.operations)
         start = self.embedding(begin)
         states = [(torch.zeros(count, self.hidden),) * 2 for _ in self.memory]
@@ -82,9 +84,10 @@ class Controller(nn.Module):
 
 
 class Reinforce:
-    """Adam on -(reward - baseline) log p - entropy x (mean entropy of an edge), averaged over the cells.
+    """Train a controller with Adam on the mean of `-(reward - baseline) * log(p) - entropy * H` over the cells.
 
-    The baseline starts at the mean of the first rewards; each reward decays it by the factor `decay`.
+    `p` is the probability of a cell, and `H` is the mean entropy of its edges. The baseline starts at the mean of the
+    first rewards and is a moving average with the factor `decay` for each reward.
     """
 
     def __init__(self, controller: Controller, *, lr: float = 3e-4, entropy: float = 0.05, decay: float = 0.99) -> None:
@@ -93,7 +96,7 @@ class Reinforce:
         self.baseline = math.nan
 
     def step(self, proposals: Proposals, rewards: Tensor) -> None:
-        """One step towards cells whose reward is above the baseline; then the baseline moves."""
+        """Take one step towards cells whose reward is above the baseline, then update the baseline."""
         mean = float(rewards.mean())
         if math.isnan(self.baseline):
             self.baseline = mean
@@ -104,7 +107,10 @@ class Reinforce:
         self.baseline = weight * self.baseline + (1 - weight) * mean
 
     def loss(self, proposals: Proposals, rewards: Tensor) -> Tensor:
-        """Its expected gradient is minus that of the expected reward with the entropy bonus."""
+        """Return the REINFORCE loss.
+
+        The expected gradient of the loss is minus the gradient of the expected reward with entropy bonus.
+        """
         above = (rewards - self.baseline).to(proposals.log_probabilities)
         gain = above * proposals.log_probabilities.sum(1) + self.entropy * proposals.entropies.mean(1)
         return -gain.mean()

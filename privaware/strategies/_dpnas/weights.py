@@ -1,8 +1,8 @@
 """The shared weights of DPNAS: private steps on one sampled cell at a time, and noisy scores of cells.
 
-A step is that of `privaware.descent`: a Poisson sample, clipped per-example gradients of the sampled cell, one noisy
-sum. It is a sum over all shared parameters; those outside the cell are exactly zero in it, and the noise that falls on
-them is discarded, so neither they nor their velocities move.
+A step is a step of `privaware.descent`: a Poisson sample, clipped per-example gradients of the sampled cell, and one
+noisy sum over all shared parameters. The sum is exactly zero for parameters outside the cell. Their noise is discarded,
+so neither these parameters nor their velocities change.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from privaware.strategies._dpnas.cells import Cell
 __all__ = ["CellScorer", "SharedWeights", "tensors_of"]
 
 MICROBATCH = {"cpu": 256, "cuda": 4096}
-"""Examples of one forward pass when cells are scored."""
+"""Number of examples in one forward pass when cells are scored, by device."""
 
 
 @dataclass(frozen=True)
 class _CellMomentum:
-    """Momentum for the parameters of the sampled cell (`active` is 1 there); the others do not change."""
+    """Momentum for the parameters of the sampled cell, where `active` is 1; other parameters do not change."""
 
     lr: float
     beta: float
@@ -53,7 +53,10 @@ class _CellMomentum:
 
 
 def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
-    """The stacked supernet. Its gradient rules are probed on one cell: with all operations that takes minutes."""
+    """Stack the supernet for training, and check that its layers have gradient rules.
+
+    The check uses one cell with a mix of operations, because a check with all operations takes minutes.
+    """
     check_layers(supernet)
     prepared = on_device(stacked([supernet], device=device), inputs, targets)
     many = len(supernet.cells[0].edges)
@@ -66,7 +69,7 @@ def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: 
 
 
 class SharedWeights:
-    """A supernet and its training; `step` moves the weights of one cell."""
+    """A supernet and its training; `step` changes the weights of one cell."""
 
     update = _CellMomentum
 
@@ -88,7 +91,7 @@ class SharedWeights:
         stack = self.training.stack
         for name, parameter in supernet.named_parameters():
             parameter.requires_grad_(False)
-            parameter.data = stack.tensors[name][0]  # live: what a step changes is seen here
+            parameter.data = stack.tensors[name][0]  # shares memory with the stack, so it sees every step
         edges = supernet.parameter_edges()
         number = {slot.name: _number(edges[slot.name]) for slot in stack.slots}
         sizes = [slot.stop - slot.start for slot in stack.slots]
@@ -97,7 +100,7 @@ class SharedWeights:
         self.kinds = 1 + max(number.values())
 
     def step(self, cell: Cell) -> None:
-        """One private step on the weights of this cell."""
+        """Take one private step on the weights of `cell`."""
         inside = np.zeros(self.kinds, dtype=np.float32)
         inside[0] = 1
         for at, op in enumerate(cell):
@@ -111,7 +114,7 @@ class SharedWeights:
 
     @torch.no_grad()
     def count_correct(self, cells: list[Cell], inputs: Tensor, targets: Tensor) -> np.ndarray:
-        """How many rows each cell predicts correctly with the shared weights as they are."""
+        """Return the number of rows that each cell predicts correctly with the current shared weights."""
         counts = torch.zeros(len(cells), dtype=torch.float64, device=inputs.device)
         for at, cell in enumerate(cells):
             self.supernet.cell = cell
@@ -125,10 +128,10 @@ class SharedWeights:
 
 
 class CellScorer:
-    """Noisy held-out accuracies of cells: all that is computed from the validation rows.
+    """Computes noisy held-out accuracies of cells; nothing else is computed from the validation rows.
 
-    Privacy: one row adds at most 1 to each of m counts, so it moves all of them together by at most the root of m;
-    they are one release. Without noise the rows are public.
+    Privacy: one row adds at most 1 to each of m counts, so the L2 sensitivity of their joint release is `sqrt(m)`.
+    `noise = 0` is for public rows only.
     """
 
     def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
@@ -150,12 +153,12 @@ class CellScorer:
 
 
 def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
-    """Images with entries of size about 1, and class indices."""
+    """Return images with entries of magnitude about 1, and class indices."""
     channels = data.schema.shape[0]
     scaled = Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)(data.x)
     return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)
 
 
 def _number(edge: tuple[int, str] | None) -> int:
-    """An index for each edge and operation; 0 is for parameters that every cell uses."""
+    """Return an index for each edge and operation; 0 is for parameters that every cell uses."""
     return 0 if edge is None else 1 + edge[0] * len(OPERATIONS) + OPERATIONS.index(edge[1])

@@ -1,1 +1,1 @@
-"""One private run, step by step: source, plan, charge, publish, resume."""
+"""The steps of one private run: read the source, plan, charge, publish, resume."""

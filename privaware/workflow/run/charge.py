@@ -1,12 +1,16 @@
-"""The one way to private rows: `with charged_run(verb, data, options) as run:`.
+"""The only way to private rows: `with charged_run(verb, data, options) as run:`.
 
-Inside the block a verb plans on `run.schema`, which is public. `run.charge(plan)` locks the output folder, opens the
-ledger and asks it, parses the rows, and puts the charge on disk; only then does `run.execute()` give the rows to the
-mechanism. `run.publish_model` and `run.publish_result` stage the result in a private folder, close the run in the
-ledger, and only then give the result its name. Parsing before the charge answers yes or no to the owner and releases
-nothing, so that unusable input costs nothing; so does reading the rows to know their ledger by their digest, which no
-mechanism sees. The same command resumes a run that was interrupted, without a second charge, and publishes the result
-that was staged, if it is complete.
+1. Inside the block, a verb plans with `run.schema`, which is public.
+2. `run.charge(plan)` locks the output folder, opens the ledger, checks that the budget suffices, parses the rows, and
+   writes the charge to disk.
+3. Only then does `run.execute()` pass the rows to the mechanism.
+4. `run.publish_model` and `run.publish_result` stage the result in a private folder, close the run in the ledger, and
+   then move the result to its final name.
+
+Rows are parsed before the charge, so that unusable input costs nothing; the answer goes to the owner only, and nothing
+is released. Rows are also read before the charge to find their ledger by their digest, which no mechanism sees.
+Repeating the command of an interrupted run resumes it without a second charge. If a complete result is already staged,
+the repeated command publishes it.
 """
 
 from __future__ import annotations
@@ -55,13 +59,13 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 __all__ = ["ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
-"""Verbs that always cost something."""
+"""Verbs whose cost is always positive."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 
 
 @contextmanager
 def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "auto") -> Iterator[ChargedRun]:
-    """A run of `verb` on `data`; its folder is locked and its ledger open from the charge to the end of the block."""
+    """Open a run of `verb` on `data`; its folder stays locked from the charge to the end of the block."""
     rng = Rng(options.seed)
     if learner != "auto":
         registry.expect_name("learners", learner)
@@ -72,11 +76,11 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 
 
 class ChargedRun:
-    """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only.
+    """One run: its public facts, then its charge, then its result. It holds rows only between `charge` and `execute`.
 
-    `plan`, `ledger`, `entry` and `name` are there once `charge` was called. `internal` scores, `notices` and
-    `test_rows` are for the owner's eyes. `search` is what the model card says of a search, `score` what was bought of a
-    score. `result` is what a run that has ended before released, where that is no model.
+    `plan`, `ledger`, `entry` and `name` exist after `charge` was called. `internal` scores, `notices` and `test_rows`
+    are for the data owner only. `search` is what the model card says about a search, and `score` what it says about a
+    charged score. `result` is the earlier release of a repeated run, if that release is not a model.
     """
 
     plan: Plan
@@ -102,48 +106,48 @@ class ChargedRun:
 
     @property
     def schema(self) -> Schema:
-        """What is public about the rows."""
+        """The public facts about the rows."""
         return self.source.schema
 
     @property
     def out(self) -> str | None:
-        """The folder of the result, once there is one."""
+        """The folder of the result; None in a dry run or without `--out`."""
         return None if self.options.dry_run or self.options.folder is None else str(self.options.folder)
 
     @property
     def certified(self) -> bool:
-        """Whether the result may be released: unseeded, a proven guarantee, and no schema left as it was drafted."""
+        """Whether the result is certified: an unseeded run, a proven guarantee and a reviewed schema."""
         return self.options.seed is None and not self.plan.flaw and self.plan.schema.reviewed
 
     @property
     def ledger_file(self) -> str | None:
-        """The ledger that was charged, if it lasts."""
+        """The file of the charged ledger, if the file is kept after the run."""
         lasting = self.model is not None and self.ledger.path.is_file() and self.ledger.lasting
         return str(self.ledger.path) if lasting and (self.options.folder or not self.source.builtin) else None
 
     @property
     def release(self) -> Release | None:
-        """The model with its plan and its charge, to be written later."""
+        """The model with its plan and its charge, which can be written to a folder later."""
         if self.model is None:
             return None
         return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, score=self.score)
 
     @property
     def sentence(self) -> str:
-        """What the guarantee means, in one sentence."""
+        """The meaning of the guarantee in one sentence."""
         return guarantee_sentence(self.plan, self.options.seed)
 
     def say(self, sentence: str) -> None:
-        """Reports to the caller, if there is a listener."""
+        """Pass `sentence` to the listener, if there is one."""
         if self.options.say is not None:
             self.options.say(sentence)
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
-        """Puts the cost of `plan` on disk and says whether there is something to execute.
+        """Write the cost of `plan` to the ledger, and return whether a mechanism is left to execute.
 
-        There is nothing to execute in a dry run, which only says the plan, where this very run has ended before, and
-        where an interrupted run left a complete result in the folder, which is closed and published now. Nothing is
-        said or charged before the input is known to be good and the price to be finite.
+        Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
+        interrupted run that left a complete result in the folder, which is then closed and published. Nothing is
+        shown or charged before the input is known to be usable and the epsilon to be finite.
         """
         self.plan = plan
         expect_finite_price(plan)
@@ -167,7 +171,10 @@ class ChargedRun:
         return True
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
-        """What the plan's mechanism releases, once for each charge; `mechanism` is an equal one with a listener."""
+        """Run the mechanism of the plan on the rows, once for each charge, and return its release.
+
+        `mechanism` may replace it by an equal mechanism that reports its progress.
+        """
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
         if mechanism is not None and mechanism != self.plan.mechanism:
@@ -179,14 +186,14 @@ class ChargedRun:
         return released
 
     def _journaled(self, mechanism: Any) -> Any:
-        """With the folder that a killed run goes on from, for a mechanism that keeps what it released so far there."""
+        """Return `mechanism` with a folder for the releases from which a killed run of `fit` resumes."""
         keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
         return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
 
     def publish_model(
         self, model: Model, *, search: Mapping[str, Any] | None = None, score: Mapping[str, Any] | None = None
     ) -> None:
-        """Makes the folder a model: all files are staged, the run is closed, and the files get their names."""
+        """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
         self.model, self.search, self.score = model, search or {}, score or {}
         self.internal = self._internal_scores(model)
         folder = self.options.folder
@@ -207,7 +214,7 @@ class ChargedRun:
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
 
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
-        """A result that is no model, in one JSON file with what it cost."""
+        """Publish a result that is not a model, as one JSON file with its cost."""
         folder = self.options.folder
         kind = Path(name).stem
         if folder is None:
@@ -230,14 +237,14 @@ class ChargedRun:
         self._publish(folder, {name: json.dumps(record, indent=1, allow_nan=False).encode()}, kind)
 
     def public_rows(self) -> Data:
-        """The training rows of a built-in data set, which are public: no charge."""
+        """Return the training rows of a built-in data set; they are public, so nothing is charged."""
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
         return self.source.read_private_rows()[0].gathered()
 
     @property
     def journal(self) -> Path | None:
-        """A folder, named after the charge, for what an interrupted run resumes from.
+        """The folder, named after the charge, with the records from which an interrupted run resumes.
 
         It is removed before the result is published.
         """
@@ -257,13 +264,13 @@ class ChargedRun:
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """What is left out, not used and assumed, for the owner, before a charge."""
+        """Tell the owner, before the charge, which rows are left out, which columns are unused and what is assumed."""
         self.notices = notices()
         for sentence in (*self.notices, *(f"Assumed to be public: {fact}." for fact in self.plan.schema.assumed)):
             self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
-        """Whether the folder holds what this very command released; then it is read, and nothing is charged."""
+        """Return whether `folder` holds the result of this very command; if so, load it and charge nothing."""
         place = self._ledger_place() if folder.is_dir() else folder
         if not folder.is_dir() or is_new(place):
             return False
@@ -283,9 +290,9 @@ class ChargedRun:
         return ledger_place(self.source, self.options, self.plan.event, self._resources)
 
     def _open_ledger(self) -> None:
-        """Opens the ledger; a new one is only created once the rows are known to be good.
+        """Open the ledger; a new ledger is created only after the rows were read successfully.
 
-        Otherwise a run that fails for its input would fix the limit and the delta of the runs after it.
+        Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
         limit = self.plan.limit if self.options.limit is None else self.options.limit
@@ -333,31 +340,37 @@ class ChargedRun:
         )
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
-        """Closes the run in the ledger with the hashes of the `files` it releases."""
+        """Close the run in the ledger with the hashes of the released `files`."""
         return self.ledger.finish(self.name, files=files, release=release)
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stages a set of files, closes the run with their hashes, and publishes them."""
+        """Stage the files, close the run with their hashes, and publish them."""
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))
 
     def _close_staged(self, staged: Staged) -> Entry:
-        """Closes the run with its staged files; the report of a model is rendered from them first."""
+        """Close the run with the hashes of its staged files.
+
+        The report of a model is rendered from these files first.
+        """
         if staged.release == "model":
             card = ModelCard.read(staged.place)
             staged.add(_output.REPORT, report.page(card, tensors=read_tensors(staged.place)).encode())
         return self._close(staged.release, staged.hashes())
 
     def _end(self, staged: Staged, closing: Entry) -> None:
-        """Publishes staged files of a closed run, with a signature if that was asked."""
+        """Publish the staged files of a closed run, with a signature if one was requested."""
         if self._signer is not None:
             self._signer.write(staged.place, closing)
             (staged.place / SIGNATURE).chmod(0o600)
         staged.publish(self.entry.time)
 
     def _publish_staged(self, folder: Path, names: tuple[str, ...]) -> bool:
-        """Publishes the complete result of one of these runs, if the folder holds one; otherwise empties the stage."""
+        """Publish the complete staged result of one of the runs `names`, and return True.
+
+        If the folder holds no such result, delete the staged files and return False.
+        """
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.find(folder)
             entry = None if staged is None or staged.run not in names else self.ledger.find(staged.run)
@@ -374,17 +387,17 @@ class ChargedRun:
         return True
 
     def _load(self, folder: Path) -> None:
-        """Reads what was published: a model, or a result that is none."""
+        """Read the published model or the published result that is not a model."""
         self.result = published_result(folder)
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
 
     def _key(self) -> str:
-        """One name for one command: the same data, settings and folder resume, anything else is a new run."""
+        """Return a key of this command: the same data, settings and folder give the same key, and so resume its run."""
         source, plan, folder = self.source, self.plan, self.options.folder
         rows = None if source.path is None else str(source.path.resolve())
-        if rows is None:  # without a folder there is nothing to resume, and the rows need not be known again
+        if rows is None:  # without a folder there is nothing to resume, so the rows need no digest here
             rows = source.name if source.builtin or folder is None else source.digest()
         facts: dict[str, Any] = {
             "data": rows,
@@ -402,13 +415,13 @@ class ChargedRun:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
     def _internal_scores(self, model: Model) -> dict[str, float | None]:
-        """Scores for the owner's eyes: they are printed, never written or released."""
+        """Compute scores for the data owner only; they are printed, never written or released."""
         rows = self.test_rows
         if rows is None or not len(rows):
             return {"test_score": None}
         if not self.schema.bounded:
             rows = rows.coded_by(scoring(model.schema))
-        rows = rows.keep(tuple(column.name for column in model.schema.used))  # those that a selection kept
+        rows = rows.keep(tuple(column.name for column in model.schema.used))  # the columns that a selection kept
         device = self.options.device
         scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows, device))
         if self.metric == "auc" and 0 < rows.y.sum() < len(rows):
@@ -418,9 +431,10 @@ class ChargedRun:
 
 
 def _next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
-    """The number of the next run of this command: one that was charged for these rows and not closed, or a new one.
+    """Return the number of the next run of this command.
 
-    A run that was charged for other rows, because a file has changed since, is not resumed.
+    It is the number of a run that was charged for these rows and is not closed, or else a new number. A run that was
+    charged for other rows, because a file has changed since, is not resumed.
     """
     entries = ledger.entries()
     charged = {entry.run: entry for entry in entries if entry.kind == "spend"}
@@ -433,5 +447,5 @@ def _next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int
 
 
 def _same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
-    """Whether the charge was for the rows of this digest, as far as it says."""
+    """Whether the charge was for the rows with this digest; True if the charge names no rows."""
     return entry.rows is None or entry.rows == digest()

@@ -1,10 +1,11 @@
-"""Rows in parts that workers on several machines hold: the same sums, whoever holds a part and whoever is lost.
+"""Sums over a table whose parts are held by several workers; the results do not depend on the number of workers.
 
-A part is a function of its piece of a file and of public values: the functions it goes through, and the changes since.
-So the pieces of a worker that is lost go to others, which read them again and follow the log of public steps from its
-beginning; sums are exact and merged in the order of pieces, so that no result shows it. Noise is drawn once, here.
+A part is a function of a piece of a file and of public values (the functions and changes applied to it). If a worker is
+lost, its pieces go to other workers. They read the pieces again and repeat the log of public steps from the start. Sums
+are exact and are merged in the order of the pieces, so a lost worker does not change any result. Noise is drawn once,
+in this process.
 
-The workers hold private rows and this process sees exact sums of them: both belong to the owner of the rows.
+The workers hold private rows, and this process sees exact sums over them: both must belong to the owner of the rows.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ P = TypeVar("P")
 
 
 NUMBERS = itertools.count()
-"""Of the clusters of this process."""
+"""Counter that numbers the clusters of this process."""
 
 Piece = Callable[[], Iterable[Any]]
-"""Reads its part of a table, wherever it is called: some rows at a time, at least once."""
+"""A function that reads one piece of a table, on any machine; it yields its rows in one or more parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Parts as a function of a piece, or of what is held of it under `key`."""
+    """A chain of functions applied to a piece, or to the parts that are held under `key`."""
 
     key: int | None = None
     functions: tuple[Callable[[Any], Any], ...] = ()
@@ -49,7 +50,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """Makes something of each part and holds it under `key`."""
+    """A step that computes `make` of each part and holds the result under `key`."""
 
     key: int
     view: View
@@ -62,7 +63,7 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Changes what is held, in place."""
+    """A step that changes the parts held under `key` in place."""
 
     key: int
     change: Callable[[Any], None]
@@ -73,7 +74,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """Holds it no longer."""
+    """A step that deletes the parts held under `key`."""
 
     key: int
 
@@ -86,10 +87,10 @@ Step = Hold | Change | Drop
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """The partial sums of `view` over some pieces, each with its number and how many steps it has followed.
+    """A request for the partial sums of `view` over some pieces.
 
-    `steps` are those of the log from the `first` on that one of the pieces lacks. `cluster` tells the pieces of one
-    table from those of another on the same workers.
+    Each entry of `pieces` is the number of a piece, its reader, and the number of log steps that it has followed.
+    `steps` are the log steps from number `first` on. `cluster` distinguishes the tables that share the same workers.
     """
 
     cluster: int
@@ -102,7 +103,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The merged partial sum of the pieces from `start` to just before `end`."""
+    """The merged partial sum over the pieces `start` to `end - 1`."""
 
     start: int
     end: int
@@ -113,13 +114,13 @@ class Run:
 
 
 class Worker:
-    """What runs on a machine of the cluster: it reads pieces, holds what it was asked to, and answers with sums."""
+    """The part of a cluster that runs on one machine: it reads pieces, holds parts of them, and answers with sums."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], dict[int, HeldParts[Any]]] = {}
 
     def partials(self, question: Question) -> list[Run] | PrivawareError:
-        """Sums over runs of neighbouring pieces, or what is wrong with the rows, in a sentence."""
+        """Return sums over runs of neighbouring pieces, or the error that describes what is wrong with the rows."""
         runs: list[Run] = []
         try:
             for number, piece, followed in question.pieces:
@@ -133,7 +134,7 @@ class Worker:
         return runs
 
     def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> dict[int, HeldParts[Any]]:
-        """What is held of a piece after all steps of the log; one that has followed none begins anew."""
+        """Return what is held of a piece after all log steps; a piece that has followed no step starts empty."""
         place = question.cluster, number
         if not followed:
             self._held[place] = {}
@@ -144,21 +145,22 @@ class Worker:
 
 
 class Pool(Protocol):
-    """Workers by number, until they are lost."""
+    """Numbered workers, some of which may be lost."""
 
     def alive(self) -> list[int]:
-        """The workers that can be asked; without one, the pool says in a sentence what to do."""
+        """Return the workers that can be asked; raise `WrongInput` with advice if there are none."""
         ...
 
     def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, list[Run] | PrivawareError | None]]:
-        """Each worker's answer, in any order; None of one that is lost."""
+        """Yield the answer of each worker, in any order; the answer of a lost worker is None."""
         ...
 
 
 class Cluster:
-    """The pieces of a table on a pool of workers: who holds which, and how far each has followed the log.
+    """The pieces of a table on a pool of workers.
 
-    Several may share a pool. `near` says that this process can read the pieces, too.
+    It records which worker holds which piece, and how many log steps each piece has followed. Several clusters may
+    share a pool. `near` says that this process can read the pieces, too.
     """
 
     def __init__(self, pool: Pool, pieces: Sequence[Piece], *, near: bool = False) -> None:
@@ -171,31 +173,31 @@ class Cluster:
 
     @property
     def parts(self) -> ClusterParts[Any]:
-        """The parts that the pieces read."""
+        """The parts as the pieces read them."""
         return ClusterParts(self, View())
 
     def listed(self, view: View) -> list[Any]:
-        """All parts in this process; rows that it can read are not sent to it."""
+        """Return all parts in this process; if this process can read the pieces itself, they are not sent to it."""
         if self._near and view.key is None:
             return view.parts(lambda: itertools.chain.from_iterable(piece() for piece in self._pieces), {}).listed()
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
-        """The key of what is held from the next sum on."""
+        """Add a step that holds `make` of each part from the next sum on, and return the key of the held parts."""
         key = next(self._keys)
         self._log.append(Hold(key=key, view=view, make=make, join=join))
         return key
 
     def follow(self, step: Step) -> None:
-        """Adds a step, which every piece follows before its next sum."""
+        """Add a step to the log, which every piece follows before its next sum."""
         self._log.append(step)
 
     def runs(self, what: Sum[Any, Any, Any], view: View) -> list[Run]:
-        """The sums over all pieces, in their order."""
+        """Return the sums over all pieces, in their order."""
         runs: list[Run] = []
         missing = set(range(len(self._pieces)))
         while missing:
-            for lost in set(self._holder) - set(self._pool.alive()):  # while another cluster asked
+            for lost in set(self._holder) - set(self._pool.alive()):  # lost while another cluster used the pool
                 self._reassign(lost)
             for worker, answer in self._pool.ask(self._questions(what, view, missing)):
                 if answer is None:
@@ -225,7 +227,7 @@ class Cluster:
         return questions
 
     def _reassign(self, lost: int) -> None:
-        """Gives the pieces of a lost worker to the others, in turn."""
+        """Assign the pieces of a lost worker to the remaining workers in turn."""
         workers = itertools.cycle(self._pool.alive())
         for at, holder in enumerate(self._holder):
             if holder == lost:
@@ -233,7 +235,7 @@ class Cluster:
 
 
 class _Listed(Sum[Any, list[Any], None]):
-    """The parts themselves: for mechanisms that need all rows at once, on this machine, and never released."""
+    """The parts themselves, for mechanisms that need all rows on this machine at once; they are never released."""
 
     def partial(self, part: Any) -> list[Any]:
         return [part]
@@ -246,9 +248,9 @@ class _Listed(Sum[Any, list[Any], None]):
 
 
 class ClusterParts(Parts[B]):
-    """`Parts` on a cluster: functions are called where a piece is, anew in each total.
+    """`Parts` on a cluster: functions are applied on the workers, again for each sum.
 
-    `source` are the held parts that they begin with, which live as long as these.
+    `source` are the held parts to which the functions are applied; they are kept alive as long as this object.
     """
 
     def __init__(self, cluster: Cluster, view: View, source: HeldClusterParts[Any] | None = None) -> None:
@@ -271,7 +273,7 @@ class ClusterParts(Parts[B]):
 
 
 class HeldClusterParts(ClusterParts[B], ChangingParts[B]):
-    """`ChangingParts` on a cluster, held there as long as this object lives."""
+    """`ChangingParts` on a cluster, held by the workers as long as this object lives."""
 
     def __init__(self, cluster: Cluster, key: int) -> None:
         super().__init__(cluster, View(key=key))

@@ -1,4 +1,4 @@
-"""The options that every verb that reads private rows shares: one value, checked once."""
+"""The options shared by all verbs that read private rows, as one value that is checked once."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class RunOptions:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any], **more: Any) -> RunOptions:
-        """From the keyword arguments of a verb; `more` are those that only some verbs have.
+        """Build the options from the keyword arguments of a verb; `more` are options that only some verbs have.
 
         >>> RunOptions.of({"epsilom": 1.0})
         Traceback (most recent call last):
@@ -153,7 +153,9 @@ class RunOptions:
         return cls(**arguments, **more)
 
     def delta_for(self, schema: Schema) -> float:
-        """The delta asked for, or `DEFAULT_DELTA`, or 1 / (10 rows) where the default would allow publishing a row.
+        """Return the requested delta, or else `DEFAULT_DELTA`.
+
+        If `DEFAULT_DELTA >= 1 / rows`, which would allow publishing a row, return `1 / (10 * rows)` instead.
 
         >>> RunOptions().delta_for(Schema(rows=2_000_000)), RunOptions(delta=1e-6).delta_for(Schema(rows=500))
         (5e-08, 1e-06)
@@ -164,24 +166,24 @@ class RunOptions:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How text files are read: the options of `privaware.data.read`."""
+        """The options of `privaware.data.read` that say how text files are read."""
         return {"header": self.header, "sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
 
     @property
     def folder(self) -> Path | None:
-        """Where the result is written."""
+        """The folder for the result."""
         return None if self.out is None else Path(self.out)
 
     @property
     def ledger_path(self) -> Path | None:
-        """The file of the ledger that was given."""
+        """The file of the given ledger."""
         if self.ledger is None:
             return None
         return self.ledger.path if isinstance(self.ledger, Ledger) else Path(self.ledger)
 
 
 def shows_run_options(verb: Verb) -> Verb:
-    """Lists the run options in the signature that `help` shows, where the function has one `**run_options`."""
+    """Decorate a verb so that `help` lists the run options instead of `**run_options`."""
     signature = inspect.signature(verb)
     parameters = [
         parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
@@ -196,7 +198,7 @@ def shows_run_options(verb: Verb) -> Verb:
 
 
 def expect_device(device: str) -> None:
-    """Refuses a device that this machine does not have."""
+    """Raise `WrongInput` for a device that this machine does not have."""
     if device == "cpu":
         return
     import torch

@@ -1,7 +1,7 @@
-"""The folder of a result while it is made: locked by one process, with a private folder in it for unpublished files.
+"""The output folder while a run writes to it: locked by one process, with a private folder for unpublished files.
 
-Published files and their folder carry the time of the charge: when a run ended would tell how long it took, and so the
-secret number of trials of a private selection.
+Published files and their folder carry the time of the charge. The time at which a run ended would reveal its running
+time, and so the secret number of trials of a private selection.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["SEARCH", "STAGED", "disk_errors", "locked_folder", "set_time", "sha2
 
 REPORT = "report.html"
 SEARCH = ".search"
-"""The folder in which a search keeps its journal."""
+"""Folder in which a search keeps its journal."""
 STAGED = ".staged"
-"""The folder in which the files of a result stand until they are published."""
+"""Folder that holds the files of a result until they are published."""
 STAGED_FIRST = (SIGNATURE, REPORT, TENSORS)
-"""Files that leave the private folder before the one by which a result is known."""
+"""Files that leave the private folder before the main file of the result."""
 DRAFT = ".ledger-"
-"""How the name of a ledger begins that was never completed."""
+"""Prefix of the name of a ledger file whose creation was interrupted."""
 
 
 @contextmanager
 def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
-    """The folder for this process alone, until the block or the process ends; refused if it is in use.
+    """Lock `folder` for this process until the block or the process ends; raise if another process uses it.
 
-    Two processes with the same command would otherwise mix their tensors and release two models for one charge. A
-    folder that was created here and is still empty is removed again; the `ledger` may lie in it. The private folder in
-    it is made at once, so that a folder that cannot be written is refused before anything is charged.
+    Without the lock, two processes with the same command could mix their tensors and release two models for one charge.
+    A folder that was created here and is still empty is removed again. `ledger` may lie in the folder. The private
+    folder inside is created at once, so that an unwritable folder raises before anything is charged.
     """
     with ExitStack() as lock:
         with disk_errors(folder, "choose another --out"):
@@ -59,18 +59,18 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
         finally:
             for place in (folder / STAGED, *([folder] if created else [])):
                 with suppress(OSError):
-                    place.rmdir()  # refused by the system unless it is empty
+                    place.rmdir()  # fails unless the folder is empty
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file, in hexadecimal."""
+    """Return the SHA-256 hash of a file, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def disk_errors(folder: Path, advice: str) -> Iterator[None]:
-    """Turns errors of the disk into one sentence with `advice`."""
+    """Turn errors of the disk into a `WrongInput` of one sentence that ends with `advice`."""
     if "\0" in str(folder):
         raise WrongInput(f"expected --out without a zero character, got {str(folder)!r:.80}")
     try:
@@ -82,7 +82,7 @@ def disk_errors(folder: Path, advice: str) -> Iterator[None]:
 
 
 def set_time(path: Path, charged: str) -> None:
-    """Gives a file or folder, if it is there, the time of an entry of the ledger."""
+    """Set the modification time of a file or folder, if it exists, to `charged`, the time of a ledger entry."""
     seconds = datetime.fromisoformat(charged).timestamp()
     with suppress(FileNotFoundError):
         os.utime(path, (seconds, seconds))

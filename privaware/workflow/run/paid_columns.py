@@ -1,4 +1,4 @@
-"""A selection of columns that is paid for inside a training: first the names are released, then a model of them."""
+"""A charged selection of columns before a training: it releases names of columns, then a model is trained on them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from privaware.workflow.run.settings import configured
 __all__ = ["keep_columns", "selection_stage", "selector_for"]
 
 FRACTION = 0.2
-"""The share of epsilon that the selection takes."""
+"""Fraction of epsilon for the selection."""
 
 
 def selection_stage(
     schema: Schema, method: str, settings: Mapping[str, Any], learner: Any, budget: Mapping[str, float]
 ) -> Stage:
-    """The selection before a learner; its noise is weighed so that it takes about a fifth of epsilon."""
+    """Return the selection of columns as a stage before `learner`.
+
+    Its noise multiplier is set so that the selection takes about `FRACTION` of epsilon.
+    """
     selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
     what = f"choose columns with {method}"
@@ -39,7 +42,7 @@ def selection_stage(
 
 
 def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Mechanism[tuple[str, ...]]:
-    """Return the selector called `method` with `settings`; data without columns are refused."""
+    """Return the selector called `method` with `settings`; raise if the data are not a table."""
     make = find_selector(method)
     if schema.form != "table":
         raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
@@ -47,5 +50,5 @@ def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Me
 
 
 def keep_columns(data: Data, names: tuple[str, ...]) -> Data:
-    """The chosen columns; where none was chosen the first one, so that a model can be trained."""
+    """Keep the selected columns, or the first column if none was selected, so that a model can be trained."""
     return data.keep(names or tuple(column.name for column in data.schema.used[:1]))

@@ -1,9 +1,9 @@
-"""Features that are paid for inside a training: normalisation, principal components, weights; then a model of them.
+"""Charged features before a training: normalisation, principal components, and weights of features.
 
-`features` of a learner may name `normalise`, `pca` and `weigh` beside the free ones of `privaware.features`. Each of
-them sees the rows after the features before it, releases a feature map with noise, and takes its place in the list; the
-learner then gets a list of plain features. The price of the learner does not depend on what was released: only on the
-shape of a row, which is public.
+The `features` of a learner may name `normalise`, `pca` and `weigh` beside the data-independent features of
+`privaware.features`. Each of them sees the rows after the preceding features, releases a feature map with noise, and is
+replaced by that map in the list. The learner then gets a list of plain features. The cost of the learner depends only
+on the shape of a row, which is public, and not on the released maps.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from privaware.workflow.run.settings import configured
 __all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]
 
 PAID = ("normalise", "pca", "weigh")
-"""The features that are mechanisms."""
+"""Features that are mechanisms, and so are charged."""
 FRACTION = 0.1
-"""The fraction of the budget for each of them."""
+"""Fraction of the budget for each charged feature."""
 
 Described = Mapping[str, Any]
 
 
 def described_features(features: Any) -> list[dict[str, Any]]:
-    """Features as a list of tables, where a name stands for a table that has only a name.
+    """Return features as a list of tables; a name alone means the table `{"name": NAME}`.
 
     >>> described_features(["scatter", {"name": "pca", "components": 8}])
     [{'name': 'scatter'}, {'name': 'pca', 'components': 8}]
@@ -54,16 +54,19 @@ def described_features(features: Any) -> list[dict[str, Any]]:
 
 
 def names_paid(features: Any) -> bool:
-    """Whether a list of features has one that is paid for."""
+    """Whether a list of features names a charged feature."""
     listed = features if isinstance(features, list) else []
     return any(isinstance(each, Mapping) and each.get("name") in PAID for each in listed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaidFeatures:
-    """`build` returns a learner for a list of plain features; `shares` are noise multipliers over the learner's.
+    """A learner after charged features.
 
-    Privacy: the sum of all releases, each of which is a mechanism of its own.
+    `build` returns the learner for a list of plain features. `shares` are, for each charged feature, its noise
+    multiplier divided by the noise multiplier of the learner.
+
+    Privacy: the composition of all releases, each of which is a mechanism of its own.
     """
 
     described: tuple[Described, ...]
@@ -79,7 +82,10 @@ class PaidFeatures:
         schema: Schema,
         price: Callable[[Mechanism[Any], Schema], Event],
     ) -> PaidFeatures:
-        """With shares by which each paid feature takes a tenth; `price` is what one model costs at noise 1."""
+        """Build the mechanism, with shares by which each charged feature takes about `FRACTION` of the budget.
+
+        `price(learner, schema)` returns the cost of training one model with noise multiplier 1.
+        """
         first = described[0]["name"]
         if first in ("pca", "weigh") or (first == "normalise" and schema.form != "image"):
             described = [transforms.describe(feature_for(schema)), *described]
@@ -97,7 +103,7 @@ class PaidFeatures:
         return sum(others, start=first)
 
     def parts(self, what: str, schema: Schema, noise: float) -> list[tuple[str, Event]]:
-        """Each release with its event, in order; the last one is the learner's."""
+        """Return each release with its event, in order; the last release is the model."""
         paid = [each for each in self.described if each["name"] in PAID]
         events = [
             (f"release {WORDS[each['name']]}", _transformation(each, ()).cost(schema, noise * share))
@@ -116,7 +122,7 @@ class PaidFeatures:
         return self.build([transforms.describe(feature) for feature in chain]).run(data, noise, rng)
 
     def learner(self, schema: Schema) -> Mechanism[Any]:
-        """The learner on features of the shapes that will be released, with empty values."""
+        """Return the learner on features of the shapes that will be released, with placeholder values."""
         if schema not in self._learners:
             self._learners[schema] = self._built(schema)
         return self._learners[schema]
@@ -125,7 +131,7 @@ class PaidFeatures:
         chain: list[Any] = []
         for each in self.described:
             if each["name"] in PAID:
-                _transformation(each, tuple(chain))  # a wrong setting is refused before anything is charged
+                _transformation(each, tuple(chain))  # a wrong setting raises here, before anything is charged
                 chain.append(_empty(each, shape_after(tuple(chain), schema)))
             else:
                 chain.append(transforms.build(dict(each)))
@@ -140,7 +146,7 @@ WORDS = {
 
 
 def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
-    """The mechanism that a paid feature names, after the plain features before it."""
+    """Return the mechanism of a charged feature; `before` are the plain features before it."""
     name = str(each["name"])
     settings = {key: value for key, value in each.items() if key != "name"}
     if unsafe := [key for key in ("private", "features") if key in settings]:
@@ -150,7 +156,7 @@ def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
 
 
 def _empty(each: Described, shape: tuple[int, ...]) -> Any:
-    """A feature of the shape that will be released."""
+    """Return a feature of the shape that will be released, with placeholder values."""
     if each["name"] == "normalise":
         return Standardise(mean=(0.0,) * shape[0], deviation=(1.0,) * shape[0])
     width = math.prod(shape)

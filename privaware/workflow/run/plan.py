@@ -1,4 +1,4 @@
-"""What will be released and what it costs, from public facts only.
+"""A plan: what will be released and what it costs, from public facts only.
 
 A plan is made, shown, calibrated and charged before a row is read.
 
@@ -53,21 +53,21 @@ __all__ = [
 ]
 
 BOUNDS_SHARE = 0.5
-"""Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
+"""Noise multiplier of private bounds divided by the noise multiplier of the learner."""
 SPAN_SHARE = 1.5
-"""The same for bounds of a target alone before its mean or median: they take two fifths of the budget."""
+"""The same ratio for the bounds of a target alone, before its mean or median: they take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
-"""The fraction of the budget for bounds that come from counts of all columns at once."""
+"""Fraction of the budget for bounds that are computed from counts of all columns at once."""
 BINS = {"linear": 8, "boosted": 16, "fourier": 16}
-"""Bins of about equal numbers of rows that each number gets with its bounds, for the learners that they help."""
+"""Number of quantile bins that each numeric column gets with its bounds, for each learner that uses bins."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A mechanism, its noise multiplier, and each part with the event it will be charged.
+    """A mechanism, its noise multiplier, and its releases, each with the event that will be charged.
 
-    `requested` is the total epsilon asked for, if any. A `flaw` says why the release is not private although
-    its parts are: such a result is never certified.
+    `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although its parts
+    are; a result with a flaw is never certified.
     """
 
     learner: str
@@ -83,12 +83,12 @@ class Plan:
 
     @property
     def event(self) -> Event:
-        """Everything the plan will release, composed."""
+        """The composition of all releases."""
         return _total(self.parts)
 
     @cached_property
     def bounds(self) -> dict[str, Any]:
-        """What each accountant says of it."""
+        """The epsilon that each accountant computes."""
         return accounting.bounds(self.event, self.delta)
 
     @cached_property
@@ -97,12 +97,12 @@ class Plan:
 
     @property
     def limit(self) -> float:
-        """The limit of a new ledger: what was asked for, or what it costs."""
+        """The limit of a new ledger: the requested epsilon, or else the cost of this plan."""
         return self.epsilon if self.requested is None else self.requested
 
     @property
     def has_secret_trials(self) -> bool:
-        """Whether a number of trials is a secret, which the time that they take would tell."""
+        """Whether a number of trials is secret; the running time would reveal it."""
         return any(isinstance(event, Selected) for event in nested(self.event))
 
     @property
@@ -116,7 +116,7 @@ class Plan:
         return [*self.reasons, *(f"{name}: {describe(event)}" for name, event in self.parts), self.total_sentence]
 
     def at(self, noise: float) -> Plan:
-        """The same releases with another noise multiplier."""
+        """Return the same plan with another noise multiplier."""
         what, _ = self.parts[-1]
         return replace(self, noise=noise, parts=_parts(what, self.mechanism, self.schema, noise))
 
@@ -128,7 +128,7 @@ class Plan:
 def selection_plan(
     schema: Schema, *, epsilon: float, delta: float, method: str, settings: Mapping[str, Any] | None = None
 ) -> Plan:
-    """Choosing columns by one method, calibrated to (epsilon, delta)."""
+    """Return the plan of a selection of columns, calibrated to (epsilon, delta)."""
     expect_budget(schema, epsilon, delta)
     chosen = dict(settings or {})
     mechanism = selector_for(schema, method, chosen)
@@ -137,7 +137,7 @@ def selection_plan(
 
 
 def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
-    """Buying the bounds and categories of a schema alone, calibrated to (epsilon, delta)."""
+    """Return the plan of releasing only the bounds and categories of a schema, calibrated to (epsilon, delta)."""
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
@@ -164,7 +164,10 @@ def search_plan(
     strategy: str,
     settings: Mapping[str, Any],
 ) -> Plan:
-    """A search, calibrated to `epsilon` in all, or to `model_epsilon` for one model (the total follows)."""
+    """Return the plan of a search, calibrated to the total `epsilon` or to `model_epsilon` for one model.
+
+    With `model_epsilon` the total follows from the search strategy.
+    """
     if (epsilon is None) == (model_epsilon is None):
         raise WrongInput(
             "expected one of --epsilon (the total) and --model-epsilon (one model's), got "
@@ -188,7 +191,7 @@ def search_plan(
 
 
 def expect_finite_price(plan: Plan) -> None:
-    """Refuses what no finite epsilon is proven for, such as the best of many runs that can fail with a small chance."""
+    """Raise if no finite epsilon is proven, as for the best of many runs that may each fail with small probability."""
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
             f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
@@ -197,7 +200,7 @@ def expect_finite_price(plan: Plan) -> None:
 
 
 def model_event(search: Search, schema: Schema, noise: float) -> Event:
-    """What one training of a search costs the unit of the schema."""
+    """Return the cost of training one model of a search, for the unit of the schema."""
     return grouped(search.model_cost(schema, noise), rows_moved(search, schema))
 
 
@@ -211,7 +214,10 @@ def priced(
     delta: float,
     noise: float | None = None,
 ) -> Plan:
-    """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
+    """Return the plan of a mechanism, calibrated to (epsilon, delta).
+
+    If the schema declares no bounds, private bounds are released first. `noise` fixes the noise multiplier instead.
+    """
     bought = ""
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
@@ -240,17 +246,21 @@ def _bounds_sentence(bought: str, event: Event, delta: float) -> str:
 
 
 def chooses_columns(mechanism: Mechanism[Any]) -> bool:
-    """Whether columns are selected: then there must be no more of them than the price is for."""
+    """Whether `mechanism` selects columns.
+
+    If it does, a column must not be split into several, because the cost is for the declared number of columns.
+    """
     if isinstance(mechanism, Then):
         return chooses_columns(mechanism.first) or chooses_columns(mechanism.second)
     return isinstance(mechanism, Selector) and mechanism.releases == "columns"
 
 
 def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
-    """The release of bounds before a mechanism.
+    """Return the release of bounds as a stage before `mechanism`.
 
-    Counts of all columns at once are cheaper than two choices for each, but their price has to be weighed against
-    Gaussian releases; before anything else choices scale with it, or a histogram where only the target is open.
+    Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two choices for
+    each column. Before other releases the bounds are choices, whose noise scales with the noise of the mechanism, or a
+    histogram if only the target has no bounds.
     """
     cost, single = mechanism.cost(NoisyMaximumRanges().outline(schema), 1.0), chooses_columns(mechanism)
     parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
@@ -265,12 +275,12 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:
-    """Private bounds that take at most a hundredth of delta."""
+    """Return the mechanism for private bounds, with at most `delta / 100` of its own."""
     return NoisyMaximumRanges(delta=min(NoisyMaximumRanges().delta, delta / 100))
 
 
 def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
-    """Refuses a budget that promises nothing."""
+    """Raise `WrongInput` for a budget that gives no meaningful guarantee."""
     expect_positive("", epsilon=epsilon)
     expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
@@ -281,7 +291,7 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
 
 
 def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
-    """A cost for labels says nothing about rows, be it one or all rows of a person."""
+    """Raise if a learner that protects only labels is used for another unit."""
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
             f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '
@@ -290,7 +300,7 @@ def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -> tuple[tuple[str, Event], ...]:
-    """Each release of a chain with its event, in order."""
+    """Return each release of a chain of mechanisms with its event, in order."""
     size = rows_moved(mechanism, schema)
     parts: list[tuple[str, Event]] = []
     while isinstance(mechanism, Then):
@@ -304,14 +314,20 @@ def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -
 
 
 def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
-    """In how many changes of a price two neighbours differ: where that is for a replaced row, half as many."""
+    """Return the number of changed rows by which two neighbours differ, as the cost of `mechanism` counts them.
+
+    A cost that is for a replaced row counts a replacement once, so `size`, which counts it twice, is halved.
+    """
     replaced = schema.relation == "replace_one" and schema.unit != "label"
     halved = replaced and isinstance(mechanism, Transformation) and mechanism.prices_replacement
     return size // 2 if halved else size
 
 
 def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
-    """How many rows added or removed make two neighbours: the unit's cap, twice where one is replaced."""
+    """Return how many rows are added or removed between two neighbours.
+
+    It is the number of rows of a unit, doubled if a unit is replaced, and 1 if labels are protected.
+    """
     if unit(mechanism) == "label":
         return 1
     replaced = schema.relation == "replace_one" and schema.unit != "label"
@@ -319,7 +335,7 @@ def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
 
 
 def grouped(event: Event, size: int) -> Event:
-    """The event as it looks to neighbours that are `size` rows apart."""
+    """Return the event for neighbours that differ in `size` rows."""
     return event if size == 1 or event == NOTHING else Group(event=event, size=size)
 
 

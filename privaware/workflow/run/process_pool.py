@@ -1,9 +1,8 @@
-"""Workers in processes of this machine, one for each processor: threads of one process would wait for each other.
+"""Workers in processes, on this machine (`ProcessPool`) or on a Ray cluster (`RayPool`), one for each processor.
 
-Numpy works on a few thousand rows at a time, and between two such steps Python lets only one thread run. A worker has
-the imports of this process but no torch, reads its own pieces, and ends with this process.
-
-Workers on a Ray cluster, one for each processor: an actor that dies is lost, and no other takes its name.
+Threads of one process would wait for each other: NumPy works on a few thousand rows at a time, and between two such
+calls Python lets only one thread run. A worker process imports no torch, reads its own pieces, and ends with this
+process. A Ray actor that dies is lost and is not replaced.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from privaware.workflow.run.cluster import Question, Run, Worker
 
 __all__ = ["ProcessPool", "serve"]
 
-START = 120.0
-"""Seconds in which workers have to start; those that have not by then are given up."""
+START_TIMEOUT = 120.0
+"""Seconds within which the workers of a Ray cluster must start; workers that are later are not used."""
 
 
 class RayPool:
-    """The workers of a fit on the cluster at `address`; they end with this object."""
+    """The workers of a run on the Ray cluster at `address`; they end with this object."""
 
     def __init__(self, address: str) -> None:
         self._ray = connected(address)
@@ -40,7 +39,7 @@ class RayPool:
         actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
         started = {worker: actor.remote() for worker in range(max(1, free))}
         ready = {started[worker].__ray_ready__.remote(): worker for worker in started}
-        answered, _ = self._ray.wait(list(ready), num_returns=len(ready), timeout=START)
+        answered, _ = self._ray.wait(list(ready), num_returns=len(ready), timeout=START_TIMEOUT)
         self._actors = {worker: started[worker] for worker in sorted(ready[future] for future in answered)}
 
     def alive(self) -> list[int]:
@@ -62,9 +61,9 @@ class RayPool:
         try:
             answer: list[Run] | PrivawareError = self._ray.get(future)
         except self._ray.exceptions.RayTaskError as problem:
-            raise problem.cause from None  # a defect of ours, and no lost worker
+            raise problem.cause from None  # a defect of this package, not a lost worker
         except self._ray.exceptions.RayError:
-            self._ray.kill(self._actors.pop(worker))  # it may be alive and out of reach: it is asked no more
+            self._ray.kill(self._actors.pop(worker))  # it may be alive but unreachable, so it is not asked again
             return None
         return answer
 
@@ -74,7 +73,7 @@ SERVE = "import sys; from privaware.workflow.run.process_pool import serve; serv
 
 
 class ProcessPool:
-    """The workers of a fit on this machine; they end with this object."""
+    """The workers of a run on this machine; they end with this object."""
 
     def __init__(self, count: int | None = None) -> None:
         started = {worker: _start() for worker in range(count or threads())}
@@ -106,11 +105,11 @@ class ProcessPool:
                     del self._links[worker], waiting[link]
                     yield worker, None
                     continue
-                if asked != number:  # the answer to a question that was given up
+                if asked != number:  # the answer to an earlier question, which was abandoned
                     continue
                 del waiting[link]
                 if isinstance(answer, Exception) and not isinstance(answer, PrivawareError):
-                    raise answer  # a defect of ours, and no lost worker
+                    raise answer  # a defect of this package, not a lost worker
                 yield worker, answer
 
     def _sent(self, worker: int, number: int, question: Question) -> bool:
@@ -126,7 +125,7 @@ class ProcessPool:
 
 
 def serve(descriptor: int) -> None:
-    """What a worker does: answers questions until nobody can ask any more."""
+    """Answer questions in a worker process until the connection is closed."""
     worker = Worker()
     with Connection(descriptor) as link:
         while True:
@@ -153,7 +152,7 @@ def _pickled(number: int, answer: Any) -> bytes:
 
 
 def _start() -> tuple[subprocess.Popen[bytes], Connection]:
-    """A process with one thread that serves at its end of a socket, and our end."""
+    """Start a worker process with one thread, and return it with this process's end of its socket."""
     ours, theirs = socket.socketpair()
     path = os.pathsep.join(each for each in sys.path if isinstance(each, str))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
@@ -164,7 +163,7 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
             stdout=subprocess.DEVNULL,
             env=environment,
             pass_fds=(theirs.fileno(),),
-            process_group=0,  # an interrupt of the terminal reaches this process alone, which ends the others
+            process_group=0,  # an interrupt from the terminal reaches only the parent, which ends its workers
         )
     return process, Connection(ours.detach())
 
@@ -172,5 +171,5 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
 def _end(started: list[tuple[subprocess.Popen[bytes], Connection]]) -> None:
     for process, link in started:
         link.close()
-        process.kill()  # it holds nothing that has to be kept
+        process.kill()  # a worker holds nothing that must be kept
         process.wait()

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar where the listener draws one, else a sentence now and then. Public quantities only."""
+"""Progress of long work: a progress bar if the listener draws one, else a sentence at intervals. Public facts only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ShowsProgress", "search_progress", "step_progress"]
 
 @runtime_checkable
 class ShowsProgress(Protocol):
-    """A listener to sentences that also draws bars, while `shows_progress` says so."""
+    """A listener to sentences that also draws progress bars while `shows_progress` is true."""
 
     @property
     def shows_progress(self) -> bool: ...
@@ -23,10 +23,10 @@ class ShowsProgress(Protocol):
 
 
 def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
-    """A listener to the steps of a training: a bar, or where it is, at most once in so many seconds.
+    """Return a listener to the steps of a training, which draws a bar or says a sentence every `seconds` seconds.
 
-    `what` names the stage: "training", "features" for those of so many declared rows, or a learner's own, such as
-    "teachers".
+    The listener's `what` names the stage: "training", "features" while features of the declared rows are computed, or
+    a stage of a learner, such as "teachers".
     """
     last: float | None = None
 
@@ -47,9 +47,10 @@ def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
 def search_progress(
     say: Say | None, *, secret: bool, remaining: Callable[[], float] | None = None, seconds: float = 2.0
 ) -> OnProgress:
-    """The same for the candidates of a search, with the epsilon `remaining` in the ledger, which is asked once.
+    """Return a listener to the candidates of a search.
 
-    Where the number of trials is `secret`, only that the search goes on, and for how long. No score is shown.
+    `remaining` returns the epsilon left in the ledger; it is called once. If the number of trials is `secret`, only the
+    elapsed time is shown. No score is ever shown.
     """
     began = time.monotonic()
     last = began - seconds

@@ -1,4 +1,4 @@
-"""Public rows that a person gives with `--public`: a file, a DataFrame, or the training rows of a built-in data set."""
+"""The public rows of `--public`: a file, a DataFrame, or the training rows of a built-in data set."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ __all__ = ["is_builtin", "read_public"]
 
 
 def is_builtin(data: Any) -> bool:
-    """Whether this is the name of a built-in data set; a file of that name comes first."""
+    """Whether `data` is the name of a built-in data set; an existing file of that name has precedence."""
     return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
 
 
 def read_public(public: Any, schema: Schema, reading: Mapping[str, Any], *, private: str, labelled: bool) -> Data:
-    """The rows against the `schema` of the private ones, each of which counts by itself.
+    """Read public rows by the `schema` of the private rows, with one row as the unit.
 
-    Built-in rows that are `private` in this run are refused: what they choose or label would not be public.
+    `private` is the name of the built-in data set that is private in this run. Its rows raise `WrongInput`, because
+    choices or labels made from them would not be public.
     """
     facts = replace(schema, unit="row", cap=1)
     if not is_builtin(public):
@@ -36,7 +37,7 @@ def read_public(public: Any, schema: Schema, reading: Mapping[str, Any], *, priv
 
 
 def _raw(name: str) -> Raw:
-    """The training rows of a built-in data set as a file would hold them."""
+    """Return the training rows of a built-in data set in the form in which a file would hold them."""
     import pandas as pd
 
     rows = datasets.load(name).train
@@ -50,7 +51,7 @@ def _raw(name: str) -> Raw:
     for at, column in enumerate(schema.used):
         values = rows.x[:, at]
         if column.kind == "category":
-            words = np.array([*column.categories, None], dtype=object)  # the last code is for what is missing
+            words = np.array([*column.categories, None], dtype=object)  # the last code means a missing value
             values = words[np.minimum(values.astype(np.int64), len(column.categories))]
         columns[column.name] = values
     return Raw(frame=pd.DataFrame({**columns, schema.target: target}), name=name)

@@ -1,4 +1,4 @@
-"""A release kept in memory, so that it can be written to a folder later; it holds public facts only."""
+"""A release that is kept in memory and can be written to a folder later; it holds public facts only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Release"]
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
-    """What a model card says of the ledger entry that paid for it."""
+    """The facts of a ledger entry that a model card states."""
 
     time: str
     hash: str
@@ -33,7 +33,7 @@ class Charged:
 
 @dataclass(frozen=True, kw_only=True)
 class Protects:
-    """What is left of a mechanism that has run: whom it protects."""
+    """A placeholder for a mechanism that has run; it only knows the unit that it protects."""
 
     unit: str
 
@@ -46,7 +46,7 @@ class Protects:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """A model, the plan by which it was trained, and the charge for it."""
+    """A model, the plan by which it was trained, and its charge."""
 
     plan: Plan
     model: Model
@@ -56,20 +56,21 @@ class Release:
 
     @classmethod
     def of(cls, plan: Plan, model: Model, entry: Entry, *, seed: int | None, score: Mapping[str, Any]) -> Release:
-        """The release of a run; rows, listeners and the digest of the rows stay behind."""
+        """Build the release of a run, without its rows, its listeners and the digest of its rows."""
         bare = replace(plan, mechanism=Protects(unit=unit(plan.mechanism)))
         charged = Charged(time=entry.time, hash=entry.hash, run=entry.run)
         return cls(plan=bare, model=model, charged=charged, seed=seed, score=dict(score))
 
     def card(self, tensors: str = "") -> ModelCard:
-        """The model card; `tensors` is the hash of their file."""
+        """Return the model card; `tensors` is the hash of the tensor file."""
         entry = cast("Entry", self.charged)
         return ModelCard.of(self.plan, self.model, tensors=tensors, entry=entry, seed=self.seed, score=self.score)
 
     def save(self, folder: str | Path) -> Path:
-        """Makes a new folder a model, as `fit` does with `out`.
+        """Write the model to a new folder, as `fit` does with `out`.
 
-        The run was closed before, so that its ledger knows the charge and not the files: `verify` says so.
+        The run was closed before the files existed. The ledger therefore knows the charge but not the files, and
+        `verify` says so.
         """
         path = Path(folder)
         run, content = self.charged.run or "", self.model.tensor_file()

@@ -1,4 +1,4 @@
-"""The file of a result that is no model (`selection.json`, `crossover.json`, `audit.json`), read to be verified."""
+"""Read the file of a result that is not a model (`selection.json`, `crossover.json`, `audit.json`) to verify it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["ResultFile", "result_name"]
 
 NAMES = ("selection.json", "crossover.json", "audit.json")
 FORMAT = 1
+"""Version of the file format that this package reads."""
 
 
 def result_name(folder: Path) -> str | None:
-    """The file of a result in a folder that holds no model."""
+    """Return the name of the result file in a folder; None if the folder holds a model or no result."""
     if (folder / "model.json").exists():
         return None
     return next((name for name in NAMES if (folder / name).is_file()), None)
@@ -26,7 +27,7 @@ def result_name(folder: Path) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultFile:
-    """What the file says of its guarantee."""
+    """The statements of a result file about its guarantee."""
 
     epsilon: float
     delta: float
@@ -40,7 +41,7 @@ class ResultFile:
 
     @classmethod
     def read(cls, path: Path) -> ResultFile:
-        """The result in a file that `select`, `crossover` or `audit` wrote; others are refused with a sentence."""
+        """Read a file that `select`, `crossover` or `audit` wrote; raise `WrongInput` for any other content."""
         damaged = WrongInput(f"{path.name} is damaged: expected the entries that its verb writes; restore the folder")
         try:
             content = json.loads(path.read_bytes().decode("utf-8"))
@@ -70,5 +71,5 @@ class ResultFile:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the ledger says too."""
+        """The statements that the ledger also makes."""
         return {"delta": self.delta, "unit": self.unit, "relation": self.relation, "seed": self.seed}

@@ -1,4 +1,4 @@
-"""A command that is repeated after its run has ended: its result lies in the folder, and nothing is charged."""
+"""Recognise a repeated command whose run has finished: its result is in the folder, and nothing is charged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["finished_entry", "published_result"]
 
 
 def published_result(folder: Path) -> dict[str, Any] | None:
-    """The result in a folder that holds no model."""
+    """Return the content of the result file in a folder that holds no model; None if there is none."""
     name = result_name(folder)
     try:
         content = None if name is None else json.loads((folder / name).read_bytes())
@@ -27,7 +27,11 @@ def published_result(folder: Path) -> dict[str, Any] | None:
 
 
 def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], str | None]) -> Entry | None:
-    """The charge of the very run whose files lie in the folder, unchanged: same command, same rows, and closed."""
+    """Return the charge of the run that wrote the files in `folder`, or None.
+
+    The charge is returned only if the command (`key`) and the rows are the same, the run is closed, and its files are
+    unchanged.
+    """
     entry = None if (charge := _charge_named(folder)) is None else ledger.entry(charge)
     if entry is None or entry.run is None or entry.run.rpartition("-")[0] != key:
         return None
@@ -41,7 +45,7 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
 
 
 def _charge_named(folder: Path) -> str | None:
-    """The hash of the ledger entry that the result in a folder names."""
+    """Return the hash of the ledger entry that the result in `folder` names."""
     if (folder / "model.json").is_file():
         try:
             return ModelCard.read(folder).ledger.entry

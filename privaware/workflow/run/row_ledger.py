@@ -1,4 +1,4 @@
-"""The ledger of a run's rows: the one given, the one that knows the rows under another name, or a new one."""
+"""Find the ledger for the rows of a run: the given one, one that knows the rows under another name, or a new one."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ __all__ = [
     "what_fits",
 ]
 
-NOTHING_LEFT = 1e-3
-"""The share of a limit, of at most 1, that is as good as nothing."""
+NEGLIGIBLE_FRACTION = 1e-3
+"""Fraction of `min(limit, 1)` below which the remaining budget counts as spent."""
 
 
 def expect_unspent(data: Any, options: RunOptions) -> None:
-    """Refuses, before anything heavy is imported, a run whose ledger is known by its name and has nothing left.
+    """Raise `BudgetExceeded`, before slow imports, if the ledger of `data` is found by its name and has no budget left.
 
-    A run that was charged and is not closed, or whose output folder is there, may be resumed or be wrong for another
-    reason, so that it is left to the charge itself.
+    A run that is charged but not closed, or whose output folder exists, may be resumed. The charge checks such a run
+    later.
     """
     beside = None
-    if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # otherwise built-in, with a ledger of its own
+    if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # else built-in data, which have their own ledger
         beside = f"{str(data).rstrip('/')}.ledger"
     path = options.ledger_path or beside
     out = options.folder is not None and os.path.lexists(options.folder)
@@ -61,13 +61,13 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     facts = {"delta": ledger.delta, "limit": ledger.limit}
     differs = any(getattr(options, name) not in (None, fact) for name, fact in facts.items())
     if differs or (options.unit or "row") != "row" or ledger.unit != "row":
-        return  # wrong for another reason, which comes first
+        return  # another error applies, which is reported later
     entries = ledger.entries()
     closed = {entry.run for entry in entries if entry.kind == "finished"}
     if any(entry.kind == "spend" and entry.run not in closed for entry in entries):
         return
     spent, limit = ledger.spent(), ledger.limit
-    if limit - spent <= NOTHING_LEFT * min(limit, 1.0):
+    if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
             "another run; raise the limit",
@@ -77,12 +77,12 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
 
 
 def is_new(path: Path | Ledger) -> TypeGuard[Path]:
-    """Whether a run would create the ledger at this place."""
+    """Whether a run would create the ledger at this path."""
     return not isinstance(path, Ledger) and not os.path.lexists(path)
 
 
 def what_fits(plan: Plan, ledger: Ledger) -> float | None:
-    """The largest epsilon, rounded down, for which a run of this plan still fits into the ledger, if there is one."""
+    """Return the largest epsilon, rounded down, with which this plan fits into the ledger; None if there is none."""
     if plan.requested is None or plan.at(plan.noise).parts != plan.parts:
         return None
     try:
@@ -95,7 +95,7 @@ def what_fits(plan: Plan, ledger: Ledger) -> float | None:
 
 
 def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
-    """The ledger at the place that `ledger_place` gave, or a new one there with `new_limit`."""
+    """Open the ledger at `place` (the result of `ledger_place`), or create it there with `new_limit`."""
     schema = source.schema
     if isinstance(place, Ledger):
         _expect_same_promise(place, source, options.delta_for(source.schema))
@@ -118,10 +118,9 @@ def register_rows(
     event: Event,
     say: Say | None,
 ) -> str | None:
-    """Notes that the ledger will be charged for these rows, and warns of other ledgers of theirs; their digest.
+    """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
-    Rows of built-in data have none. Of a ledger that does not last nothing is noted. Warnings go to `say`, if there is
-    one.
+    Rows of built-in data have no digest. For a temporary ledger nothing is recorded. Warnings go to `say`, if given.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -140,7 +139,7 @@ def register_rows(
 
 
 def overlaps(ledger: Ledger, digest: str, sketch: Sketch, event: Event) -> Iterator[str]:
-    """A sentence for each other ledger of the rows, or of most of them, with the epsilon of both after `event`."""
+    """Yield a sentence about each other ledger of these rows, or of most of them, with the epsilon of both."""
     own = {entry.hash for entry in ledger.entries()}
     charged: list[tuple[str, Ledger]] = []
     for known in known_ledgers(digest):
@@ -153,7 +152,7 @@ def overlaps(ledger: Ledger, digest: str, sketch: Sketch, event: Event) -> Itera
         entries = {entry.hash for entry in other.entries()}
         if own >= entries:
             continue
-        own |= entries  # a ledger that knows the rows by two tables is named once
+        own |= entries  # a ledger that knows the rows from two tables is named once
         sentence = f"{start} charged to another ledger too, '{other.path}'"
         yield f"{sentence}{_together(ledger, other, event)}"
 
@@ -169,8 +168,8 @@ def _together(ledger: Ledger, other: Ledger, event: Event) -> str:
 
 
 def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
-    """The ledgers of other tables that most of these rows are in, with other columns or a few rows more or less."""
-    found: dict[str, Ledger] = {}
+    """Return the ledgers of tables that share most of these rows, with other columns or a few rows more or fewer."""
+    ledgers: dict[str, Ledger] = {}
     for other, content in known_sketches():
         try:
             similar = other != digest and sketch.resembles(Sketch.from_bytes(content))
@@ -183,15 +182,16 @@ def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
             forget_sketch(other)
             continue
         for ledger in filter(None, (known.open() for known in known_ledgers(other) if similar)):
-            found.setdefault(ledger.genesis, ledger)
-    return list(found.values())
+            ledgers.setdefault(ledger.genesis, ledger)
+    return list(ledgers.values())
 
 
 def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
-    """The ledger given, or the file of the one beside the data, of the one that knows these rows, or of a new one.
+    """Return the given ledger, or the path of the first of: the ledger next to the data, of these rows, a new one.
 
-    Built-in data are public: their ledger lies in the folder, or in one that `resources` removes. A file with most rows
-    of a table that has a ledger is refused, unless the owner says that it is to have a ledger of its own.
+    Built-in data are public. Their ledger lies in the output folder, or in a temporary folder that `resources` removes.
+    A file that shares most of its rows with a table that has a ledger raises `WrongInput`, unless the owner asks for a
+    new ledger.
     """
     if isinstance(options.ledger, Ledger):
         return options.ledger
@@ -220,7 +220,7 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
 
 
 def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
-    """Refuses to give a new budget to rows most of which have one; their owner says what is meant."""
+    """Raise if most of the rows already have a budget: the owner must say whether they get a new one."""
     if not similar:
         return
     other, schema = similar[0], source.schema
@@ -235,7 +235,7 @@ def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: l
 
 
 def known_path(digest: str) -> Path | None:
-    """The first ledger that was charged for the rows of this digest and is still there."""
+    """Return the first existing ledger that was charged for the rows with this digest."""
     return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Settings of a learner or a selector as a person gives them, checked before anything is charged."""
+"""Check the settings of a learner or a selector before anything is charged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["configured", "setting_names"]
 
 
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
-    """A learner or a selector with these settings, each of the kind that its field declares."""
+    """Build a learner or a selector from `settings`; raise for an unknown name or a value of the wrong type."""
     known = setting_names(make)
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")
@@ -27,12 +27,12 @@ def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[A
 
 
 def setting_names(make: Any) -> list[str]:
-    """The fields of a learner or a selector."""
+    """Return the names of the fields of a learner or a selector."""
     return [item.name for item in fields(make)]
 
 
 def _expect_kind(what: str, hint: Any, value: Any) -> None:
-    """A plain setting has the type its field declares: a wrong one must not surface after the charge."""
+    """Raise if a plain setting does not have the declared type, so that no such error surfaces after the charge."""
     kinds = get_args(hint) or (hint,)
     if not set(kinds) <= {bool, int, float, str, type(None)}:
         return

@@ -1,13 +1,13 @@
-"""A signature (ed25519) over what a run released.
+"""An Ed25519 signature over the files that a run released.
 
-What is signed: the kind of release, the name of the run, the hash of its closing ledger entry, and the names and hashes
-of its files. Signatures of format 1 have neither kind nor run. `signature.json` stands in the folder of the result. Who
-has the public key can check the folder with it, without the ledger. The place of the closing entry in the ledger is not
-signed: between other entries it would tell how long the run took.
+Signed are the kind of release, the name of the run, the hash of its closing ledger entry, and the names and hashes of
+its files. Signatures of format 1 sign neither kind nor run. The signature is in `signature.json` in the folder of the
+result. With the public key, anyone can check the folder without the ledger. The position of the closing entry in the
+ledger is not signed: relative to other entries it would reveal how long the run took.
 
-The files that each kind of release consists of: a ledger or a signature vouches for a release only with all of them.
-
-No two kinds share a file, so the names alone tell the kind of a release whose closing entry does not name it.
+`RELEASE_FILES` lists the files of each kind of release. A ledger or a signature vouches for a release only if it names
+all of them. No two kinds share a file, so the file names identify the kind of a release whose closing entry does not
+name its kind.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ RELEASE_FILES: dict[str, tuple[str, ...]] = {
     "crossover": ("crossover.json",),
     "audit": ("audit.json",),
 }
-"""The files of each kind of release, by the name that the closing entry of the ledger has for the kind."""
+"""Files of each kind of release; the keys are the names of the kinds in closing entries of the ledger."""
 BESIDE_A_MODEL = ("audit.json",)
-"""Files of other releases that may lie in the folder of a model: `privaware audit MODEL` writes them there."""
+"""Files of other releases that may be in a model folder, because `privaware audit MODEL` writes them there."""
 
 
 def kind_of_release(files: Collection[str]) -> str | None:
-    """The kind of release whose files are all among the names in `files`, if there is one."""
+    """Return the kind of release whose files are all in `files`; None if there is none."""
     return next((kind for kind, names in RELEASE_FILES.items() if set(names) <= set(files)), None)
 
 
 def other_release_files(names: Iterable[str], kind: str) -> list[str]:
-    """Names that are taken for a file of a release, by some program or on some file system, and must not lie here.
+    """Return the names that a program or a file system could take for a file of a release, and that must not be here.
 
     Parameters
     ----------
     names
-        The names of files in the folder that nobody vouches for.
+        The names of files in the folder that neither a ledger nor a signature names.
     kind
         The kind of release in the folder.
 
     Returns
     -------
     list of str
-        Those that are a file of a release, or differ from one only in upper and lower case.
+        The names that are a file of a release, or differ from one only in upper and lower case.
     """
     allowed = BESIDE_A_MODEL if kind == "model" else ()
     taken = {name for files in RELEASE_FILES.values() for name in files}
@@ -67,15 +67,16 @@ def other_release_files(names: Iterable[str], kind: str) -> list[str]:
 
 SIGNATURE = "signature.json"
 FORMAT = 2
+"""Version of the file format of signatures."""
 WITHOUT_KIND = 1
-"""The format of signatures that name neither the kind of release nor the run."""
-SMALL = 100_000
-"""No key file and no signature is longer than so many bytes."""
+"""Format of signatures that name neither the kind of release nor the run."""
+MAX_FILE_BYTES = 100_000
+"""Largest size in bytes of a key file or a signature."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What was signed; `release` (the kind) and `run` are None in format 1, which does not sign them."""
+    """A signature and what it signs; `release` (the kind) and `run` are None in format 1, which does not sign them."""
 
     closing: str
     files: dict[str, str]
@@ -93,7 +94,7 @@ class Signature:
 
     @classmethod
     def parsed(cls, content: Any) -> Signature:
-        """The signature in the entries of `signature.json`; wrong types raise TypeError or ValueError."""
+        """Read a signature from the entries of `signature.json`; wrong types raise TypeError or ValueError."""
         if content["format"] not in (WITHOUT_KIND, FORMAT):
             raise WrongInput(f"{SIGNATURE}: expected format {FORMAT}, got another; use a matching privaware")
         signs_kind = content["format"] == FORMAT
@@ -107,7 +108,7 @@ class Signature:
         return cls(closing=closing, files=files, release=release, run=run, signature=signature)
 
     def is_by(self, key: str | Path) -> bool:
-        """Whether the owner of the public key in this file signed it."""
+        """Whether the owner of the public key in the file `key` made this signature."""
         from cryptography.exceptions import InvalidSignature
 
         public = _public_key(key)
@@ -120,20 +121,20 @@ class Signature:
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs with an ed25519 private key."""
+    """Signs releases with an Ed25519 private key."""
 
     key: Any = field(repr=False)
 
     @classmethod
     def of(cls, path: str | Path, say: Callable[[str], object] | None = None) -> Signer:
-        """The key in a PEM file; anything else is refused with a sentence.
+        """Read the private key from a PEM file; raise `WrongInput` for any other content.
 
         Parameters
         ----------
         path
-            The file of the private key.
+            The file with the private key.
         say
-            Who is told that other users can read the key; without a listener, a warning says so.
+            A function that is told if other users can read the key. Without it, a warning is issued.
         """
         serialization, ed25519 = _cryptography("--sign")
         content = _key_file("--sign", path)
@@ -141,7 +142,7 @@ class Signer:
             key = serialization.load_pem_private_key(content, password=None)
         except TypeError:
             raise WrongInput(f"expected --sign as a key without a password, got one with: {str(path)!r}") from None
-        except Exception:  # the package's own errors for damaged keys are many
+        except Exception:  # cryptography raises many kinds of errors for damaged keys
             raise _wrong_key("--sign", "private", path) from None
         if not isinstance(key, ed25519.Ed25519PrivateKey):
             raise _wrong_key("--sign", "private", path)
@@ -156,7 +157,7 @@ class Signer:
         return cls(key)
 
     def write(self, folder: Path, closing: Entry) -> None:
-        """Signs the closing entry of a run, beside the files that it binds."""
+        """Write the signature of a closed run to `folder`, beside the files that its closing entry names."""
         files = dict(closing.files or {})
         release = closing.release or kind_of_release(files)
         if release is None or not set(RELEASE_FILES[release]) <= set(files):
@@ -168,7 +169,7 @@ class Signer:
 
 
 def read_signature(folder: Path) -> Signature | None:
-    """The signature in a folder, if there is one; a damaged one is refused with a sentence."""
+    """Read the signature in a folder, or return None; raise `WrongInput` if it is damaged."""
     path = folder / SIGNATURE
     if not path.is_file():
         return None
@@ -191,9 +192,9 @@ def _is_hash(value: Any) -> bool:
 
 
 def _beginning(path: str | Path) -> bytes:
-    """A small file; what is longer is cut and so does not parse."""
+    """Read a small file; a longer file is cut off and so does not parse."""
     with open(path, "rb") as file:
-        return file.read(SMALL)
+        return file.read(MAX_FILE_BYTES)
 
 
 def _public_key(path: str | Path) -> Any:
@@ -201,7 +202,7 @@ def _public_key(path: str | Path) -> Any:
     content = _key_file("--key", path)
     try:
         key = serialization.load_pem_public_key(content)
-    except Exception:  # as above
+    except Exception:  # cryptography raises many kinds of errors for damaged keys
         raise _wrong_key("--key", "public", path) from None
     if not isinstance(key, ed25519.Ed25519PublicKey):
         raise _wrong_key("--key", "public", path)
@@ -217,7 +218,7 @@ def _key_file(option: str, path: str | Path) -> bytes:
 
 
 def _is_open_to_others(path: str | Path) -> bool:
-    """Whether the mode of a file lets its group or all users read or write it; Windows has no such mode."""
+    """Whether the mode of a file lets its group or all users access it; Windows has no such mode."""
     return os.name == "posix" and bool(os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 

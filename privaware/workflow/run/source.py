@@ -1,7 +1,8 @@
-"""Where rows come from: a file, a DataFrame or a built-in data set, with a schema got in one of three ways.
+"""The source of rows: a file, a DataFrame or a built-in data set, with its schema.
 
-A schema is written by the user, paid for, or drafted from the rows and accepted as it is. With a written one the
-file is not opened before `Source.read_private_rows` is called, which only a charged run does, after the ledger agreed.
+A schema is written by the user, estimated with part of the budget, or drafted from the rows and accepted. With a
+written schema, the file is not opened before `Source.read_private_rows` is called. Only a charged run calls it, after
+the ledger confirmed that the budget suffices.
 """
 
 from __future__ import annotations
@@ -50,20 +51,20 @@ from privaware.workflow.run.public_rows import is_builtin, read_public
 
 __all__ = ["Source", "draft_schema", "resolve", "scoring"]
 
-IN_PROCESSES = 20_000_000
-"""Cells of a table from which on several processes read it: they take more than a second to start."""
+MIN_CELLS_FOR_PROCESSES = 20_000_000
+"""Number of cells from which on a table is read by several processes, which take more than a second to start."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Source:
-    """Where rows come from, and their public facts.
+    """The public facts about rows, and functions that read the rows.
 
-    `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
-    bounds the values of both are not yet checked against any. `public` are rows that a learner needs, without labels;
-    `read_public_rows` gives those of `--public` with labels, to search. `digest` and `sketch` read
-    the rows to learn from, to know them again; built-in data, which are public, have none. `notices` are what their
-    owner alone should know before a charge, `left_out` among them that rows have no target; `dry_notices` are those
-    that a dry run knows, which opens no file for a schema that was written.
+    `read_private_rows` returns the training rows and the test rows (or None). Without declared bounds, the values of
+    both are not yet checked against bounds. `public` are unlabelled public rows for a learner that needs them;
+    `read_public_rows` returns the rows of `--public` with labels, for a search. `digest` and `sketch` read the training
+    rows to recognise them later; built-in data are public and have neither. `notices` are sentences for the owner only,
+    before a charge. `left_out` are the notices about rows without a target. `dry_notices` are the notices of a dry run,
+    which opens no file if the schema was written by the user.
     """
 
     name: str
@@ -81,9 +82,9 @@ class Source:
 
 
 def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
-    """The rows called `data` and what is public about them; a built-in name brings its own schema.
+    """Return the source called `data`, with its public facts; a built-in data set has its own schema.
 
-    For a dry run the public rows of built-in data are only counted.
+    In a dry run the public rows of built-in data are only counted.
     """
     if is_builtin(data):
         return _builtin(data, options, learner)
@@ -117,7 +118,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     def rows() -> tuple[Rows, Data | None]:
         coded = Data.of if schema.bounded else Data.uncoded
         if table is not None:
-            checked()  # reads every row: what does not fit is refused before the charge
+            checked()  # reads every row, so that a row that does not fit raises before the charge
         test = raw().test if options.test is None else read(options.test, **options.reading)
         train = coded_rows(kept(), schema) if table is None else table.streamed(schema)
         return train, None if test is None else coded(labelled(test, schema.target, schema.classes), scoring(schema))
@@ -141,7 +142,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
 def draft_schema(
     data: Any, *, target: str | None = None, task: str | None = None, unit: str | None = None, **reading: Any
 ) -> Schema:
-    """A schema to edit and confirm: drafted from a file, or the reviewed one of a built-in data set.
+    """Return a schema to edit and confirm: a draft from a file, or the reviewed schema of a built-in data set.
 
     `reading` are the options of `privaware.data.read`.
     """
@@ -153,19 +154,19 @@ def draft_schema(
 
 
 def scoring(schema: Schema) -> Schema:
-    """The same facts for rows to score on: each counts by itself, and numbers to predict stay as they are."""
+    """Return `schema` for test rows: the unit is one row, and target values are not clipped to a range."""
     return replace(schema, unit="row", cap=1, low=None, high=None)
 
 
 def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sketch, int]:
-    """The digest and the sketch of all rows, and how many of a large table have no target: its rows are read here."""
+    """Read all rows; return their digest, their sketch, and how many rows of a large table have no target."""
     key = digest_key()
     hashes, sketch, unlabelled = (*hashes_and_sketch(raw, key), 0) if table is None else table.checked(schema, key)
     return rows_digest(hashes, key), sketch.finished(), unlabelled
 
 
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
-    """The table, if its rows are better read some at a time."""
+    """Return the table if its rows should be read in parts, else None."""
     address = options.ray
     if address is not None:
         machines = cache(lambda: RayPool(address))
@@ -173,21 +174,21 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
     table = large_table(data)
     if table is None:
         return large_csv(data, options.reading)
-    if threads() == 1 or table.rows * table.width < IN_PROCESSES:
+    if threads() == 1 or table.rows * table.width < MIN_CELLS_FOR_PROCESSES:
         return table
     processes = cache(lambda: ProcessPool())
     return replace(table, place=lambda pieces: Cluster(processes(), pieces, near=True).parts)
 
 
 def _declared_unused(schema: Schema) -> list[str]:
-    """What a written schema says of columns that are not used; no file is opened."""
+    """Say which columns a written schema leaves out; no file is opened."""
     unused = [f"{column.name!r} (left out by the schema)" for column in schema.columns if column.kind in NOT_USED]
     others = "Columns that the schema does not name are not used."
     return [f"Not used: {', '.join(unused)}. {others}" if unused else others] if schema.form == "table" else []
 
 
 def _expect_there(data: Any) -> Path:
-    """The path, whose existence is checked without opening the file."""
+    """Return the path of `data`; raise if there is no such file. The file is not opened."""
     try:
         if os.path.exists(data):
             return Path(data)
@@ -202,7 +203,7 @@ def _expect_there(data: Any) -> Path:
 
 
 def _expect_target(data: Any, options: RunOptions) -> None:
-    """Refuses a target that is no column of a text file before its rows are read."""
+    """Raise, before rows are read, if the target is not a column of a text file."""
     names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
     if names is not None and options.target is not None:
         with names.named():
@@ -282,7 +283,7 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
     if options.accept_schema and rows.uneven:
         return draft(rows, **facts)
     bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)
-    # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
+    # Images and texts have nothing to estimate: a draft of their schema holds no bound or category of the rows.
     return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
 
 

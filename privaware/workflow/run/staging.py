@@ -1,10 +1,13 @@
 """A result between its charge and its publication: staged in a folder that only its owner can read, then published.
 
-The hashes of the files are on disk before the files. So a complete set of files is told from a part of one up to its
-last byte: a complete set is published, whoever finds it, and no other set is drawn for its charge; a part is deleted.
-The run is closed in the ledger with the hashes of all files before one of them leaves the folder. The file by which a
-result is known, such as `model.json`, leaves it last, and until then all are readable by their owner only. No state of
-a random generator is kept.
+1. The hashes of the files are written to disk before the files, so a complete set of files can be told from a part.
+2. A complete set is published when the command is repeated, and no other set is drawn for its charge. An incomplete
+   set is deleted.
+3. The run is closed in the ledger with the hashes of all files before a file leaves the private folder.
+4. The main file of the result, such as `model.json`, leaves the private folder last. Until then only the owner can read
+   the files.
+
+No state of a random generator is stored.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ __all__ = ["Staged", "empty_stage", "end_publication"]
 
 MANIFEST = "manifest.json"
 PROBE = "probe"
-"""An empty file that shows which mode the user gives to new files."""
+"""Name of an empty file whose mode shows the mode that the user gives to new files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,7 @@ class Staged:
     Parameters
     ----------
     folder
-        The folder in which the result will stand.
+        The folder in which the result will be published.
     run
         The name of the run in the ledger.
     charge
@@ -46,7 +49,7 @@ class Staged:
     release
         The kind of release, as the closing entry names it.
     files
-        The SHA-256 of the files that hold random draws, by name. The result is known by the first of them.
+        The names of the files that depend on random draws, with their SHA-256 hashes. The first is the main file.
     """
 
     folder: Path
@@ -57,7 +60,7 @@ class Staged:
 
     @classmethod
     def write(cls, folder: Path, contents: dict[str, bytes], *, run: str, charge: str, release: str) -> Staged:
-        """Writes a set of files, their hashes first and the last file last."""
+        """Write the hashes of a set of files, then the files in their order."""
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         staged = cls(folder=folder, run=run, charge=charge, release=release, files=files)
         facts = {"run": run, "charge": charge, "release": release, "files": files}
@@ -68,7 +71,7 @@ class Staged:
 
     @classmethod
     def find(cls, folder: Path) -> Staged | None:
-        """The complete set of files in a folder, if there is one."""
+        """Return the complete set of files in a folder, if there is one."""
         try:
             staged = cls(folder=folder, **json.loads((folder / STAGED / MANIFEST).read_bytes()))
             complete = all(sha256(staged.path(name)) == digest for name, digest in staged.files.items())
@@ -82,11 +85,11 @@ class Staged:
         return self.folder / STAGED
 
     def path(self, name: str) -> Path:
-        """Where a file is: in the private folder, or in the folder of the result if a publication had begun."""
+        """Return the path of a file: in the private folder, or in the result folder if its publication had begun."""
         return self.place / name if (self.place / name).exists() else self.folder / name
 
     def add(self, name: str, content: bytes) -> None:
-        """Writes one file, durably and readable by its owner only."""
+        """Write one file durably, readable by its owner only."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(self.place / name, flags, 0o600), "wb") as file:
             file.write(content)
@@ -95,14 +98,14 @@ class Staged:
         sync_folder(self.place)
 
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of every file that the closing entry of the run binds, by name."""
+        """Return the SHA-256 hash of every file that the closing entry of the run names."""
         return {name: sha256(self.path(name)) for name in (*self.files, REPORT) if self.path(name).is_file()}
 
     def publish(self, charged: str) -> None:
-        """Moves the files of a closed run to their names, the one by which the result is known last.
+        """Move the files of a closed run to the result folder, the main file last, and then let others read them.
 
-        Only then may others read them. Files and folder carry `charged`, the time of the charge. A publication that was
-        interrupted goes on where it stopped. Before it, the journal of the run is removed.
+        Files and folder get `charged`, the time of the charge. An interrupted publication continues where it stopped.
+        The journal of the run is removed first.
         """
         if (self.folder / SEARCH).exists():
             shutil.rmtree(self.folder / SEARCH)
@@ -123,7 +126,10 @@ class Staged:
         set_time(self.folder, charged)
 
     def _mode_of_new_files(self) -> int:
-        """What the user's umask leaves of 0o666; the umask itself cannot be read without changing it."""
+        """Return the mode that the user's umask gives to new files.
+
+        The umask itself cannot be read without changing it.
+        """
         probe = self.place / PROBE
         probe.unlink(missing_ok=True)
         probe.touch()
@@ -131,9 +137,10 @@ class Staged:
 
 
 def empty_stage(folder: Path, ours: Collection[str]) -> None:
-    """Empties the private folder of a result: what an interrupted run left of a set of files is deleted.
+    """Delete the incomplete set of files that an interrupted run left in the private folder.
 
-    A complete set of a run that is not among `ours` is refused: without it, its command would draw another set.
+    Raise if the folder holds a complete set of a run that is not in `ours`: without these files, repeating its command
+    would draw another set.
     """
     staged = Staged.find(folder)
     if staged is not None and staged.run not in ours:
@@ -151,12 +158,12 @@ def empty_stage(folder: Path, ours: Collection[str]) -> None:
 
 
 def end_publication(folder: Path, charged: str) -> None:
-    """Ends a publication that was interrupted after the result had its name, unless another process is at it."""
+    """Finish an interrupted publication whose main file is already published, unless another process is doing so."""
     if not (folder / STAGED).is_dir():
         return
     with suppress(BlockingIOError), locked(folder):
         if staged := Staged.find(folder):
             staged.publish(charged)
-        else:  # it was interrupted while its private folder was removed
+        else:  # the publication was interrupted while its private folder was being removed
             shutil.rmtree(folder / STAGED)
             set_time(folder, charged)

@@ -1,4 +1,4 @@
-"""The plan of one training: the learner asked for, or the one that `auto` chooses, calibrated to a budget.
+"""The plan of one training: the requested learner, or the learner that `auto` chooses, calibrated to a budget.
 
 >>> from privaware.datasets import schema
 >>> plan = training_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5)
@@ -33,9 +33,9 @@ from privaware.workflow.run.trainings import model_cost_in, outlined, search_mec
 __all__ = ["recipe_plan", "training_plan"]
 
 NOISELESS = 1e6
-"""The epsilon for which the standard workflow chooses: as if there were no noise."""
+"""Epsilon for which the standard workflow chooses a learner, as if there were no noise."""
 OPERATIONS = 2e9
-"""Multiplications a second that a time limit assumes of one processor."""
+"""Multiplications per second of one processor that a time limit assumes."""
 
 
 def training_plan(
@@ -49,10 +49,10 @@ def training_plan(
     time_limit: float | None = None,
     runtime: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """The best learner we know from public facts, calibrated to (epsilon, delta).
+    """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
-    `runtime` values (a device, a listener to progress) go to a learner that has fields of these names; they change
-    neither what is released nor its cost, so they are no part of the plan's settings.
+    `runtime` values (a device, a listener to progress) go to a learner that has fields of these names. They change
+    neither the release nor its cost, so they are not in the settings of the plan.
     """
     recipe = Recipe(learner=learner, settings=dict(settings or {}))
     budget = {"epsilon": epsilon, "delta": delta}
@@ -69,9 +69,9 @@ def recipe_plan(
     runtime: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
 ) -> Plan:
-    """The plan of what is fixed in a recipe, and of what `auto` chooses beside it, for an epsilon and a delta.
+    """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`; the default policy where it is None.
+    `policy` chooses for `auto`. Default: the default policy.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
@@ -110,7 +110,7 @@ def _chosen(
     space: Space | None,
     policy: Policy,
 ) -> Choice:
-    """The learner asked for, that of the space asked for, or what `auto` chooses."""
+    """Return the requested learner, the learner of the requested space, or the choice of `auto`."""
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
         choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy)
@@ -138,7 +138,7 @@ def _chosen(
 
 
 def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
-    """The choice with the features that are named, or `linear` where the chosen learner takes none."""
+    """Return the choice with the requested features, or `linear` if the chosen learner takes no features."""
     if "features" not in recipe.settings:
         return choice
     if "features" in choice.settings:  # its reasons are for the features that it would have taken
@@ -152,7 +152,7 @@ def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choi
 def _with_selection(
     choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float], search: SearchSettings | None
 ) -> Choice:
-    """The choice with the selection of columns before its other releases."""
+    """Return the choice with a selection of columns before its other releases."""
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
         return choice
@@ -177,7 +177,7 @@ def planned(
     *,
     search: SearchSettings | None = None,
 ) -> Plan:
-    """The chosen learner after the releases before it, calibrated to the `epsilon` and `delta` of the budget."""
+    """Return the plan of the chosen learner after the releases before it, calibrated to the budget."""
     name = choice.learner
     make = find_learner(name)
     for each in (name,) if search is None else search.space.learners:
@@ -218,13 +218,13 @@ def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def expect_time_limit(time_limit: float | None) -> None:
-    """Refuses a limit that nothing can keep."""
+    """Raise for a time limit that is not positive."""
     if time_limit is not None and not time_limit > 0:
         raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """A sampling rate below 1 where every row in every step would outlast the time limit."""
+    """Return a sampling rate below 1 if full batches would exceed the time limit; else no setting."""
     if time_limit is None or "rate" not in setting_names(make):
         return {}
     width = (

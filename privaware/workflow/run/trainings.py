@@ -1,4 +1,4 @@
-"""The mechanism of one training, or of a search for the best of several, on plain features or on paid ones."""
+"""The mechanism of one training, or of a search among several, on plain features or on charged features."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from privaware.workflow.run.settings import configured, setting_names
 
 __all__ = ["model_cost_in", "outlined", "search_mechanism", "training_mechanism"]
 
-SHARE = 1 / 3
-"""About what one model of a search costs, over all of it: candidates are balanced and scored for that."""
+MODEL_FRACTION = 1 / 3
+"""Approximate epsilon of one model of a search divided by the epsilon of the whole search."""
 
 
 def training_mechanism(name: str, settings: Mapping[str, Any], extra: Mapping[str, Any], schema: Schema) -> Any:
-    """The learner with these settings, after the features that it pays for."""
+    """Return the learner with these settings, after the charged features that its settings name."""
     make = find_learner(name)
     described: Any = settings.get("features")
     if not names_paid(described):
@@ -38,8 +38,8 @@ def training_mechanism(name: str, settings: Mapping[str, Any], extra: Mapping[st
 def search_mechanism(
     search: SearchSettings, shared: Mapping[str, Any], schema: Schema, epsilon: float, *, device: str
 ) -> Any:
-    """The search with these settings for every candidate, after the features that are paid for once."""
-    reference = min(max(SHARE * epsilon, 1e-3), 1e3)
+    """Return the search with settings `shared` by all candidates, after charged features that are released once."""
+    reference = min(max(MODEL_FRACTION * epsilon, 1e-3), 1e3)
     described: Any = shared.get("features")
     if not names_paid(described):
         mechanism = search.search(shared, device=device, reference_epsilon=reference)
@@ -55,7 +55,7 @@ def search_mechanism(
 
 
 def outlined(schema: Schema, choice: Choice) -> Schema:
-    """The public facts of the rows that the learner of a choice sees."""
+    """Return the public facts of the rows that the learner of `choice` sees, after the releases before it."""
     after = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
     for stage in choice.before:
         after = stage.outline(after)
@@ -63,7 +63,7 @@ def outlined(schema: Schema, choice: Choice) -> Schema:
 
 
 def model_cost_in(plan: Plan) -> Event:
-    """What one training of a planned search costs."""
+    """Return the cost of training one model of a planned search."""
     mechanism, schema = plan.mechanism, plan.schema
     while isinstance(mechanism, Then):
         schema, mechanism = mechanism.outline(schema), mechanism.second

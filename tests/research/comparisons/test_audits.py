@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting
-from privaware.attacks._evidence import SHARES, _guesses, evidence_of_canaries, evidence_of_runs
+from privaware.attacks._evidence import GUESSED_FRACTIONS, _guesses, evidence_of_canaries, evidence_of_runs
 from privaware.attacks._gradient_canaries import CanaryScores, gradient_canaries
 from privaware.attacks._row_canaries import crafted_pair, crafted_rows, label_scores, row_canaries
 from privaware.errors import WrongInput
@@ -59,7 +59,7 @@ def test_runs_refute_a_claim_by_its_trade_off_where_one_delta_does_not() -> None
 def test_guesses_are_of_the_surest_canaries_on_both_sides_or_on_one() -> None:
     inside = np.arange(100) >= 40
     tried = _guesses(CanaryScores(inside=inside, scores=np.arange(100.0)))
-    assert len(tried) == len(SHARES)
+    assert len(tried) == len(GUESSED_FRACTIONS)
     by_guesses = {each["guesses"]: each["correct"] for each in tried}
     assert by_guesses[100] == 40 + 50
     assert by_guesses[50] in (50, 25 + 25)

@@ -8,7 +8,7 @@ import torch
 
 from privaware.errors import WrongInput
 from privaware.features.prior import Prior
-from research.pretraining.glyphs import ALIKE, STROKES, SyntheticGlyphs, alphabet
+from research.pretraining.glyphs import FAMILY_SIZE, STROKES, SyntheticGlyphs, alphabet
 from research.pretraining.images import generator_for
 
 TINY = SyntheticGlyphs(seed=4, chunk=16, textures=8, generators=1)
@@ -25,7 +25,7 @@ def test_drawings_follow_from_seed_and_number() -> None:
 def test_families_differ_in_one_stroke_and_no_glyph_is_empty() -> None:
     glyphs = torch.nan_to_num(alphabet(400, generator_for(1, "test", 0, "cpu")), nan=9.0)
     assert (glyphs != 9).flatten(1).any(1).all()
-    families = glyphs.unflatten(0, (-1, ALIKE))
+    families = glyphs.unflatten(0, (-1, FAMILY_SIZE))
     differing = (families[:, 1:] != families[:, :1]).flatten(3).any(3).sum(2)
     assert differing.max() <= STROKES
     assert ((differing <= 1).float().mean()) > 0.95  # but where changing one stroke left none
@@ -36,7 +36,7 @@ def test_shipped_network_recognises_drawings_of_one_glyph() -> None:
     deep = Prior(network="glyphs", depths=(2,), pools=(1,))(pairs)
     nearest = (deep[:64] @ deep[64:].T).argmax(1)
     assert (nearest == np.arange(64)).mean() > 0.4
-    assert (nearest // ALIKE == np.arange(64) // ALIKE).mean() > 0.6
+    assert (nearest // FAMILY_SIZE == np.arange(64) // FAMILY_SIZE).mean() > 0.6
 
 
 def test_pairs_are_two_drawings_of_the_same_glyphs() -> None:

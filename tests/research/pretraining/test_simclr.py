@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from privaware.errors import WrongInput
-from research.pretraining.simclr import Pretraining, Recipe, contrastive_loss
+from research.pretraining.simclr import ImageRecipe, Pretraining, contrastive_loss
 
-TINY = Recipe(seed=5, images=16, size=24, generators=1, each=4, depth=10, width=1, batch=4, warmup=2)
+TINY = ImageRecipe(seed=5, images=16, size=24, generators=1, each=4, depth=10, width=1, batch=4, warmup=2)
 
 
 def test_contrastive_loss_agrees_with_a_plain_loop() -> None:

@@ -13,9 +13,9 @@ from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT
 from privaware.learners._table_network import TableFacts, first_round
 from research.pretraining import table_network
 from research.pretraining.random_tables import RandomTables, TableShape
-from research.pretraining.table_network import Recipe, TablePretraining, _Batch
+from research.pretraining.table_network import TablePretraining, TableRecipe, _Batch
 
-RECIPE = Recipe(
+RECIPE = TableRecipe(
     seed=1,
     width=16,
     blocks=1,

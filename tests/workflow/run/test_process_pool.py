@@ -101,7 +101,7 @@ def test_fit_by_processes_is_that_of_one_process(
     monkeypatch.setattr(_large, "PIECE", 1)
     models, asked = [], []
     for processors in (1, 2):
-        monkeypatch.setattr(_source, "IN_PROCESSES", 1)
+        monkeypatch.setattr(_source, "MIN_CELLS_FOR_PROCESSES", 1)
         monkeypatch.setattr(_source, "threads", lambda count=processors: count)
         monkeypatch.setattr(_source, "ProcessPool", lambda: asked.append(2) or ProcessPool(2))
         models.append(fit(path, **call, **options).model)
