@@ -111,12 +111,12 @@ class Spelt:
         return int(self.decimals[0]) if len(self) else PLAIN
 
     def missing(self) -> np.ndarray:
-        """A mask of the rows without a value."""
+        """Return a mask of the rows without a value."""
         missing = np.array([is_missing(word) for word in self.spellings] + [True], dtype=bool)
         return np.isnan(self.numbers) & missing[self.codes]
 
     def words(self) -> Words:
-        """The column as text."""
+        """Return the column as text."""
         words, codes = list(self.spellings), self.codes.astype(np.int32)
         for style in np.unique(self.decimals).tolist():
             rows = np.flatnonzero((self.codes < 0) & (self.decimals == style))
