@@ -1,10 +1,10 @@
 """Wide residual network whose output layer reads feature maps of several depths, pooled and whitened.
 
-The blocks numbered `depths` are rectified, averaged to `pools` x `pools` points each and whitened by fixed matrices,
-which are part of the tensors; rows are scaled to norm 1. It is the network of the `prior` features with an output
-layer, as the learner `finetune` trains it.
+The outputs of the blocks numbered `depths` are rectified, averaged to `pools` x `pools` points each and whitened by
+fixed matrices, which are part of the tensors. Rows are then scaled to norm 1. This is the network of the `prior`
+features with an output layer, which the learner `finetune` trains.
 
-Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is ours.
+Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is this package's.
 Privacy: no cost of its own; no layer mixes rows, and the whitening is fixed.
 Use when: training continues from a network pretrained on public or synthetic images.
 
@@ -31,9 +31,9 @@ __all__ = ["MultiDepthNetwork", "Whitened"]
 
 
 class Whitened(nn.Module):
-    """Pooled maps of several depths as one row of norm 1, by a fixed affine map; only buffers, no parameters.
+    """A fixed affine map from pooled maps of several depths to one row of norm 1; it has buffers and no parameters.
 
-    Map number i (channels, p x p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
+    Map number i (channels, p * p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
     `scale{i}`. Entry m of all channels of all depths is then multiplied by `matrix{m}`.
     """
 
@@ -61,9 +61,10 @@ class Whitened(nn.Module):
 
 
 class MultiDepthNetwork(nn.Module):
-    """`network` has the parts stem, blocks and norm of a wide residual network; `depths` counts its blocks from 0.
+    """A wide residual network whose output layer reads whitened maps of several depths.
 
-    With `mirror`, outputs are the mean over an image and its mirror image.
+    `network` has the parts stem, blocks and norm of a wide residual network; `depths` are numbers of its blocks, from
+    0. With `mirror`, outputs are the mean over an image and its mirror image.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class MultiDepthNetwork(nn.Module):
         return (outputs + self.output(self.features(x.flip(3)))) / 2 if self.mirror else outputs
 
     def features(self, x: Tensor) -> Tensor:
-        """Whitened rows of norm 1."""
+        """Return whitened rows of norm 1."""
         x = self.stem(x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x)
         maps: list[Tensor] = []
         for at, block in enumerate(self.blocks):
@@ -110,9 +111,24 @@ __all__ = ["MultiDepth"]
 
 @dataclass(frozen=True, kw_only=True)
 class MultiDepth(ImageDescription):
-    """`depth`, `width`, `groups` and `stride` are those of `wrn`; `depths` must end with the last block.
+    """The description of a wide residual network with a head on several depths.
 
-    With `mirror`, outputs are the mean over an image and its mirror image.
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    depth, width, groups, stride
+        As for `wrn`.
+    depths : tuple of int
+        Numbers of the blocks, from 0, whose outputs are read; the last must be the last block.
+    pools : tuple of int
+        For each of `depths`, the side of the grid to which its output is pooled.
+    mirror : bool
+        Whether outputs are the mean over an image and its mirror image.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools.
     """
 
     name: ClassVar[str] = "multi_depth"
@@ -137,7 +153,7 @@ class MultiDepth(ImageDescription):
         self._check_flag("mirror")
 
     def _wrn(self) -> Description:
-        """The wide residual network behind it; what that refuses is refused."""
+        """Return the wide residual network; raise if its settings are wrong."""
         from privaware.models import parse
 
         shared = ("inputs", "depth", "width", "groups", "stride", "activation", "tempered")
