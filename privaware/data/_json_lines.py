@@ -22,8 +22,8 @@ __all__ = ["JsonLines", "read_json", "read_json_lines"]
 class JsonLines:
     """The rows of a file, and the line of each row, if rows have lines.
 
-    `uneven` is the place of the first row whose names differ from those of the first row, or are in another order; it
-    is empty if there is none. If it is not empty, the names of columns are values of rows.
+    `uneven` is the place of the first row whose names of members, or their order, differ from the first row; it is
+    empty if there is no such row. If it is not empty, the names of columns depend on rows.
     """
 
     frame: pd.DataFrame

@@ -130,7 +130,7 @@ def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int
 
 
 def expect_unit_column(raw: Raw, schema: Schema) -> None:
-    """Refuses a table without the column that names persons."""
+    """Raise if a table lacks the column that names persons."""
     if raw.frame is None or schema.unit not in raw.frame.columns:
         columns = raw.columns_shown() or "of a table, got images"
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")

@@ -26,7 +26,7 @@ def end_of_marked_records(text: bytes, last: int, separator: str) -> int | None:
     beside = np.zeros(256, bool)
     beside[[ord(separator), ord("\n"), ord("\r")]] = True
     opening, closing = marks[::2], marks[1::2]
-    begins = beside[buffer[opening - 1]] | (opening == 0)  # before the first byte stands the last, a line end
+    begins = beside[buffer[opening - 1]] | (opening == 0)  # index -1 is the last byte, a line end
     ends = beside[buffer[closing + 1]]  # a mark is never the last byte, which is a line end
     if not (begins.all() and ends.all()):
         return None

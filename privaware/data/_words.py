@@ -171,6 +171,6 @@ def is_missing(word: str) -> bool:
 
 
 def spelling_of_number(number: float) -> str:
-    """A number as text: whole ones without a point."""
+    """Return a number as text; integers have no point."""
     number = float(number)
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)

@@ -1,18 +1,16 @@
-"""The layers of a scattering transform by matrix products or by FFT, with equal results.
+"""The layers of a scattering transform by matrix products or by FFT, with equal results, and their wavelets.
 
-`MatrixLayers` writes the Fourier transform along the width as a small matrix and, for each frequency, the
-convolution along the height as another. Two mirrored wavelets share their matrices, because the parts of a
-wavelet that are even and odd in height have real and imaginary spectra along the width. What remains is matrix
-products and a modulus, which on small images is several times faster than FFTs of a few dozen points.
-`FourierLayers` multiplies in the Fourier domain, and its cost hardly grows with the size of the image.
+`MatrixLayers` writes the Fourier transform along the width as a small matrix and, for each frequency, the convolution
+along the height as another matrix. Two mirrored wavelets share their matrices, because the parts of a wavelet that are
+even and odd in height have real and imaginary spectra along the width. The computation is then matrix products and a
+modulus, which on small images is several times faster than FFTs of a few dozen points. `FourierLayers` multiplies in
+the Fourier domain; its cost hardly grows with the size of the image.
 
-Resolutions are numbered by the logarithm of their stride; -1 is the image before padding.
+Resolutions are numbered by the binary logarithm of their stride; -1 is the image before padding.
 
-The Morlet wavelets of a scattering transform in the Fourier domain, and how they are subsampled.
-
-Conventions are those of kymatio 0.3.0, so that features agree with published ones: images are padded by
-reflection to a multiple of 2^J, a filter used at a lower resolution is first limited to its band, and the
-outermost output on each side is dropped.
+The Morlet wavelets are computed in the Fourier domain. Conventions agree with kymatio 0.3.0, so features agree with
+published ones: images are padded by reflection to a multiple of 2^J, a filter used at a lower resolution is first
+limited to its band, and the outermost output on each side is dropped.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Group normalisation without parameters: each group of channels gets mean 0 and variance 1 in its row.
 
-The channels of a row (for scattering, colours times maps) are split into `groups` of neighbours; every
-group is shifted and scaled by its mean and deviation over channels and positions.
+The channels of a row (for scattering, colours times maps) are split into `groups` of neighbouring channels. Each group
+is standardised by its mean and standard deviation over channels and positions.
 
 Paper: Wu and He 2018, Group Normalization, arXiv:1803.08494; on scattering features Tramer and Boneh
 2021, arXiv:2011.11660, section 2.2 (9, 27 or 81 groups).
 Privacy: no privacy cost (data-independent): its statistics are of one row, never of several.
-Use when: features of images are on very different scales and no budget is to be spent on normalisation.
+Use when: features of images have very different scales and no budget should be spent on normalisation.
 
 >>> GroupNorm(groups=1)(np.array([[[[1.0, 3.0]]]], np.float32)).round(2)
 array([[[[-1.,  1.]]]], dtype=float32)

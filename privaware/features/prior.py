@@ -248,9 +248,7 @@ class Prior:
         return described | {"stride": stride, "depths": list(self.depths), "pools": list(self.pools)}
 
     def network_tensors(self) -> dict[str, Tensor]:
-        """Return the pretrained weights and the whitening as tensors of `architecture`, without those of the output
-        layer.
-        """
+        """Return the tensors of `architecture`: pretrained weights and whitening, but not the output layer."""
         whitening = self._whitening("cpu")
         assert whitening is not None
         network = stored_weights(self.file, "cpu").network.state_dict()

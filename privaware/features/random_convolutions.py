@@ -1,7 +1,7 @@
 """Frozen random convolutions: a public random layer, ReLU and averaging over a coarse grid.
 
-Filters are drawn once from a public seed, each with mean 0 and norm 1; the positive and negative parts of
-their outputs are averaged over `grid` x `grid` cells of the image.
+Filters are drawn once from a public seed, each with mean 0 and norm 1. The positive and the negative parts of their
+outputs are averaged over the cells of a `grid` x `grid` grid of the image.
 
 Paper: Saxe et al. 2011, On Random Weights and Unsupervised Feature Learning; as private features,
 the random-weights training of Bao, Bauer and Bindschaedler, section VIII.

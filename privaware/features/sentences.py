@@ -2,9 +2,9 @@
 
 The network is all-MiniLM-L6-v2: six layers of the BERT family, trained on a billion pairs of public sentences to give
 sentences of similar meaning similar vectors. A text is cut into tokens of the network's vocabulary. The network reads
-the first `length` tokens; the row is the mean of its outputs, scaled to norm 1.
-- `windows`: with a value above 1, `windows * length` tokens are read in consecutive windows. The row is the mean over
-  windows, weighted by their numbers of tokens and scaled to norm 1.
+one window of at most `length` tokens, two of which mark its ends; the row is the mean of its outputs, scaled to norm 1.
+- `windows`: with a value above 1, up to `windows` consecutive windows are read. The row is the mean over windows,
+  weighted by their numbers of tokens and scaled to norm 1.
 - `words`: with a value above 0, hashed words (`hashed`) of norm `words` follow. The network was trained on English;
   hashed words also help with other languages.
 - `names`: with a value above 0, the directions that separate the names of the classes get more weight. Class names are

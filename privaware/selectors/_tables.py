@@ -50,7 +50,7 @@ BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Noisy counts minus those of the uniform distribution: `single` (slots,) and `joint` (slots, slots).
+    """Noisy counts minus the counts of a uniform distribution: `single` (slots,) and `joint` (slots, slots).
 
     `slots` is the number of slots of each column, the target last, and `rows` the declared number of rows. `noise` is
     the standard deviation of one entry for each pair of columns.
@@ -64,7 +64,7 @@ class Tables:
 
 
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
-    """Return the number of slots of each column, and last that of the target."""
+    """Return the number of slots of each column, and last the number of slots of the target."""
     expect_table(schema)
     encode = OneHot(bins=bins)
     return (*(encode.width(Schema(columns=(column,))) for column in schema.used), len(schema.classes) or bins)

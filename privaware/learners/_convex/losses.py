@@ -16,7 +16,7 @@ Array = np.ndarray
 class Loss:
     """A convex loss of (margin, target): its value and its first two derivatives with respect to the margin.
 
-    `slope` bounds the absolute first derivative and `curvature` the second derivative, for any margin and target.
+    For any margin and target, `slope` is a bound on the absolute first derivative and `curvature` on the second one.
     """
 
     value: Callable[[Array, Array], Array]

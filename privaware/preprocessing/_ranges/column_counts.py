@@ -179,22 +179,22 @@ class Grids:
 
 
 def word_threshold(*, rows: int, scale: float, chance: float) -> float:
-    """The noisy count above which a word is released.
+    """Return the noisy count above which a word is released.
 
     Parameters
     ----------
     rows : int
-        The rows that one unit adds or removes: a word that one unit alone has is counted up to `rows` times, and the
-        unit has up to `rows` such words.
+        The number of rows that one unit adds or removes. A word that only this unit has is counted up to `rows` times,
+        and the unit has up to `rows` such words.
     scale : float
         The standard deviation of the noise of a count.
     chance : float
-        The largest chance that any word passes which one unit alone has.
+        The largest probability that any word passes which only one unit has.
 
     Returns
     -------
     float
-        The threshold. Each of the unit's words passes it with a chance of at most `chance / rows`.
+        The threshold. Each of the unit's words passes it with a probability of at most `chance / rows`.
 
     >>> [round(word_threshold(rows=rows, scale=1.0, chance=1e-7), 2) for rows in (1, 20)]
     [6.2, 25.73]

@@ -62,7 +62,10 @@ from privaware.schema import Column, Schema
 __all__ = ["NoisyMaximumRanges"]
 
 KIND_NOISE = 4
-"""Noise multiplier of the count that decides a kind, divided by that of a bound; most columns are clear cases."""
+"""Noise multiplier of the count that decides a kind, as a multiple of that of a bound.
+
+It may be large, because the kind of most columns is clear.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
