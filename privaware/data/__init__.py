@@ -1,10 +1,10 @@
-"""Private rows held against a schema, and the readers that bring them in.
+"""Private rows coded by a schema, and the readers that load them.
 
-`read` returns a `Raw`: a file as it is (CSV, Parquet, `.npz`, a folder of images by class, a DataFrame), on
-the owner's side only. `draft` proposes a schema from it, for a person to confirm; `Data.of` codes the
-rows by a schema. Every value ends within what the schema declares, or one sentence names file, line and column
-of the one that does not, never the value: `show_values` is for the owner's own screen. `rows_digest` knows the same
-rows again.
+`read` returns a `Raw`: a file as it is (CSV, Parquet, `.npz`, a folder of images by class, a DataFrame), for the owner
+only. `draft` proposes a schema from it, which a person confirms. `Data.of` codes the rows by a schema. Every value ends
+within the limits that the schema declares; otherwise an error names the file, line and column of the value, but never
+the value itself. Only with `show_values` errors show values, for the owner's own screen. `rows_digest` recognises the
+same rows again.
 """
 
 from privaware.data._arrays import from_array

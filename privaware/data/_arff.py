@@ -1,9 +1,10 @@
 """ARFF files of Weka: a header that names and types the columns, and rows that are dense or sparse.
 
-A column is `numeric` (also `real`, `integer`), a list of values in braces, `string`, or a `date` with its pattern. The
-header's list of values says that a column holds categories; which of them occur is still bought or declared, as for the
-categories of a data frame. A lone `?` is missing. In a sparse row `{2 x, 5 y}` columns count from 0, and one that is
-left out is 0, the first of the listed values, an empty string, or the first moment of 1970.
+A column is `numeric` (also `real`, `integer`), a list of values in braces, `string`, or a `date` with its pattern. A
+list of values in the header declares a column of categories. Which categories occur is still declared in the schema or
+released under privacy, as for the categories of a data frame. A lone `?` is missing. In a sparse row `{2 x, 5 y}`
+columns count from 0. A column that a sparse row does not name is 0, the first of the listed values, an empty string, or
+the first moment of 1970.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s{{]+)\s*(.+)", re.IGNORECAS
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 NUMBERS = ("numeric", "real", "integer")
 ISO = "yyyy-MM-dd'T'HH:mm:ss"
+"""Default date pattern."""
 DATE_LETTERS = {
     "yyyy": "%Y",
     "yy": "%y",
@@ -46,12 +48,12 @@ DATE_LETTERS = {
     "ss": "%S",
     "SSS": "%f",
 }
-"""Letters of a pattern of Java, which ARFF uses, in Python's words."""
+"""Letters of Java's date patterns, which ARFF uses, as Python's format codes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """A column that the header declares: `kind` is number, category, string or date."""
+    """A column that the header declares; `kind` is "number", "category", "string" or "date"."""
 
     name: str
     kind: str
@@ -60,7 +62,7 @@ class Attribute:
 
     @property
     def left_out(self) -> str:
-        """What stands in a sparse row that does not name this column."""
+        """The value in a sparse row that does not name this column."""
         if self.kind == "date":
             return datetime(1970, 1, 1).strftime(self.pattern)
         return "0" if self.kind == "number" else self.values[0] if self.values else ""
@@ -68,14 +70,14 @@ class Attribute:
 
 @dataclass(frozen=True, kw_only=True)
 class Arff:
-    """The rows of a file, and the line of each."""
+    """The rows of a file, and the line of each row."""
 
     frame: pd.DataFrame
     lines: list[int]
 
 
 def read_arff(path: Path, encoding: str | None = None) -> Arff:
-    """The table of a file; what breaks its rules is refused by its line."""
+    """Return the table in a file; raise with the line number if the file breaks the format."""
     import pandas as pd
 
     attributes: list[Attribute] = []
@@ -101,7 +103,7 @@ def read_arff(path: Path, encoding: str | None = None) -> Arff:
 
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
-    """Lines that are neither empty nor comments, by their number."""
+    """Yield the number and the text of each line that is neither empty nor a comment."""
     encoding = encoding or "utf-8-sig"
     with open_bytes(path) as file:
         content = file.read()
@@ -119,6 +121,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
 
 
 def _attribute(line: str, where: str) -> Attribute:
+    """Return the column that an @attribute line declares."""
     match = ATTRIBUTE.fullmatch(line)
     if match is None:
         raise WrongInput(f"{where}: expected @attribute NAME TYPE, got something else")
@@ -140,7 +143,7 @@ def _attribute(line: str, where: str) -> Attribute:
 
 
 def _pattern(java: str, where: str) -> str:
-    """A pattern for dates of Java in the words of Python."""
+    """Return Java's date pattern `java` as a Python format."""
     parts = []
     for literal, run, _, other in re.findall(r"'([^']*)'|(([a-zA-Z])\3*)|([^a-zA-Z'])", java):
         if run and run not in DATE_LETTERS:
@@ -152,7 +155,7 @@ def _pattern(java: str, where: str) -> str:
 
 
 def _row(line: str, attributes: list[Attribute], where: str) -> list[str | None]:
-    """The values of a row, None where one is missing."""
+    """Return the values of a row, with None for missing values."""
     if line.startswith("{") and line.endswith("}"):
         return _sparse(line[1:-1], attributes, where)
     values = _fields(line, where)
@@ -177,7 +180,7 @@ def _sparse(inner: str, attributes: list[Attribute], where: str) -> list[str | N
 
 
 def _fields(line: str, where: str) -> list[str]:
-    """What stands between commas, quotation marks still on."""
+    """Return the values between commas, still in their quotation marks."""
     if "'" not in line and '"' not in line:
         return [field.strip() for field in line.split(",")]
     fields, at, more = [], 0, True
@@ -191,7 +194,7 @@ def _fields(line: str, where: str) -> list[str]:
 
 
 def _plain(value: str) -> str:
-    """A value without its quotation marks; within them a backslash hides what follows."""
+    """Return a value without its quotation marks; inside quotation marks a backslash escapes the next character."""
     value = value.strip()
     if value[:1] not in ("'", '"') or len(value) < 2:
         return value

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["from_array", "read_folder", "read_npz"]
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+"""Suffixes of image files."""
 TEXTS = (".txt",)
+"""Suffixes of text files."""
 GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
+"""Pillow's modes of grey images."""
 
 
 def read_npz(path: Path) -> Raw:
+    """Return the arrays x and y, and the test arrays x_test and y_test if present, of an `.npz` file."""
     with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
         expect_small_archive(path)
         archive = np.load(file, allow_pickle=False)
@@ -40,7 +44,20 @@ def read_npz(path: Path) -> Raw:
 
 
 def from_array(x: np.ndarray, names: list[str] | None = None) -> Raw:
-    """An array from memory: a table with columns of these names, or images."""
+    """Return an array from memory as raw rows.
+
+    Parameters
+    ----------
+    x : numpy.ndarray
+        A table of numbers, or images.
+    names : list of str, optional
+        The names of the columns of a table.
+
+    Returns
+    -------
+    Raw
+        The rows.
+    """
     import pandas as pd
 
     return (
@@ -73,7 +90,9 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 
 
 def read_folder(path: Path) -> Raw:
-    """One sub-folder of images, or of text files, for each class; images without classes may lie side by side."""
+    """Return the images or texts of a folder with one sub-folder for each class; images without classes need no
+    sub-folder.
+    """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
     files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
@@ -120,7 +139,7 @@ def _uneven_colours(others: list[str]) -> str:
 
 
 def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
-    """A table of the text in each file and the class that its folder names."""
+    """Return a table with the text of each file and the class that its folder names."""
     import pandas as pd
 
     texts = []
@@ -132,10 +151,9 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
 
 
 def _image(file: Path, expansion: Expansion) -> np.ndarray:
-    """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
+    """Return one image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
 
-    A photograph is turned as the camera says that it was held. `expansion` counts the pixels of all images before they
-    are decoded.
+    A photograph is rotated by its orientation tag. `expansion` counts the pixels of all images before they are decoded.
     """
     from PIL import ImageOps
 
@@ -150,7 +168,7 @@ def _image(file: Path, expansion: Expansion) -> np.ndarray:
 
 
 def _opened(file: Path) -> Image.Image:
-    """An image whose header is read; Pillow refuses one of about 180 million pixels or more before it decodes it."""
+    """Return an image whose header is read; Pillow refuses about 180 million pixels or more before it decodes them."""
     from PIL import Image
 
     try:

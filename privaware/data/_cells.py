@@ -1,4 +1,4 @@
-"""Rows of a table before their bounds are known: one array a column, so that words are held once each."""
+"""Rows of a table before their bounds are known: one array for each column, in which each word is stored once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Cells", "uncoded_column"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Cells:
-    """Columns of numbers (NaN where missing) or words (empty where missing), indexed like an array (rows, columns).
+    """Columns of numbers (NaN if missing) or words (empty if missing), indexed like an array (rows, columns).
 
-    A column of a text file whose kind is undecided may be numbers with their spellings.
+    An undecided column of a text file may hold numbers with their spellings (`Spelt`).
     """
 
     columns: tuple[np.ndarray | Words | Spelt, ...]
@@ -37,7 +37,9 @@ class Cells:
         return np.dtype(object)
 
     def __getitem__(self, index: Any) -> Any:
-        """Some rows, by mask, position or slice; `[:, n]` is one column as an array, `[:, list]` some columns."""
+        """Return some rows, by mask, position or slice; `[:, n]` is one column as an array, `[:, list]` some
+        columns.
+        """
         if isinstance(index, tuple):
             rows, at = index
             if isinstance(at, int):
@@ -60,7 +62,20 @@ class Cells:
 
 
 def uncoded_column(x: Cells | np.ndarray, at: int) -> np.ndarray | Words | Spelt:
-    """One column of rows without bounds: numbers, words, or both."""
+    """Return one column of rows whose bounds are not known.
+
+    Parameters
+    ----------
+    x : Cells or numpy.ndarray
+        The rows.
+    at : int
+        The position of the column.
+
+    Returns
+    -------
+    numpy.ndarray, Words or Spelt
+        Numbers, words, or numbers with their spellings.
+    """
     if isinstance(x, Cells):
         return x.columns[at]
     values = x[:, at]

@@ -1,6 +1,6 @@
-"""Rows as numbers: `coded(batch, schema)` is a function of a batch of rows and public facts, row by row.
+"""Code rows as numbers, row by row, from a batch of rows and public facts.
 
-How one row is coded depends on no other row, so a table larger than memory can be coded a batch at a time.
+The code of a row depends on no other row, so a table larger than memory can be coded a batch at a time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,32 @@ MOST_ROWS_TWICE = 2**16
 """Up to this many rows, the coded columns are in memory twice: as columns, and as rows."""
 
 ROWS_IN_CACHE = 2**9
-"""Rows of a block that stays in a processor's cache."""
+"""Number of rows of a block that fits a processor's cache."""
 
 NO_NUMBER = 'mend the row, declare unseen = "other" to count it as missing, or declare another kind'
+"""Advice in the error for a value that is not a number."""
 
 
 def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndarray:
-    """The columns of a table as a learner sees them, float64 (rows, columns); `outside` counts what does not fit."""
+    """Return the coded columns of a table, as a learner sees them.
+
+    Parameters
+    ----------
+    batch : Raw
+        Rows of a table.
+    schema : Schema
+        The public facts.
+    outside : Outside, optional
+        Counts the values that do not fit the schema.
+
+    Returns
+    -------
+    numpy.ndarray
+        Float64 (rows, columns).
+    """
     expect_columns(batch, schema)
     x = np.empty((len(batch), len(schema.used)))
-    few = len(x) <= MOST_ROWS_TWICE  # then columns are written one by one, and turned into rows a block at a time
+    few = len(x) <= MOST_ROWS_TWICE  # columns are written one by one, then transposed a block at a time
     columns, at = np.empty(x.shape[::-1]).T if few else x, 0
     for column in schema.declared:
         block = _CODERS[column.kind](batch, batch.values(column.name), column, outside or Outside())
@@ -52,19 +68,19 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
 
 
 def uncoded(batch: Raw, schema: Schema) -> Cells:
-    """The columns as declared, before bounds: numbers that are not clipped, and words."""
+    """Return the declared columns before bounds are applied: unclipped numbers, and words."""
     expect_columns(batch, schema)
     columns = (_READERS[column.kind](batch, batch.values(column.name), column) for column in schema.declared)
     return Cells(tuple(columns), len(batch))
 
 
 def columns_read(batch: Raw, column: Column, outside: Outside) -> None:
-    """Counts the values of a column of numbers, dates or times that are none."""
+    """Count in `outside` the values of a number, date or time column that are none."""
     _finite_or_nan(batch, batch.values(column.name), column, outside, column.kind)
 
 
 def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
-    """The texts of a schema of form text, those of several columns joined."""
+    """Return the texts of a schema of form text; texts of several columns are joined."""
     expect_columns(batch, schema)
     texts = np.full(len(batch), "", dtype=object)
     for at, column in enumerate(schema.declared):
@@ -74,7 +90,7 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 
 
 def expect_columns(batch: Raw, schema: Schema) -> None:
-    """Refuses a batch that lacks columns of the schema."""
+    """Raise if `batch` lacks columns of `schema`."""
     if batch.columns is None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     known = set(batch.columns)
@@ -90,14 +106,20 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
 
 
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
-    """Rows of a text file with a line end in a value that is a name: there a stray mark has swallowed a row."""
+    """Return the mask of rows of a text file in which a name contains a line end.
+
+    There a stray quotation mark has probably swallowed a row. Words in `known` are exempt.
+    """
     if batch.line is None:
         return np.zeros(len(words), dtype=bool)
     return words.map(lambda word: word not in known and ("\n" in word or "\r" in word), bool)
 
 
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
-    """Rows with a text over several lines of which one looks like a record: a stray mark may have swallowed it."""
+    """Return the mask of rows with a text over several lines, one of which looks like a record.
+
+    There a stray quotation mark may have swallowed that record.
+    """
     width = len(batch.columns or ())
     if batch.line is None or width < 3:
         return np.zeros(len(words), dtype=bool)
@@ -105,7 +127,7 @@ def swallowed(batch: Raw, words: Words) -> np.ndarray:
 
 
 def first(mask: np.ndarray) -> int:
-    """The first row of a mask."""
+    """Return the position of the first true entry of `mask`."""
     return int(np.argmax(mask))
 
 
@@ -114,7 +136,9 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> Non
 
 
 def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside, what: str = "number") -> np.ndarray:
-    """Numbers, days or hours; NaN where a value is missing, infinite or (with unseen = "other") none of them."""
+    """Return numbers, days or hours; NaN where a value is missing, infinite or (with unseen = "other") none of
+    these.
+    """
     numbers, missing = _PARSERS[column.kind](values, column)
     if np.isfinite(numbers).all():
         return numbers
@@ -137,6 +161,9 @@ def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside,
 
 
 def _clipped(numbers: np.ndarray, column: Column, outside: Outside) -> np.ndarray:
+    """Return `numbers` clipped to the bounds of `column`, with missing values filled in; count clipped values in
+    `outside`.
+    """
     assert column.low is not None
     assert column.high is not None
     outside.add(column.name, "outside_bounds", (numbers < column.low) | (numbers > column.high))
@@ -187,7 +214,7 @@ def _categories(batch: Raw, values: Values, column: Column, outside: Outside) ->
 
 
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
-    """The code of each word; what is missing or not declared has the code after the last."""
+    """Return the code of each word; missing and undeclared words have the code `last`."""
     _known_words(batch, words, column, codes)
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
     if unseen.any():
@@ -199,7 +226,7 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 
 
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
-    """The words, a missing one empty; a value over several lines is refused, and a missing one as declared."""
+    """Return the words, with missing ones empty; raise for values over several lines and for refused missing values."""
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
         _refuse(batch, column, missing, 'the value is missing; declare missing = "category"')
@@ -221,7 +248,7 @@ def _parsed_numbers(values: Values, column: Column) -> tuple[np.ndarray, np.ndar
 
 
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970; numbers whose type is declared are such days already."""
+    """Return days since 1970, and a mask of missing values; numbers of a declared number type are already days."""
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     if not isinstance(values, (Words, Spelt)):
@@ -235,12 +262,25 @@ def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarra
 
 
 def days_among(values: Values, column: Column) -> np.ndarray:
-    """Days since 1970 of a column of dates, NaN where a value is none."""
+    """Return the dates of a column as days since 1970.
+
+    Parameters
+    ----------
+    values : pandas.Series, numpy.ndarray, Words or Spelt
+        The values.
+    column : Column
+        The declared column.
+
+    Returns
+    -------
+    numpy.ndarray
+        The days; NaN where a value is not a date.
+    """
     return _parsed_dates(values, column)[0]
 
 
 def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Hours since midnight; numbers are such hours already."""
+    """Return hours since midnight, and a mask of missing values; numbers are already hours."""
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     words = words_of(values)
@@ -248,7 +288,7 @@ def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarra
 
 
 def has_date_type(values: pd.Series) -> bool:
-    """Whether the type of a column, not its values, says that it holds dates."""
+    """Return whether the type of a column, rather than its values, says that it holds dates."""
     return values.dtype.kind == "M" or str(values.dtype).startswith(("date32", "date64", "timestamp"))
 
 
@@ -260,7 +300,7 @@ def _read_undecided(batch: Raw, values: Values, column: Column) -> Words | Spelt
     if not isinstance(values, Spelt):
         return _read_words(batch, values, column)
     if swallowed(batch, Words(spellings=(*values.spellings, ""), codes=values.codes)).any():
-        _read_words(batch, values, column)  # refuses it
+        _read_words(batch, values, column)  # raises
     return values.respelt(lambda word: _usual_spelling(word, column))
 
 
@@ -274,7 +314,7 @@ def _read_words(batch: Raw, values: Values, column: Column) -> Words:
 
 
 def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
-    """The texts, unless a stray quotation mark seems to have joined several rows."""
+    """Return the texts; raise if a stray quotation mark seems to have joined several rows."""
     joined = swallowed(batch, words)
     if joined.any():
         _refuse(batch, column, joined, "the value holds what looks like other rows; close its quotation mark")
@@ -282,6 +322,7 @@ def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
 
 
 def _usual_spelling(word: str, column: Column) -> str:
+    """Return the word as it is compared: empty if missing, folded if the column says so."""
     if is_missing(word):
         return ""
     return folded(word) if column.fold else word
@@ -292,6 +333,7 @@ _PARSERS: dict[str, Callable[[Any, Column], tuple[np.ndarray, np.ndarray]]] = {
     "date": _parsed_dates,
     "time": _parsed_times,
 }
+"""For each kind, a function from values to numbers and a mask of missing values."""
 _CODERS: dict[str, Callable[[Raw, Any, Column, Outside], np.ndarray]] = {
     "number": _numbers,
     "category": _categories,
@@ -300,6 +342,7 @@ _CODERS: dict[str, Callable[[Raw, Any, Column, Outside], np.ndarray]] = {
     "time": _times,
     "text": _texts,
 }
+"""For each kind, a function from values to coded columns."""
 _READERS: dict[str, Callable[[Raw, Any, Column], np.ndarray | Words | Spelt]] = {
     "number": _read_numbers,
     "date": _read_numbers,
@@ -309,3 +352,4 @@ _READERS: dict[str, Callable[[Raw, Any, Column], np.ndarray | Words | Spelt]] = 
     "text": _read_words,
     "undecided": _read_undecided,
 }
+"""For each kind, a function from values to a column of `Cells`."""

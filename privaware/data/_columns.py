@@ -1,10 +1,12 @@
-"""A column of text as it arrives block by block, held as numbers where that loses nothing.
+"""Columns of text that arrive block by block, stored as numbers where this loses nothing.
 
-How texts spell short decimals, by looks at their bytes: no number is spelt again.
+`looks_of` reads the spelling styles of short decimals off their bytes. `spelt_or_text` and `series_of` convert text blocks
+to columns.
 
-A decimal of at most 15 digits is the only one with so many decimals that has its float64, and the shortest: with as
-many decimals Python spells it by these digits, and without saying how many it does so from 1e-4 on, less the zeros at
-the end. What is left to look at is the form: no leading zero, no plus sign.
+Why bytes suffice: a decimal of at most 15 digits is the only decimal with its number of decimals that rounds to its
+float64, and the shortest one. Formatting the float64 with the same number of decimals therefore returns these digits.
+Python's shortest spelling returns them too, from 1e-4 on, without zeros at the end. Only the form has to be checked: no
+leading zero and no plus sign.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from privaware.data._words import PLAIN, POINTED, Spelt, spelling_of_number
 __all__ = ["Looks", "looks_of"]
 
 DIGITS = 15
-"""Most digits of a number whose style `looks_of` decides."""
+"""Largest number of digits of a number whose style `looks_of` decides."""
 
 LEAST = 1e-4
-"""Least absolute value, other than 0, of a number that `looks_of` takes for plain or pointed."""
+"""Smallest absolute value, other than 0, of a number that `looks_of` takes for plain or pointed."""
 
 MINUS = ord("-")
 POINT = ord(".")
@@ -31,18 +33,22 @@ ZERO = ord("0")
 NINE = ord("9")
 
 SIGN = 2**8
-"""What a minus sign adds to the sum of `KINDS` over a text."""
+"""Contribution of a minus sign to the sum of `KINDS` over a text."""
 
 OTHER = 2**20
-"""What a byte that is no digit, point or minus sign adds to the sum of `KINDS` over a text."""
+"""Contribution to the sum of `KINDS` of a byte that is no digit, point or minus sign."""
 
 KINDS = np.array([0 if ZERO <= byte <= NINE else {POINT: 1, MINUS: SIGN}.get(byte, OTHER) for byte in range(256)])
-"""What each byte adds to a sum that tells how many points, signs and other bytes a text has: a number has few."""
+"""Contribution of each byte to a sum that encodes how many points, signs and other bytes a text has."""
 
 
 class Looks(NamedTuple):
-    """Which texts spell their numbers "plain" (whole ones without a point) or "pointed" (all with one, as `repr` has
-    it), and with how many decimals: -1 where a look does not tell, and a closer one is needed."""
+    """The spelling styles that fit each text.
+
+    `plain` marks numbers spelled without a point if they are integers. `pointed` marks numbers spelled with a point, as
+    `repr` does. `decimals` is the number of decimals, or -1 if the bytes do not decide the style and a closer check is
+    needed.
+    """
 
     plain: np.ndarray
     pointed: np.ndarray
@@ -50,9 +56,10 @@ class Looks(NamedTuple):
 
 
 def looks_of(texts: Any, numbers: np.ndarray) -> Looks:
-    """How the texts of an Arrow array spell their numbers; an empty one, and what is no number, is told nothing of.
+    """Return how the texts of an Arrow array spell their numbers.
 
-    `numbers` are NaN for those. -0 is a plain 0.
+    `numbers` are the parsed numbers, NaN for empty texts and for texts that are no numbers; these get no style. -0 is a
+    plain 0.
 
     >>> import pyarrow as pa
     >>> words = ["7", "7.0", "0.25", "7.10", "1e3"]
@@ -71,7 +78,7 @@ def looks_of(texts: Any, numbers: np.ndarray) -> Looks:
     negative = known & (text.take(starts, mode="clip") == MINUS)
     points = kinds - SIGN * negative
     pointed, first = known & (points == 1), starts + negative
-    before = ends - first  # the digits before the point
+    before = ends - first  # number of digits before the point
     before[pointed] = np.flatnonzero(text == POINT)[np.repeat(pointed, kinds % SIGN)] - first[pointed]
     decimals = ends - first - before - pointed
     usual = known & (points >= 0) & (points <= 1) & (before + decimals <= DIGITS) & ~(pointed & (decimals == 0))
@@ -91,15 +98,15 @@ if TYPE_CHECKING:
 __all__ = ["series_of", "spelt_or_text"]
 
 NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
-"""What may be a number in one of the usual styles."""
+"""Pattern of texts that may be numbers in one of the usual styles."""
 CHECKED_ONE_BY_ONE = 0.05
-"""Up to this share of the values of a block is compared with its spelling in Python, the others by Arrow."""
+"""Largest fraction of a block's values that are compared with their spelling in Python; Arrow compares the others."""
 
 
 def spelt_or_text(texts: Any) -> Any:
-    """The values of an Arrow array of strings: `Spelt` where most are numbers of a usual style, else encoded text.
+    """Return an Arrow array of strings as `Spelt` if most are numbers of a usual style, else as encoded text.
 
-    Either is read back as it was, so that what a row means does not depend on the others of its block.
+    Both forms return the same texts again, so the meaning of a row does not depend on other rows of its block.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -124,7 +131,7 @@ def spelt_or_text(texts: Any) -> Any:
 
 
 def series_of(blocks: Sequence[Any]) -> pd.Series:
-    """The column as numbers (NaN where empty) if all are spelt plainly, else with their spellings, or as text."""
+    """Return the column as numbers (NaN if empty) if all are spelled plainly, else with their spellings, or as text."""
     import pandas as pd
     import pyarrow as pa
 
@@ -141,7 +148,7 @@ def series_of(blocks: Sequence[Any]) -> pd.Series:
 
 
 def _encoded(texts: Any) -> Any:
-    """Texts, each spelling once; -0 is 0, as it is where all values are numbers."""
+    """Return dictionary-encoded texts; -0 becomes 0, as it does when all values are numbers."""
     import pyarrow.compute as pc
 
     nought = pc.equal(texts, "-0")
@@ -156,7 +163,7 @@ def _respelt(column: Spelt) -> Any:
 
 
 def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
-    """The texts as numbers, NaN where one is empty or none of the usual styles; None where most are none."""
+    """Return the texts as numbers, NaN if empty or of an unusual style; None if most texts are no numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -176,7 +183,7 @@ def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
 
 
 def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The style in which each text is exactly how its number is spelt, and a mask of the texts that have one."""
+    """Return the style in which each text exactly spells its number, and a mask of the texts that have a style."""
     looks = looks_of(texts, numbers)
     plain, pointed, decimals = looks.plain, looks.pointed, looks.decimals
     rows = np.flatnonzero(~np.isnan(numbers) & ~plain & (decimals < 0))
@@ -193,9 +200,9 @@ def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spelt_alike(texts: Any, numbers: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which texts are exactly how their number is spelt plainly, and which with a point.
+    """Return two masks: texts that spell their number plainly, and texts that spell it with a point.
 
-    Those that Arrow spells otherwise are compared in Python, where they are few of the `rows` of their block.
+    Texts that Arrow spells differently are compared in Python, if they are few of the `rows` of their block.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,16 +1,17 @@
-"""CSV by fixed rules: how a row is read follows from that row and the header line alone.
+"""CSV files, read by fixed rules: the reading of a row depends on that row and the header line alone.
 
-The first line holds the names of the columns, and the one of `, ; tab |` that occurs in it most often stands between
-values (`sep` names another, and so does a line `sep=;` before it). Where a name is a number the line may be a row
-instead: it is refused, and never shown, until `header` says what it is. Without a header line columns are called
-column_1, column_2 and so on, and so is one without a name.
+- Header: the first line holds the names of the columns. If one of the names is a number, the line may be a row: the
+  file is refused, and the line never shown, until `header` says what the line is. Without a header line columns are
+  called column_1, column_2 and so on; so is a column without a name.
+- Separator: the one of `, ; tab |` that occurs most often in the header line. `sep`, or a line `sep=;` before the
+  header, names another.
+- Quotation marks: a field may be in quotation marks, with spaces around them. Inside them a doubled mark is one mark,
+  and separators and line ends belong to the value. Elsewhere a mark is an ordinary character.
+- Values: all values are text, and are coded by the kind that a schema declares. With a decimal comma, numbers get a
+  decimal point; -0 becomes 0.
 
-A field may stand in quotation marks, with spaces around them; within them a doubled mark is one mark, and separators
-and line ends belong to the value. Elsewhere a mark is a character like any other. All values are text, to be coded by
-the kind that a schema declares; with a decimal comma, numbers get a decimal point, and -0 is 0. What breaks these
-rules is refused by its line.
-
-A file is read a block of whole records at a time, so that its text is never in memory at once.
+A file that breaks these rules is refused with the line number. A file is read a block of whole records at a time, so
+its whole text is never in memory.
 """
 
 from __future__ import annotations
@@ -38,20 +39,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATORS = (",", ";", "\t", "|")
+"""Separators among which the header line decides."""
 BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+"""Byte order marks and their encodings."""
 LINE_END = rb"(?:\r\n?|\n)"
-NAMED = re.compile(rb"\Asep=([,;\t|])(?=\r?\n)")
-"""What spreadsheets write before the header line."""
+"""Pattern of a line end."""
+SEPARATOR_LINE = re.compile(rb"\Asep=([,;\t|])(?=\r?\n)")
+"""Pattern of the line with the separator that spreadsheets write before the header line."""
 BYTES_AT_ONCE = 1 << 24
-"""Bytes of a CSV file that are parsed at once."""
-LONGEST = 4
-"""Blocks that one record may have before its quotation marks are looked at."""
+"""Number of bytes of a CSV file that are parsed at a time."""
+MAX_RECORD_BLOCKS = 4
+"""Largest number of blocks of one record before its quotation marks are checked."""
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
+"""Pattern of signs and currencies before a number."""
 AFTER = rf"\s*(?:%|{CURRENCY})?\s*$"
+"""Pattern of signs and currencies after a number."""
 DECIMAL_COMMA = rf"{BEFORE}[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?{AFTER}"
+"""Pattern of a number with a decimal comma."""
 GROUPED = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:,[0-9]+)?{AFTER}"
+"""Pattern of a number whose groups of digits are separated by points, perhaps with a decimal comma."""
 GROUPED_WITH_COMMA = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+{AFTER}"
-"""Points divide groups of digits for certain only where a comma follows."""
+"""`GROUPED` with a decimal comma; only the comma makes it certain that points separate groups."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,7 +76,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvFile:
-    """A CSV file on disk. It is read anew to tell the line of a row, which only a refusal asks for."""
+    """A CSV file on disk. It is read again to find the line of a row, which only an error message needs."""
 
     path: Path
     header: bool | None = None
@@ -93,11 +101,11 @@ class CsvFile:
 
     @cached_property
     def separator(self) -> str:
-        """What stands between values: named, by a line `sep=;` before the others too, or found from the header line."""
+        """The separator: `sep`, or the one in a line such as `sep=;`, or the most frequent one in the header line."""
         if self.sep is not None:
             return self.sep
         start = next(self._text(), b"")
-        if named := NAMED.match(start):
+        if named := SEPARATOR_LINE.match(start):
             return named[1].decode()
         line = start.lstrip(b"\r\n")
         head = re.match(rb'(?:"(?:[^"]++|"")*+"|[^"\r\n]++|")*', line)
@@ -106,17 +114,19 @@ class CsvFile:
         return max(SEPARATORS, key=lambda separator: counts[separator])
 
     def frame(self) -> pd.DataFrame:
-        """The table with the names of the header line if there is one; numbers that spell themselves are numbers."""
+        """Return the table with the names of the header line, if there is one; columns of plain numbers become
+        numbers.
+        """
         return self._frame(in_order(self._values, self.blocks()))
 
     def empty(self) -> pd.DataFrame:
-        """No row, under the names of the columns."""
+        """Return a table with the names of the columns and no row."""
         return self._frame([])
 
     def block_frame(self, block: Block, names: Collection[str] | None = None) -> pd.DataFrame:
-        """The rows of one block, in which a column may be numbers that is text in another: it means the same.
+        """Return the rows of one block, only the columns `names` if given.
 
-        With `names` only those columns.
+        A column may be numbers in one block and text in another; both mean the same.
         """
         if names is None:
             return self._frame([self._values(block)])
@@ -124,14 +134,14 @@ class CsvFile:
         return self._frame([self._values(block, *only)], only)
 
     def column(self, name: str) -> pd.Series:
-        """One column of all rows."""
+        """Return one column of all rows."""
         at = self.names.index(name)
         values = in_order(lambda block: spelt_or_text(next(self.columns(block, at))), self.blocks())
         return series_of(list(values)).rename(name)
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the columns: those of the first line, unless it is a row."""
+        """The names of the columns, from the first line unless it is a row."""
         block = next(self.blocks(), None)
         if block is None:
             raise WrongInput(f"expected {quoted(self.path.name)} as CSV with a header line, got an empty file")
@@ -143,19 +153,21 @@ class CsvFile:
         return self._names([str(column[0]).strip() for column in table.columns], unnamed)
 
     def blocks(self) -> Iterator[Block]:
-        """The records of the file, some at a time, and the header line before the first of them."""
+        """Yield the records of the file, a block at a time; the first block includes the header line."""
         for text, line, checked in self._blocks():
             yield Block(text=text, line=line, checked=checked)
 
     def columns(self, block: Block, *only: int) -> Iterator[pa.StringArray]:  # type: ignore[name-defined]  # noqa: F821
-        """The columns of a block as text without the header line, or only some of them."""
+        """Yield the columns of a block as text, without the header line; with `only`, the columns at these
+        positions.
+        """
         table = self._parsed(block.text, block.line, len(self.names), block.checked)
         table = table.slice(int(block.line == 1 and self.header is not False))
         for at in only or range(len(table.columns)):
             yield self._with_points(table.column(at).combine_chunks())
 
     def block_line(self, block: Block, row: int) -> int:
-        """The line on which a row of a block begins, counted from its first."""
+        """Return the line of the file on which row number `row` of a block begins."""
         record = row + (block.line == 1 and self.header is not False)
         starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
@@ -174,18 +186,18 @@ class CsvFile:
         series = []
         for column in columns:
             series.append(series_of(column))
-            column.clear()  # what was joined is not needed twice
+            column.clear()  # frees the blocks, which are joined now
         frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
         return frame.set_axis(names, axis=1)
 
     def line(self, row: int) -> int:
-        """The line on which a row begins: rows count from 0 after the header line, lines from 1."""
+        """Return the line on which a row begins; rows count from 0 after the header line, lines from 1."""
         record = row if self.header is False else row + 1
         starts = (line + _lines(text[:start]) for text, line, _ in self._blocks() for start, *_ in self._records(text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
     def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
-        """The names of the first line, unless it may be a row and was not declared to hold names: no value is shown."""
+        """Return the names of the first line; raise, without showing a value, if the line may be a row."""
         numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
         if numbers and not self.header:
             raise WrongInput(
@@ -195,9 +207,9 @@ class CsvFile:
         return [name or other for name, other in zip(names, unnamed, strict=True)]
 
     def _blocks(self) -> Iterator[tuple[bytes, int, bool]]:
-        """Whole records as UTF-8, and the line of the file on which they begin; empty lines may be among them.
+        """Yield whole records as UTF-8, the line on which they begin, and whether their quotation marks are checked.
 
-        The last says whether all quotation marks are known to be in their places.
+        Empty lines may be among the records.
         """
         rest, line = b"", 1
         for more in self._decoded():
@@ -206,18 +218,18 @@ class CsvFile:
             if end:
                 yield rest[:end], line, True
                 line, rest = line + _lines(rest[:end]), rest[end:]
-            elif len(rest) > LONGEST * self.block:
-                self._without_outer_spaces(rest, line)  # refuses a mark that is never closed
+            elif len(rest) > MAX_RECORD_BLOCKS * self.block:
+                self._without_outer_spaces(rest, line)  # raises for a mark that is never closed
         if rest.strip(b"\r\n"):
             yield rest, line, False
 
     def _decoded(self) -> Iterator[bytes]:
-        """The file as UTF-8, some bytes at a time; a line that names the separator is empty."""
+        """Yield the file as UTF-8, some bytes at a time; a line that names the separator becomes empty."""
         for at, text in enumerate(self._text()):
-            yield text if at else NAMED.sub(b"", text, count=1)
+            yield text if at else SEPARATOR_LINE.sub(b"", text, count=1)
 
     def _text(self) -> Iterator[bytes]:
-        """The file as UTF-8, some bytes at a time; a byte order mark says what it is in."""
+        """Yield the file as UTF-8, some bytes at a time; a byte order mark determines the encoding."""
         with open_bytes(self.path) if self.path.is_file() else io.BytesIO(self._piped) as file:
             start = file.read(self.block)
             mark = next((mark for mark in BOMS if start.startswith(mark)), b"")
@@ -243,13 +255,13 @@ class CsvFile:
 
     @cached_property
     def _piped(self) -> bytes:
-        """All that came through a pipe, which can be read only once."""
+        """The whole content of a pipe, which can be read only once."""
         with open_bytes(self.path) as pipe:
             return pipe.read()
 
     def _end_of_records(self, text: bytes) -> int:
-        """Where the last whole record of a block ends."""
-        last = text.rfind(b"\n", 0, -1) + 1  # a return at the very end may belong to a line end that is cut
+        """Return the position at which the last whole record of a block ends."""
+        last = text.rfind(b"\n", 0, -1) + 1  # a final carriage return may be half of a line end
         if b'"' not in text or not last:
             return last
         end = end_of_marked_records(text, last, self.separator)
@@ -262,18 +274,20 @@ class CsvFile:
 
     @cached_property
     def _field(self) -> bytes:
-        """A pattern of one field with its outer spaces."""
+        """Pattern of one field with its outer spaces."""
         separator = re.escape(self.separator.encode())
         return rb' *+(?:"(?:[^"]++|"")*+" *+|[^"%b\r\n ][^%b\r\n]*+)?+' % (separator, separator)
 
     @cached_property
     def _quoted(self) -> re.Pattern[bytes]:
-        """One quoted field with its outer spaces; found from the left, it never begins inside another."""
+        """Pattern of one quoted field with its outer spaces; searched from the left, a match never begins inside
+        another field.
+        """
         separator = re.escape(self.separator.encode())
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
     def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
-        """The records of a block as text columns."""
+        """Return the records of a block as text columns."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -292,7 +306,7 @@ class CsvFile:
             self._refuse_line(text, line, width)
 
     def _with_points(self, values: pa.StringArray) -> pa.StringArray:  # type: ignore[name-defined]  # noqa: F821
-        """Numbers with a decimal point where the file has commas: declared, or told by the separator `;`."""
+        """Return numbers with a decimal point if the file has decimal commas: by `decimal`, or by the separator `;`."""
         import pyarrow.compute as pc
 
         if self.decimal == "." or (self.decimal is None and self.separator != ";"):
@@ -303,7 +317,7 @@ class CsvFile:
         return pc.if_else(with_comma, pc.replace_substring(values, ",", "."), values)
 
     def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
-        """The text without the spaces around quoted fields; a mark that is out of place is refused."""
+        """Return the text without the spaces around quoted fields; raise if a quotation mark is out of place."""
         if b'"' not in text:
             return text
         separator = re.escape(self.separator.encode())
@@ -323,7 +337,7 @@ class CsvFile:
         return text if spaced is None else self._quoted.sub(rb"\1", text)
 
     def _records(self, text: bytes) -> Iterator[tuple[int, int, int]]:
-        """Where each record that is not an empty line begins and ends, and how many fields it has."""
+        """Yield where each non-empty record begins and ends, and its number of fields."""
         separator = re.escape(self.separator.encode())
         record = re.compile(rb"(?:%b%b)*+%b(?:%b|\Z)" % (self._field, separator, self._field, LINE_END))
         at = 0
@@ -333,7 +347,7 @@ class CsvFile:
             at = match.end()
 
     def _refuse_line(self, text: bytes, line: int, width: int) -> NoReturn:
-        """What the parser refuses, by our own look at it: its sentences quote rows."""
+        """Raise an error for text that Arrow's parser refused; Arrow's own messages quote rows."""
         try:
             text.decode()
         except UnicodeDecodeError as problem:

@@ -24,46 +24,54 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PART = 2**16
-"""Rows that are worked on at once."""
+"""Number of rows that are processed at a time."""
 
 
 class Rows(Protocol):
-    """Private rows in memory (`Data`) or not: what a mechanism sees that learns from sums alone."""
+    """Private rows, in memory (`Data`) or not: the interface for mechanisms that learn from sums alone."""
 
     @property
     def schema(self) -> Schema: ...
 
     @property
     def parts(self) -> Parts[Data]:
-        """The rows in parts of any size, to be summed over."""
+        """The rows in parts of any size, over which sums are computed."""
         ...
 
     def mapped(self, function: Callable[[Data], Data]) -> Rows:
-        """The rows after a function of each row by itself, such as clipping to bounds that were released."""
+        """Return the rows after `function`, a function of each row by itself, such as clipping to released bounds."""
         ...
 
     def keep(self, names: tuple[str, ...]) -> Rows:
-        """Some of the columns, by name."""
+        """Return the rows with only the columns in `names`."""
         ...
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Rows, ...]:
-        """Disjoint parts by an independent draw for each row."""
+        """Return disjoint parts of the rows, by an independent draw for each row."""
         ...
 
     def gathered(self) -> Data:
-        """All rows in memory."""
+        """Return all rows in memory."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Data:
-    """Private rows: `x` as the schema declares it, `y` class codes or numbers.
+    """Private rows coded by a schema.
 
-    Tables are float64 (rows, columns) with numbers clipped to their bounds and category codes, a column for each in
-    `schema.used`. A missing number that has a slot of its own is NaN; a missing or unseen category has the code
-    after the last one. Images are float32 (rows, channels, height, width) in [0, 1]; text is an
-    object array of str, a missing text being the empty one. `begin` tells the rows of one part of a large table from
-    those of another, and is larger for a later part.
+    Attributes
+    ----------
+    schema : Schema
+        The public facts about the rows.
+    x : numpy.ndarray
+        For tables float64 (rows, columns), with one column for each of `schema.used`: numbers clipped to their bounds,
+        and category codes. A missing number with an entry of its own is NaN; a missing or unseen category has the code
+        after the last one. For images float32 (rows, channels, height, width) in [0, 1]. For texts an object array of
+        str, in which a missing text is empty.
+    y : numpy.ndarray
+        Class codes, or numbers.
+    begin : int, optional
+        A number that identifies this part of a large table; it is larger for a later part.
     """
 
     schema: Schema
@@ -83,24 +91,24 @@ class Data:
 
     @property
     def parts(self) -> HeldParts[Data]:
-        """The rows in parts of `PART`, at least one."""
+        """The rows in parts of `PART` rows, at least one part."""
         starts = range(0, max(len(self), 1), PART)
         return HeldParts(replace(self.take(slice(at, at + PART)), begin=at) for at in starts)
 
     def mapped(self, function: Callable[[Data], Data]) -> Data:
-        """The rows after a function of each row by itself."""
+        """Return the rows after `function`, a function of each row by itself."""
         return function(self)
 
     def gathered(self) -> Data:
-        """The rows, which are in memory."""
+        """Return the rows, which are in memory."""
         return self
 
     def take(self, index: np.ndarray | slice) -> Data:
-        """Some of the rows, by mask, position or slice."""
+        """Return some of the rows, by mask, position or slice."""
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
-        """Some of the columns of a table, by name; images and text stay as they are."""
+        """Return a table with only the columns in `names`; images and texts stay as they are."""
         if self.schema.form != "table":
             return self
         coded_names = [column.name for column in self.schema.used]
@@ -113,15 +121,32 @@ class Data:
         return replace(self, schema=kept, x=self.x[:, [positions[column.name] for column in there]])
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
-        """Disjoint parts by an independent draw for each row: adding a row never moves another."""
+        """Return disjoint parts by an independent draw for each row, so that adding a row never moves another."""
         part = rng.shards(len(self), shares)
         return tuple(self.take(part == at) for at in range(len(shares)))
 
     @classmethod
     def of(cls, raw: Raw, schema: Schema, *, labelled: bool = True, outside: Outside | None = None) -> Data:
-        """The rows of `raw` against `schema`; what does not fit is refused with a sentence, or counted in `outside`.
+        """Return the rows of `raw` coded by `schema`.
 
-        A regression target without declared bounds is left unclipped, for scoring a model.
+        A regression target without declared bounds is not clipped, for scoring a model.
+
+        Parameters
+        ----------
+        raw : Raw
+            The rows.
+        schema : Schema
+            The public facts, with all bounds and categories declared.
+        labelled : bool
+            Whether the rows have a target.
+        outside : Outside, optional
+            Counts values that do not fit the schema and are allowed to; other values that do not fit raise
+            `WrongInput`.
+
+        Returns
+        -------
+        Data
+            The coded rows.
         """
         for column in schema.declared if schema.form == "table" else ():
             if not column.bounded:
@@ -135,19 +160,41 @@ class Data:
 
     @classmethod
     def uncoded(cls, raw: Raw, schema: Schema) -> Data:
-        """The rows before bounds are known: `x` of a table is a `Cells`, one column for each declared one.
+        """Return the rows before bounds are known: `x` of a table is a `Cells`, with one column for each declared one.
 
-        Numbers, days and hours are as they are, NaN if missing; words are as they are, empty if missing. What `of`
-        would refuse under any bounds is refused here.
+        Numbers, days, hours and words are as in the file; missing numbers are NaN, missing words are empty. Values that
+        `of` would refuse under any bounds raise an error here too.
+
+        Parameters
+        ----------
+        raw : Raw
+            The rows.
+        schema : Schema
+            The public facts; bounds and categories may be missing.
+
+        Returns
+        -------
+        Data
+            The uncoded rows.
         """
         with raw.named():
             x = uncoded(raw, schema) if schema.form == "table" else _rows(raw, schema, None)
             return cls._labelled(raw, schema, x, True)
 
     def coded_by(self, schema: Schema) -> Data:
-        """Uncoded rows, coded by a schema whose bounds have since been released; labels are clipped to it.
+        """Return uncoded rows coded by a schema whose bounds have been released; targets are clipped to its bounds.
 
-        In a column that was decided to hold numbers or dates, anything else is missing.
+        In a column whose released kind is number or date, any other value is missing.
+
+        Parameters
+        ----------
+        schema : Schema
+            The released schema.
+
+        Returns
+        -------
+        Data
+            The coded rows.
         """
         y = self.y if schema.classes or schema.low is None else np.clip(self.y, schema.low, schema.high)
         if schema.form != "table":
@@ -191,7 +238,20 @@ def _targets(raw: Raw, schema: Schema) -> np.ndarray:
 
 
 def target_of(raw: Raw, target: str) -> pd.Series:
-    """The target column, or the labels of images."""
+    """Return the target column of a table, or the labels of images.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    target : str
+        The name of the target.
+
+    Returns
+    -------
+    pandas.Series
+        The target of each row.
+    """
     import pandas as pd
 
     if raw.frame is None:
@@ -203,7 +263,7 @@ def target_of(raw: Raw, target: str) -> pd.Series:
     if target not in raw.frame.columns:
         names = [str(name) for name in raw.frame.columns]
         alike = [name for name in names if folded(name) == folded(target)]
-        known = raw.declared and not raw.uneven  # otherwise others may be values of a row
+        known = raw.declared and not raw.uneven  # otherwise names may be values of a row
         near = nearest(target, names) if known else next(iter(alike), None)
         advice = f"did you mean {near}?" if near else "name one with --target"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
@@ -233,6 +293,6 @@ def _images(raw: Raw, schema: Schema) -> np.ndarray:
 
 
 def _grey(images: np.ndarray) -> np.ndarray:
-    """Colour to grey by the weights of ITU-R 601; whole numbers stay whole numbers."""
+    """Return colour images as grey images by the weights of ITU-R 601; integers stay integers."""
     grey = np.tensordot(images, np.array([0.299, 0.587, 0.114]), axes=(1, 0))[:, None]
     return grey if images.dtype.kind == "f" else np.round(grey).astype(images.dtype)

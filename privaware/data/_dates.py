@@ -1,7 +1,7 @@
-"""Dates and times, each read by itself by public rules.
+"""Dates and times, each parsed by itself by public rules.
 
-Dates are written as 2020-12-31, 31.12.2020, 31 Dec 2020 or Dec 31, 2020, perhaps with a time; 3/4/2020 and 3-4-2020 are
-read by the order that the schema declares. Clock and calendar are as written: a time zone is not converted.
+Dates are written as 2020-12-31, 31.12.2020, 31 Dec 2020 or Dec 31, 2020, perhaps with a time. 3/4/2020 and 3-4-2020 are
+read in the order that the schema declares. Clock and calendar are taken as written: time zones are not converted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDINAL = datetime.date(1970, 1, 1).toordinal()
 
 
 def days_of_word(word: str, day_first: bool = False) -> float:
-    """Days since 1970 of a date as text, NaN where it is none.
+    """Return the days since 1970 of a date in text, or NaN if it is not a date.
 
     >>> days_of_word("1970-01-02 12:00"), days_of_word("3/1/1970", day_first=True), days_of_word("31/1/1970")
     (1.5, 2.0, nan)
@@ -53,7 +53,9 @@ def days_of_word(word: str, day_first: bool = False) -> float:
 
 
 def shape_of_date(word: str) -> str:
-    """How a date is written: "date", "moment" (with a time), "day_first" or "month_first" (no other order is a date).
+    """Return how a date is written, or an empty string if it is not a date.
+
+    The result is "date", "moment" (with a time), or "day_first" or "month_first" if only that order gives a date.
 
     >>> [shape_of_date(word) for word in ("2020-12-31", "3/4/2020 8:15", "31/12/2020", "12/31/2020", "31")]
     ['date', 'moment', 'day_first', 'month_first', '']
@@ -68,7 +70,7 @@ def shape_of_date(word: str) -> str:
 
 
 def clock_hours(word: str) -> float:
-    """The hours of a time of day, NaN where it is none.
+    """Return the hours since midnight of a time of day, or NaN if it is not a time.
 
     >>> clock_hours("13:30"), clock_hours("1:30 pm"), clock_hours("25:00")
     (13.5, 13.5, nan)
@@ -78,7 +80,7 @@ def clock_hours(word: str) -> float:
 
 
 def days_of_times(values: pd.Series) -> np.ndarray:
-    """Days since 1970 of a column whose type is a date or time stamp."""
+    """Return the days since 1970 of a column whose type is a date or time stamp."""
     import pandas as pd
 
     stamps = values.astype("datetime64[us]") if isinstance(values.dtype, pd.ArrowDtype) else values
@@ -89,7 +91,7 @@ def days_of_times(values: pd.Series) -> np.ndarray:
 
 
 def date_parts(days: np.ndarray) -> dict[str, np.ndarray]:
-    """Codes of month, weekday (Monday first) and hour of finite days since 1970."""
+    """Return the codes of month, weekday (Monday first) and hour of finite days since 1970."""
     whole = np.floor(days)
     months = np.clip(whole, -700_000, 2_900_000).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     seconds = np.clip(np.round((days - whole) * 86_400), 0, 86_399)
@@ -113,7 +115,7 @@ def _month_and_day(fields: dict[str, Any], day_first: bool) -> tuple[int, int]:
 
 
 def _year(text: str) -> int:
-    """Two digits are years from 1969 to 2068, as POSIX reads them."""
+    """Return the year; two digits mean years from 1969 to 2068, as in POSIX."""
     year = int(text)
     return year if len(text) == 4 else year + (2000 if year < 69 else 1900)
 

@@ -1,11 +1,11 @@
-"""Keyed hashes of rows: the same rows are known again in another order, file or format.
+"""Keyed hashes of rows, by which the same rows are recognised in another order, file or format.
 
-A cell counts by its value: 1, "1.0" and true are one number, "NA" and an empty cell are missing, other text is itself
-without outer spaces. Whole numbers are exact and others are rounded to single precision, so that a column of float32
-equals its CSV file. A row is hashed with the names of its columns, whatever their order.
+A cell counts by its value: 1, "1.0" and true are one number, "NA" and an empty cell are missing, other text counts
+without outer spaces. Integers are exact and other numbers are rounded to single precision, so a column of float32
+equals its CSV file. A row is hashed with the names of its columns, in any order.
 
-Privacy: hashes of rows stay in memory. A digest that is written down is keyed BLAKE2b over all of them: without the
-key, 256 bits of the operating system, nobody can tell whether it belongs to rows that they guess.
+Privacy: hashes of rows stay in memory. A stored digest is keyed BLAKE2b over all of them. Without the key, 256 bits
+from the operating system, nobody can tell whether it belongs to rows that they guess.
 
 >>> import pandas as pd
 >>> rows = pd.DataFrame({"age": [30, 40], "town": ["Ulm", "Bonn"]})
@@ -34,26 +34,55 @@ if TYPE_CHECKING:
 __all__ = ["array_cells", "array_hashes", "mixed", "named_cells", "row_hashes", "rows_digest"]
 
 LIKE_A_NUMBER = re.compile(r"[-+.\d]|inf|true|false", re.IGNORECASE).match
-"""How a spelling begins that may be a number: the others need not be tried, which is slow."""
+"""Matches spellings that may be numbers; other spellings need not be parsed, which is slow."""
 CHUNK = 2**13
-"""Cells that stay in a processor's cache."""
+"""Number of cells that fit a processor's cache."""
 MIDNIGHT = " 00:00:00"
+"""Suffix of a date with a time of midnight, which does not count."""
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>"))
-"""Fixed for ever: a digest of old is compared with one of today."""
+"""Spellings of missing values; never change them, because old digests are compared with new ones."""
 
 
 def row_hashes(raw: Raw, key: bytes) -> np.ndarray:
-    """One number of 64 bits for each row, equal for equal rows."""
+    """Return one 64-bit hash for each row; equal rows have equal hashes.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    key : bytes
+        The secret key of the data's owner.
+
+    Returns
+    -------
+    numpy.ndarray
+        Unsigned integers of 64 bits.
+    """
     return _row_sums(named_cells(raw, key), len(raw), key)
 
 
 def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
-    """One number of 64 bits for each row of several arrays of one length, such as images and labels."""
+    """Return one 64-bit hash for each row of several arrays of one length, such as images and labels.
+
+    Parameters
+    ----------
+    arrays : dict
+        The arrays by name.
+    key : bytes
+        The secret key of the data's owner.
+
+    Returns
+    -------
+    numpy.ndarray
+        Unsigned integers of 64 bits.
+    """
     return _row_sums(array_cells(arrays, key), len(next(iter(arrays.values()))), key)
 
 
 def named_cells(raw: Raw, key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Each column: its name, numbers of 64 bits that stand for its values, and those mixed with the name."""
+    """Yield for each column its name, 64-bit numbers that represent its values, and these numbers mixed with
+    the name.
+    """
     if raw.frame is None:
         arrays = {"image": raw.images, "label": raw.labels}
         yield from array_cells({name: array for name, array in arrays.items() if array is not None}, key)
@@ -71,7 +100,20 @@ def _row_sums(cells: Iterable[tuple[str, np.ndarray, np.ndarray]], rows: int, ke
 
 
 def array_cells(arrays: dict[str, np.ndarray], key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Each array, as `named_cells` gives the columns of a table."""
+    """Yield for each array its name, 64-bit numbers that represent its rows, and these numbers mixed with the name.
+
+    Parameters
+    ----------
+    arrays : dict
+        The arrays by name.
+    key : bytes
+        The secret key of the data's owner.
+
+    Yields
+    ------
+    tuple
+        The name, the numbers, and the mixed numbers.
+    """
     import pandas as pd
 
     for name, array in arrays.items():
@@ -85,12 +127,25 @@ def array_cells(arrays: dict[str, np.ndarray], key: bytes) -> Iterator[tuple[str
 
 
 def rows_digest(hashes: np.ndarray, key: bytes) -> str:
-    """The digest of all rows, however they are ordered: 32 hexadecimal digits."""
+    """Return the digest of all rows, in any order.
+
+    Parameters
+    ----------
+    hashes : numpy.ndarray
+        One hash for each row.
+    key : bytes
+        The secret key of the data's owner.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
     return blake2b(np.sort(hashes).tobytes(), key=key, digest_size=16, person=b"rows").hexdigest()
 
 
 def _cells(values: pd.Series, key: bytes) -> np.ndarray:
-    """A column as numbers of 64 bits that stand for its values."""
+    """Return a column as 64-bit numbers that represent its values."""
     if values.dtype.kind in "biuf":
         return _bits(numbers_of(values)[0])
     if (spelt := spelt_of(values)) is not None:
@@ -104,13 +159,13 @@ def _cells(values: pd.Series, key: bytes) -> np.ndarray:
         return _bits(numbers)
     try:
         words = words_of(values)
-    except WrongInput:  # lists, records and bytes are no single values
+    except WrongInput:  # lists, records and bytes
         words = words_of(values.map(repr))
     return _spellings(words.spellings, key)[words.codes]
 
 
 def _parsed(values: pd.Series) -> np.ndarray | None:
-    """Text that is numbers throughout, read quickly; None where some of it is not."""
+    """Return text that consists of numbers only as numbers, fast; None for any other text."""
     import pandas as pd
     import pyarrow as pa
 
@@ -124,7 +179,7 @@ def _parsed(values: pd.Series) -> np.ndarray | None:
 
 
 def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
-    """What each spelling stands for: a number, a missing value or text."""
+    """Return the 64-bit number of each spelling: of its number, of a missing value, or of its text."""
     import pandas as pd
 
     missing = np.array([word.lower() in MISSING for word in spellings], dtype=bool)
@@ -136,7 +191,7 @@ def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
 
 
 def _bits(numbers: np.ndarray) -> np.ndarray:
-    """Equal numbers as equal bits: one zero, one NaN, fractions in single precision."""
+    """Return numbers as bits, equal for equal numbers: one zero, one NaN, fractions in single precision."""
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = numbers.astype(np.float32).astype(np.float64)
     np.copyto(rounded, numbers, where=numbers == np.floor(numbers))
@@ -152,7 +207,9 @@ def _hash(content: bytes, key: bytes) -> int:
 
 
 def mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
-    """Cells spread over 64 bits by secret multipliers of this purpose: sums of them do not meet by accident."""
+    """Return `cells` mixed over 64 bits by secret multipliers for `purpose`, so that sums do not collide by
+    accident.
+    """
     secret = blake2b(purpose.encode(), key=key, digest_size=24, person=b"mix").digest()
     added, first, second = np.frombuffer(secret, dtype=np.uint64)
     spread, shifted = cells + added, np.empty(CHUNK, np.uint64)

@@ -1,4 +1,4 @@
-"""A schema drafted from the rows, for a person to confirm."""
+"""A schema drafted from the rows, which a person confirms."""
 
 from __future__ import annotations
 
@@ -18,22 +18,40 @@ from privaware.schema import DATE_PARTS, NOT_USED, Column, Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW_TEXTS = 3
-"""Up to so many columns of text, and no other, may be a data set of texts."""
+MAX_TEXT_COLUMNS = 3
+"""Largest number of text columns, without any other column, that may be a data set of texts."""
 
-MANY = 100
-"""A draft proposes no more classes than this: beyond it the target is an identifier or free text."""
+MAX_CLASSES = 100
+"""Largest number of classes that a draft proposes; with more values the target is an identifier or free text."""
 
 
 DRAFTED = "drafted from the rows and moved outward"
-"""How a drafted bound is marked in what a schema assumes."""
+"""Phrase that marks a drafted bound in `Schema.assumed`."""
 
 
 def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
-    """A schema read off the rows, for a person to confirm: taking it assumes that all of it is public.
+    """Return a schema read off the rows, which a person must confirm: using it assumes that all of it is public.
 
-    Bounds are never those of the rows: each is moved outward by `outward`. The draft says `reviewed = false` until its
+    Drafted bounds are never bounds of the rows: each is moved outward. The draft says `reviewed = false` until its
     owner writes `reviewed = true` into the file.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    target : str
+        The name of the column to predict.
+    task : str, optional
+        "classification" or "regression"; by default it follows from the target.
+    unit : str
+        "row", "label" or the column that identifies the person of a row.
+    cap : int
+        The largest number of rows used for each person.
+
+    Returns
+    -------
+    Schema
+        The draft.
     """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
@@ -48,12 +66,26 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
 def typed(
     raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1, labels: pd.Series | None = None
 ) -> Schema:
-    """A schema with columns by their names and types alone, so that no row changes it: bounds are still to be bought.
+    """Return a schema from the names and types of columns alone, so that no row changes it; bounds are not declared.
 
-    Numbers, dates, truth values and categories are what their type says; text and the columns of a text file are
-    undecided, because only a count over rows tells their kind; identifiers by their name, and what is no single value,
-    are not used. Where every other column is free text, the schema is one of text, which needs no bounds: a column that
-    is constant but for one row is none. `labels` is the target of all rows where `raw` has only the first of them.
+    Numbers, dates, truth values and categories follow from types. Text columns and the columns of a text file are
+    undecided, because only a count over rows tells their kind. Columns that are named like identifiers, and columns of
+    lists or records, are not used. If every used column is free text, the schema has the form text, which needs no
+    bounds; a column that is constant except in one row is not free text.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    target, task, unit, cap
+        As for `draft`.
+    labels : pandas.Series, optional
+        The target of all rows, if `raw` holds only the first rows.
+
+    Returns
+    -------
+    Schema
+        The schema.
     """
     with raw.named():
         raw.expect_even()
@@ -62,7 +94,7 @@ def typed(
             return _draft_images(raw, facts)
         columns = tuple(_typed_column(name, raw.frame[name], raw) for name in _feature_names(raw, facts))
         used = [column for column in columns if column.kind not in NOT_USED]
-        if 0 < len(used) <= FEW_TEXTS and all(column.kind == "undecided" for column in used):
+        if 0 < len(used) <= MAX_TEXT_COLUMNS and all(column.kind == "undecided" for column in used):
             texts = {column.name: draft_column(column.name, raw.frame[column.name]) for column in used}
             if all(column.kind == "text" for column in texts.values()):
                 drafted = tuple(texts.get(column.name, column) for column in columns)
@@ -73,7 +105,7 @@ def typed(
 def _facts(
     raw: Raw, *, target: str, task: str | None, unit: str, cap: int, labels: pd.Series | None = None
 ) -> dict[str, Any]:
-    """What a schema says of the target, the rows and the unit."""
+    """Return what a schema says about the target, the rows and the unit."""
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     values = target_of(raw, target) if labels is None else labels
@@ -84,7 +116,7 @@ def _facts(
 
 
 def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
-    """The columns beside the target and the unit."""
+    """Return the columns other than the target and the unit."""
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
         raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
@@ -92,7 +124,7 @@ def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
 
 
 def _form(columns: tuple[Column, ...]) -> str:
-    """Only texts are data of form text; beside other columns they are hashed."""
+    """Return "text" if all used columns are texts, else "table", in which texts are hashed."""
     return "text" if {column.kind for column in columns} - set(NOT_USED) == {"text"} else "table"
 
 
@@ -113,11 +145,12 @@ def _typed_column(name: str, values: pd.Series, raw: Raw) -> Column:
         return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
     if no_single_values(values):
         return Column(name=name, kind="ignore")
-    words_of(values)  # one row that is no single value is refused: it must not take the column from all others
+    words_of(values)  # raises for one list or record: one row must not remove the column
     return undecided
 
 
 def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, ...]:
+    """Return the facts that the draft assumes to be public."""
     sentences = {
         "number": f"the range of {{}}, {DRAFTED}",
         "date": f"the range of {{}}, {DRAFTED}",
@@ -141,6 +174,7 @@ def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, .
 
 
 def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, Any]:
+    """Return the classes of the target, or its bounds for a regression."""
     numbers, missing = numbers_of(values)
     if missing.any():
         raise WrongInput(
@@ -159,22 +193,22 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
         low, high = outward(numbers.min(), numbers.max())
         return {"low": low, "high": high}
     classes = tuple(sorted(words_of(values).distinct(), key=_order))
-    if not 2 <= len(classes) <= MANY:
+    if not 2 <= len(classes) <= MAX_CLASSES:
         raise WrongInput(
-            f"expected 2 to {MANY} classes in the target {quoted(values.name)}, got {len(classes)}; "
+            f"expected 2 to {MAX_CLASSES} classes in the target {quoted(values.name)}, got {len(classes)}; "
             f"name another target, or declare the classes in a schema{_hint(numbers)}"
         )
     return {"classes": classes}
 
 
 def _hint(numbers: np.ndarray) -> str:
-    """What to do where only the first value of a target is no number."""
+    """Return advice for a target whose first value alone is not a number."""
     alone = len(numbers) > 1 and not np.isfinite(numbers[0]) and np.isfinite(numbers[1:]).all()
     return "; if the first row holds second names or units of the columns, remove it" if alone else ""
 
 
 def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:
-    """Whether a target is a set of classes: a few whole numbers, or for images any number of them from 0 on."""
+    """Return whether a target of integers is a set of classes: few integers, or for images all integers from 0 on."""
     if len(distinct) <= FEW_VALUES:
         return bool((distinct == np.round(distinct)).all())
     return of_images and np.array_equal(distinct, np.arange(len(distinct)))
@@ -190,7 +224,7 @@ def _draft_images(raw: Raw, facts: dict[str, Any]) -> Schema:
 
 
 def _order(word: str) -> tuple[float, str]:
-    """Classes in the order of their numbers, then of their words."""
+    """Return the sort key of classes: numbers first, in their order, then words."""
     try:
         number = float(word)
     except ValueError:

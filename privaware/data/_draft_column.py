@@ -1,4 +1,4 @@
-"""One column drafted from its values: its kind, and its range or categories, for a person to confirm."""
+"""One column drafted from its values: its kind, and its range or categories, which a person confirms."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["FEW_VALUES", "draft_column", "outward"]
 
 FEW_VALUES = 20
-"""Up to this many distinct whole numbers, the target of a table is a set of classes unless `task` says otherwise."""
+"""Largest number of distinct integers at which the target of a table is a set of classes, unless `task` says
+otherwise.
+"""
 
-CLEAR = 0.9
-"""A column has the kind that this share of its values has; the others are typos, and count as missing."""
+MIN_KIND_FRACTION = 0.9
+"""Fraction of the values that must have one kind for the column to have it; the other values count as missing."""
 
-NOUGHT = 1e-100
-"""Numbers closer to 0 than this count as 0 when a bound is drafted."""
+NEAR_ZERO = 1e-100
+"""Numbers of smaller absolute value count as 0 when a bound is drafted."""
 
 
 def draft_column(name: str, values: pd.Series) -> Column:
-    """The kind that nearly all values have, with its range or categories; identifiers and constants are not used."""
+    """Return the column with the kind that nearly all values have, and with its range or categories.
+
+    Identifiers and constant columns get a kind that is not used.
+    """
     if is_identifier_name(name):
         return Column(name=name, kind="identifier")
     if has_date_type(values):
@@ -40,18 +45,18 @@ def draft_column(name: str, values: pd.Series) -> Column:
         return _draft_numbers(Column(name=name), numbers_of(values)[0])
     try:
         words = spelt_of(values) or words_of(values)
-    except WrongInput:  # lists, records and bytes are no single values
+    except WrongInput:  # lists, records and bytes
         return Column(name=name, kind="ignore")
     return _draft_text(name, words)
 
 
 def _draft_text(name: str, words: Words | Spelt) -> Column:
-    """A column of text, by the kinds of its values."""
+    """Return the draft of a text column, by the kinds of its values."""
     counts = kind_counts(words)
     missing = words.missing()
     column = decided(Column(name=name, kind="undecided"), counts)
     of_kind, known = _count_of(column, counts), int(counts.sum())
-    if column.kind == "category" or of_kind < CLEAR * known or not known:
+    if column.kind == "category" or of_kind < MIN_KIND_FRACTION * known or not known:
         return _draft_words(name, words_of(words), missing)
     column = replace(
         column,
@@ -68,7 +73,7 @@ def _draft_text(name: str, words: Words | Spelt) -> Column:
 
 
 def _count_of(column: Column, counts: np.ndarray) -> float:
-    """How many values are of the kind of a column."""
+    """Return how many values are of the kind of `column`."""
     names = {"date": ("date", "moment", "day_first", "month_first"), "identifier": ("email",)}
     chosen = names.get(column.kind, (column.kind,))
     wrong_order = "month_first" if column.day_first else "day_first"
@@ -87,7 +92,7 @@ def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
 
 
 def _draft_dates(column: Column, days: np.ndarray) -> Column:
-    """The years strictly around the dates; hours where there are some."""
+    """Return the draft of a date column: bounds are whole years around the dates; hours are used if there are any."""
     finite = days[np.isfinite(days)]
     if len(np.unique(finite)) < 2:
         return Column(name=column.name, kind="ignore")
@@ -103,7 +108,10 @@ def _draft_dates(column: Column, days: np.ndarray) -> Column:
 
 
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
-    """Categories, joined where they differ in case and blanks only; many different words are text or identifiers."""
+    """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
+
+    Categories that differ only in case and blanks are joined.
+    """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
     common: dict[str, tuple[int, str]] = {}
     spellings = set()
@@ -128,19 +136,21 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
 
 
 def _is_identifier(name: str, numbers: np.ndarray) -> bool:
-    """Whether whole numbers, all different, look like identifiers of rows rather than measurements."""
+    """Return whether distinct integers look like identifiers of rows rather than measurements."""
     if len(numbers) <= FEW_VALUES or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False
     return bool({"index", "key"} & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
 
 
 def outward(low: float, high: float) -> tuple[float, float]:
-    """The next 1, 2 or 5 times a power of ten strictly beyond each end; a 0 moves by a hundredth of the other end.
+    """Return bounds beyond `low` and `high`: the next 1, 2 or 5 times a power of ten strictly beyond each end.
+
+    An end of 0 moves by a hundredth of the other end, rounded to a power of ten.
 
     >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
     ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))
     """
-    ends = [0.0 if abs(end) < NOUGHT else float(np.clip(end, -LARGEST, LARGEST)) for end in (-low, high)]
+    ends = [0.0 if abs(end) < NEAR_ZERO else float(np.clip(end, -LARGEST, LARGEST)) for end in (-low, high)]
     widened = [_beyond(end) if end else 0.0 for end in ends]
     scale = max(map(abs, widened)) or 100.0
     first, second = (end or 10.0 ** (math.floor(math.log10(scale)) - 2) for end in widened)
@@ -148,7 +158,7 @@ def outward(low: float, high: float) -> tuple[float, float]:
 
 
 def _beyond(number: float) -> float:
-    """The least 1, 2 or 5 times a power of ten (or minus one) above a number other than 0."""
+    """Return the smallest number above `number` (not 0) that is 1, 2 or 5 times a power of ten, of the same sign."""
     exponent = math.floor(math.log10(abs(number)))
     steps = (float(f"{digit}e{power}") for power in range(exponent - 1, exponent + 2) for digit in (1, 2, 5))
     signed = sorted(math.copysign(step, number) for step in steps)

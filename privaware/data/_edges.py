@@ -1,4 +1,4 @@
-"""Which of many sorted edges a number lies between, several times faster than by halving."""
+"""Find between which of many sorted edges a number lies, several times faster than by binary search."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ import numpy as np
 __all__ = ["Edges"]
 
 BUCKETS = 4096
+"""Number of buckets."""
 CHUNK = 2**13
-"""Numbers that stay in a processor's cache."""
-SIGN_AND_EXPONENT = 52
-"""The bits of a float64 below its exponent and sign."""
+"""Number of values that fit a processor's cache."""
+MANTISSA_BITS = 52
+"""Number of bits of a float64 below its sign and exponent."""
 
 
 class Edges:
-    """Sorted edges. Numbers are put into buckets by arithmetic that never changes their order.
+    """Sorted edges, for fast lookup.
 
-    Edges in lower buckets are below a number, those in higher ones above it, so that only one in its own bucket has to
-    be compared, or several by halving. Buckets are equal, or powers of two of either sign, whichever separate edges
-    better.
+    Numbers are put into buckets by arithmetic that never changes their order. Edges in lower buckets are below a
+    number, edges in higher buckets above it. So only the edges in the number's own bucket have to be compared: one
+    directly, several by binary search. Buckets have equal width, or are powers of two of either sign, whichever
+    separates the edges better.
+
+    Parameters
+    ----------
+    edges : numpy.ndarray
+        The edges in increasing order.
 
     >>> Edges(np.array([0.0, 1.0, 10.0])).position(np.array([-1.0, 0.0, 0.5, 99.0])).tolist()
     [0, 1, 1, 3]
@@ -34,18 +41,20 @@ class Edges:
         self._scale = BUCKETS / width if 1e-300 < width < 1e300 else 0.0
 
     def __reduce__(self) -> tuple[type[Edges], tuple[np.ndarray]]:
-        return Edges, (self.edges,)  # without the tables, which are many times larger
+        return Edges, (self.edges,)  # the tables are many times larger, and computed again
 
     @cached_property
     def _equal(self) -> bool:
-        """Whether buckets are equal."""
+        """Whether buckets have equal width."""
         if not len(self.edges):
             return True
         return self._scale > 0 and _most(self._equal_buckets(self.edges)) <= _most(_powers(self.edges))
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each bucket the edges below it, or -1 where it has several, and the edge in it, if there is one."""
+        """For each bucket, the number of edges below it (-1 if it holds several edges), and the edge in it, if there is
+        one.
+        """
         inside = self._bucket(self.edges)
         order = np.arange(BUCKETS) if self._equal else _order_of_powers()
         rank = np.empty(BUCKETS, np.int64)
@@ -58,7 +67,7 @@ class Edges:
         return np.where(crowded, -1, below), edge
 
     def position(self, values: np.ndarray) -> np.ndarray:
-        """How many edges are at or below each of these finite numbers."""
+        """Return how many edges are at or below each of the finite numbers `values`."""
         values = np.ascontiguousarray(values, dtype=np.float64)
         positions = np.empty(len(values), np.int64)
         below, edge_in = self._tables
@@ -85,15 +94,16 @@ class Edges:
 
 
 def _powers(values: np.ndarray) -> np.ndarray:
-    """Sign and exponent; the two zeros are one."""
-    return ((values + 0.0).view(np.uint64) >> np.uint64(SIGN_AND_EXPONENT)).astype(np.intp)
+    """Return the bits of sign and exponent; both zeros are the same."""
+    return ((values + 0.0).view(np.uint64) >> np.uint64(MANTISSA_BITS)).astype(np.intp)
 
 
 def _order_of_powers() -> np.ndarray:
-    """The buckets of signs and exponents from the most negative numbers to the largest."""
+    """Return the buckets of signs and exponents from the most negative numbers to the largest."""
     half = BUCKETS // 2
     return np.concatenate([np.arange(BUCKETS - 1, half - 1, -1), np.arange(half)])
 
 
 def _most(buckets: np.ndarray) -> int:
+    """Return the largest number of edges in one bucket."""
     return int(np.bincount(buckets).max())

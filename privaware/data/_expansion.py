@@ -1,8 +1,8 @@
-"""A limit to what compressed files, archives and images expand to: a small hostile file must not fill the memory.
+"""A limit on the size to which compressed files, archives and images expand, against decompression bombs.
 
 A compressed input may always expand to `FREE` bytes. Beyond that it may expand to `RATIO` times its size, and beyond
-`LARGE` bytes to `LARGE_RATIO` times its size. The environment variable `PRIVAWARE_EXPAND_GIB` replaces all three by a
-size.
+`LARGE` bytes to `LARGE_RATIO` times its size. The environment variable `PRIVAWARE_EXPAND_GIB` replaces all three limits
+by a size.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ from privaware.errors import WrongInput
 __all__ = ["Expansion", "LimitedStream", "expect_small_archive"]
 
 VARIABLE = "PRIVAWARE_EXPAND_GIB"
-"""The environment variable that allows so many GiB, whatever the size of the compressed input is."""
+"""Environment variable with the size in GiB to which any input may expand."""
 FREE = 2**28
-"""Bytes that every input may expand to."""
+"""Number of bytes to which every input may expand."""
 RATIO = 200
-"""How many times its size an input may expand to. Tables in gzip expand to 5 to 30 times their size."""
+"""Largest ratio of expanded to compressed size; tables in gzip expand to 5 to 30 times their size."""
 LARGE = 2**34
-"""Bytes beyond which an input may expand to `LARGE_RATIO` times its size only."""
+"""Number of expanded bytes beyond which `LARGE_RATIO` applies."""
 LARGE_RATIO = 20
-"""How many times its size an input of more than `LARGE` expanded bytes may expand to."""
+"""Largest ratio of expanded to compressed size for more than `LARGE` expanded bytes."""
 CHUNK = 2**24
-"""Bytes that are expanded between two looks at the limit."""
+"""Number of bytes that are expanded between two checks of the limit."""
 
 
 @dataclass
 class Expansion:
-    """How far one input has expanded; `name` is shown, and `size` is its compressed size (None for a pipe)."""
+    """The number of bytes to which one input has `expanded` so far.
+
+    `name` is shown in errors, and `size` is the compressed size (None for a pipe).
+    """
 
     name: str
     size: int | None
@@ -43,11 +46,11 @@ class Expansion:
 
     @classmethod
     def of(cls, path: Path) -> Expansion:
-        """The expansion of a file, of which nothing is expanded yet."""
+        """Return the expansion of a file of which nothing is expanded yet."""
         return cls(path.name, path.stat().st_size if path.is_file() else None)
 
     def add(self, count: int) -> None:
-        """Counts expanded bytes; more than the limit are refused with a sentence."""
+        """Count `count` expanded bytes; raise if the total exceeds the limit."""
         self.expanded += count
         if self.expanded > _most(self.size):
             raise WrongInput(
@@ -63,7 +66,7 @@ class LimitedStream:
         self._stream, self._expansion = stream, expansion
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, or all; past the limit WrongInput."""
+        """Return `size` bytes, or all if negative; raise `WrongInput` past the limit."""
         if size >= 0:
             return self._counted(size)
         return b"".join(iter(lambda: self._counted(CHUNK), b""))
@@ -75,9 +78,9 @@ class LimitedStream:
 
 
 def expect_small_archive(path: Path) -> None:
-    """Refuses a zip archive whose members together expand past the limit; other files are left to their readers.
+    """Raise if the members of a zip archive together expand past the limit; other files are left to their readers.
 
-    The sizes that the archive declares are enough: `zipfile` reads no more of a member than its declared size.
+    The declared sizes suffice, because `zipfile` reads no more of a member than its declared size.
     """
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -85,7 +88,7 @@ def expect_small_archive(path: Path) -> None:
 
 
 def _most(size: int | None) -> float:
-    """How many bytes an input of this compressed size may expand to."""
+    """Return how many bytes an input of compressed size `size` may expand to."""
     if (allowed := _allowed()) is not None:
         return allowed
     if size is None:
@@ -94,20 +97,21 @@ def _most(size: int | None) -> float:
 
 
 def _allowed() -> float | None:
-    """The bytes that the environment variable allows, if it is set."""
-    given = os.environ.get(VARIABLE, "")
-    if not given:
+    """Return the number of bytes that the environment variable allows, or None if it is not set."""
+    setting = os.environ.get(VARIABLE, "")
+    if not setting:
         return None
     try:
-        allowed = float(given) * 2**30
+        allowed = float(setting) * 2**30
     except ValueError:
         allowed = math.nan
     if not allowed > 0:
-        raise WrongInput(f"expected {VARIABLE} as a number of GiB > 0, got {given!r:.40}")
+        raise WrongInput(f"expected {VARIABLE} as a number of GiB > 0, got {setting!r:.40}")
     return allowed
 
 
 def _in_words() -> str:
+    """Return the limit in words, for an error message."""
     if (allowed := _allowed()) is not None:
         return f"the {allowed / 2**30:g} GiB that {VARIABLE} allows"
     return f"{RATIO} times its size, or past {LARGE // 2**30} GiB to more than {LARGE_RATIO} times its size"

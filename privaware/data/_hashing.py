@@ -14,11 +14,13 @@ import numpy as np
 __all__ = ["hashed_grams", "hashed_words"]
 
 ROUNDING_MARGIN = 1 - 2.0**-20
-"""Rounding must not carry the words of a text past length 1."""
+"""Norm of the hashed words of a text, slightly below 1 so that rounding cannot exceed 1."""
 PUNCTUATION = re.compile(r"[\W_]+")
+"""Pattern of everything between words."""
 TOKENS = re.compile(r"\w+|[^\w\s]")
-INSIDE = 0.5
-"""The weight of n-grams of characters beside words and stems."""
+"""Pattern of a word or a punctuation mark."""
+CHARACTER_WEIGHT = 0.5
+"""Weight of n-grams of characters within words; words and stems have weight 1."""
 
 
 class Texts(Sized, Iterable[str], Protocol):
@@ -28,11 +30,26 @@ class Texts(Sized, Iterable[str], Protocol):
 def hashed_grams(
     texts: Texts, *, slots: int, words: int, letters: int, norm: float = 1.0, stems: int = 0
 ) -> np.ndarray:
-    """Signed square roots of the counts of n-grams in hashed slots, scaled to length `norm` (0 for an empty text).
+    """Return hashed n-grams of texts: signed square roots of counts in hash buckets, scaled to a norm.
 
-    `words` and `letters` are the largest n of the n-grams of words and of characters. With `stems` above 0 marks of
-    punctuation are words of their own, words of so many letters or more add their first ones, and n-grams of
-    characters lie within these words and count half.
+    Parameters
+    ----------
+    texts : iterable of str
+        The texts.
+    slots : int
+        Number of hash buckets.
+    words, letters : int
+        Largest n of the n-grams of words and of characters.
+    norm : float
+        L2 norm of a row; an empty text has norm 0.
+    stems : int
+        If above 0: punctuation marks are words of their own, words of at least `stems` letters also add their first
+        `stems` letters, and n-grams of characters stay within words and count half.
+
+    Returns
+    -------
+    numpy.ndarray
+        Float32 (texts, slots).
     """
     out = np.zeros((len(texts), slots), np.float32)
     for row, text in enumerate(texts):
@@ -47,7 +64,7 @@ def hashed_grams(
 
 
 def hashed_words(texts: Texts, slots: int) -> np.ndarray:
-    """The words of each text without case and punctuation, in so many slots, of length at most 1.
+    """Return the words of each text, without case and punctuation, in `slots` hash buckets, with norm at most 1.
 
     >>> bool((hashed_words(["Severe pain."], 8) == hashed_words(["severe pain"], 8)).all())
     True
@@ -66,7 +83,9 @@ def _grams(text: str, words: int, letters: int) -> Counter[str]:
 
 
 def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[str]:
-    """Words and marks of punctuation, first letters of words (`^`), and characters within words (after a tab)."""
+    """Return the counts of words and punctuation marks, stems (after `^`), and characters within words (after a
+    tab).
+    """
     tokens = TOKENS.findall(text)
     long = [token for token in tokens if len(token) >= stems]
     grams = [" ".join(tokens[i : i + n]) for n in range(1, words + 1) for i in range(len(tokens) - n + 1)]
@@ -79,6 +98,6 @@ def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[
 
 @lru_cache(maxsize=2**18)
 def _slot(gram: str, slots: int) -> tuple[int, float]:
-    """The slot of an n-gram, and its sign times its weight."""
+    """Return the hash bucket of an n-gram, and its sign times its weight."""
     digest = int.from_bytes(hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-    return digest % slots, (1.0 if digest >> 63 else -1.0) * (INSIDE if gram[0] == "\t" else 1.0)
+    return digest % slots, (1.0 if digest >> 63 else -1.0) * (CHARACTER_WEIGHT if gram[0] == "\t" else 1.0)

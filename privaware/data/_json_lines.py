@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, whose members are the values of a row; each value has a type of its own."""
+"""JSON lines: one object on each line, whose members are the values of a row; each value has its own type."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["JsonLines", "read_json", "read_json_lines"]
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines:
-    """The rows of a file, and the line of each, where each has one.
+    """The rows of a file, and the line of each row, if rows have lines.
 
-    `uneven` says where the members are first not those of the first row in their order, if they ever are: then names of
-    columns are values of rows.
+    `uneven` is the place of the first row whose names of members, or their order, differ from the first row; it is
+    empty if there is no such row. If it is not empty, the names of columns depend on rows.
     """
 
     frame: pd.DataFrame
@@ -32,9 +32,9 @@ class JsonLines:
 
 
 def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
-    """The rows of a file, a column for every name in the order of its first use.
+    """Return the rows of a file, with one column for every name, in the order of first use.
 
-    A member that a line lacks is missing. Members that are objects or lists are no single values, and not used.
+    A member that a line lacks is missing. Members that are objects or lists are not used.
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -49,7 +49,7 @@ def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
 
 
 def read_json(path: Path, encoding: str | None = None) -> JsonLines:
-    """The same of a file that may be one list of objects: it is, if it begins with a bracket."""
+    """Return the rows of a file that holds JSON lines, or one list of objects if it begins with a bracket."""
     with open_bytes(path) as file:
         content = file.read()
     if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] != b"[":
@@ -72,7 +72,7 @@ def _table(rows: list[dict[str, Any]], lines: list[int] | None) -> JsonLines:
 
 
 def _row(line: bytes, where: str, file: str, encoding: str) -> dict[str, Any] | None:
-    """The members of one line; None for an empty one."""
+    """Return the members of one line, or None if it is empty."""
     row = _parsed(line, where, file, encoding)
     if row is not None and not isinstance(row, dict):
         raise WrongInput(f"{quoted(file)}, {where}: expected one JSON object, got {type(row).__name__}")

@@ -1,6 +1,6 @@
-"""Of which kind a value is, by public rules for one value at a time, and the kind of a column by counts of them.
+"""The kind of a value, by public rules for one value at a time, and the kind of a column by counts of its values.
 
-A row has one value in a column, of one kind: one row moves one count by one.
+A row has one value in a column, of one kind, so one row changes one count by 1.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word"]
 
 DATES = ("date", "moment", "day_first", "month_first")
 COUNTED = ("number", "boolean", *DATES, "time", "email", "text", "word")
-"""What is counted: dates by how they are written, a text being of several words."""
+"""Kinds that are counted; dates are counted by how they are written, and a text has several words."""
 WORDS_OF_TEXT = 3
-"""A value of so many words may be free text; with fewer it is a name."""
+"""Smallest number of words of free text; a value of fewer words is a name."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 DIGIT = re.compile(r"\d")
 
 
 def kind_of_word(word: str) -> str:
-    """The kind of one value, empty where it is missing.
+    """Return the kind of one value, or an empty string if it is missing.
 
     >>> [kind_of_word(word) for word in ("7", "yes", "31.12.2020", "8:15", "a@b.org", "Ulm", "pain in the arm", "NA")]
     ['number', 'boolean', 'date', 'time', 'email', 'word', 'text', '']
@@ -51,7 +51,18 @@ def kind_of_word(word: str) -> str:
 
 
 def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
-    """How many values there are of each kind in `COUNTED`; missing ones are not counted."""
+    """Return how many values there are of each kind in `COUNTED`; missing values are not counted.
+
+    Parameters
+    ----------
+    values : numpy.ndarray, Words or Spelt
+        The values of a column.
+
+    Returns
+    -------
+    numpy.ndarray
+        One count for each kind.
+    """
     counts = np.zeros(len(COUNTED))
     if not isinstance(values, Words):
         numbers = values if isinstance(values, np.ndarray) else values.numbers[values.codes < 0]
@@ -67,7 +78,22 @@ def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
 
 
 def decided(column: Column, counts: np.ndarray) -> Column:
-    """The column with the kind that most values have; words are categories, and the caller tells text from them."""
+    """Return a column with the kind that most values have.
+
+    Words count as categories; the caller decides between categories and text.
+
+    Parameters
+    ----------
+    column : Column
+        The column, of undecided kind.
+    counts : numpy.ndarray
+        Counts, perhaps noisy, of each kind in `COUNTED`.
+
+    Returns
+    -------
+    Column
+        The column with its kind.
+    """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     dates = sum(each[name] for name in DATES)
     groups = {

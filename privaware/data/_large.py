@@ -1,7 +1,7 @@
 """Parquet files that are read a piece at a time, because their rows may not fit into memory.
 
-A table is one file, or a folder of files with the same columns. Its pieces are some row groups of a file each: where
-they are read, in this process or on other machines, is for the caller to say.
+A table is one file, or a folder of files with the same columns. A piece is some row groups of one file. The caller
+decides where pieces are read: in this process or on other machines.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 __all__ = ["LARGE", "LargeRows", "LargeTable", "RowGroups", "coded_rows", "large_table"]
 
 LARGE = 10_000_000
-"""Cells from which on a table is read in pieces: the size of a file is public."""
+"""Number of cells from which a table is read in pieces; the size of a file is public."""
 
 PIECE = 2**17
-"""Rows of a piece, where row groups are not larger."""
+"""Number of rows of a piece, unless row groups are larger."""
 
-FEW_BYTES = 4
-"""Bytes of a value of text up to which most values are numbers of spellings in the file."""
+MAX_BYTES_PER_VALUE = 4
+"""Mean bytes of a text value in the file up to which most values repeat, so that text is read as categories."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
-    """Some row groups of a file, or all of them; called, it reads their rows, some at a time.
+    """Some row groups of a file, or all of them; a call reads their rows, some at a time.
 
-    `first` is how many rows of the file come before, and `before` how many of other files. Text is read as categories,
-    which are spelt the same. `columns` are those that are read. Where not all rows count, `counted` has a bit for each.
+    `first` is the number of rows of the file before these, and `before` the number of rows of earlier files. Text is
+    read as categories, which have the same spellings. `columns` are the columns to read. If not all rows count,
+    `counted` has a bit for each row.
     """
 
     path: Path
@@ -81,7 +82,7 @@ class RowGroups:
 
 
 def parquet(path: Path, **options: Any) -> Any:
-    """The file, of which only the footer is read."""
+    """Return the Parquet file, of which only the footer is read."""
     import pyarrow.parquet
 
     with parsing(path, "Parquet"):
@@ -89,9 +90,9 @@ def parquet(path: Path, **options: Any) -> Any:
 
 
 def _with_categories(path: Path) -> Any:
-    """The file, whose text is read as categories where it repeats itself: each spelling is in memory once.
+    """Return the file, with repeating text read as categories, so that each spelling is in memory once.
 
-    It is not buffered ahead: what was read so would stay in memory as long as the file is open.
+    The file is not buffered ahead, because the buffer would stay in memory while the file is open.
     """
     import pyarrow as pa
 
@@ -102,9 +103,9 @@ def _with_categories(path: Path) -> Any:
 
 
 def _repeating(group: Any) -> set[str]:
-    """The columns whose values take few bytes in the file: other text, such as names, is slow as categories."""
+    """Return the columns whose values take few bytes in the file; other text, such as names, is slow as categories."""
     chunks = [group.column(at) for at in range(group.num_columns)]
-    few = (chunk for chunk in chunks if chunk.total_uncompressed_size <= FEW_BYTES * chunk.num_values)
+    few = (chunk for chunk in chunks if chunk.total_uncompressed_size <= MAX_BYTES_PER_VALUE * chunk.num_values)
     return {chunk.path_in_schema for chunk in few}
 
 
@@ -112,24 +113,26 @@ class LargeRows(ABC):
     """A table whose rows are read some at a time."""
 
     head: Raw
-    """The first rows, which tell the names and, where the file declares them, the types of the columns."""
+    """The first rows, which give the names and, if the file declares them, the types of the columns."""
 
     parts: Parts[Raw]
     """The rows as they are, in parts."""
 
     rows: int
-    """How many rows there are, or about how many: it says in how many passes persons are looked for."""
+    """The number of rows, exact or approximate; it determines in how many passes persons are searched."""
 
     @abstractmethod
     def column(self, name: str) -> pd.Series:
-        """One column, whole."""
+        """Return one whole column."""
 
     @abstractmethod
     def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeRows:
-        """The same table with some of its columns, or with the rows that count."""
+        """Return the same table with some of its columns, or with only the rows that count."""
 
     def streamed(self, schema: Schema) -> Streamed:
-        """The rows that have a target against a schema, coded anew in each pass; of a person the first `cap`."""
+        """Return the rows that have a target, coded by `schema` anew in each pass; of each person the first
+        `cap` rows.
+        """
         target, classes = schema.target, schema.classes
         counted, used = None, tuple(dict.fromkeys((*(column.name for column in schema.declared), target)))
         if of_persons(schema):
@@ -140,8 +143,10 @@ class LargeRows(ABC):
         return _streamed(table.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
 
     def unlabelled(self, schema: Schema) -> Iterator[tuple[Data, Outside]]:
-        """Rows to predict, coded part by part in their order, each with the counts of what does not fit the schema."""
-        Data.of(self.head, schema, labelled=False, outside=Outside())  # names every column where one is missing
+        """Yield rows to predict, coded part by part in their order, each with the counts of values that do not fit."""
+        Data.of(
+            self.head, schema, labelled=False, outside=Outside()
+        )  # raises if a column is missing, and names all columns
         parts = self.only(columns=tuple(column.name for column in schema.declared) or None).parts
         assert isinstance(parts, LocalParts)
 
@@ -152,9 +157,9 @@ class LargeRows(ABC):
         return parts.each(coded)
 
     def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, Sketch, int]:
-        """The keyed hash of each row, the sketch of all rows, and how many have no target.
+        """Return the keyed hash of each row, the sketch of all rows, and the number of rows without a target.
 
-        It is one pass, which also refuses what does not fit the schema; whose rows they are is asked in `streamed`.
+        This is one pass, which also raises if a value does not fit the schema. Persons are handled in `streamed`.
         """
         running = running_columns(self.head, self.rows)
         checked = self.parts.total(_Checks(schema=_by_row(schema), key=key, running=running))
@@ -163,9 +168,9 @@ class LargeRows(ABC):
 
 @dataclass(frozen=True)
 class LargeTable(LargeRows):
-    """Parquet files. Types and numbers of rows are in their footers, which are read without a row.
+    """Parquet files. Types and numbers of rows come from their footers, without reading a row.
 
-    `place` makes parts of the pieces; without it this process reads them.
+    `place` turns the pieces into parts; without it this process reads them.
     """
 
     path: Path
@@ -178,7 +183,7 @@ class LargeTable(LargeRows):
 
     @cached_property
     def files(self) -> list[Path]:
-        """The file, or those of the folder, whose columns have the same names."""
+        """The file, or the files of the folder, whose columns have the same names."""
         files = parquet_files(self.path)
         names = parquet(files[0]).schema_arrow.names
         for file in files[1:]:
@@ -199,7 +204,7 @@ class LargeTable(LargeRows):
 
     @cached_property
     def head(self) -> Raw:  # type: ignore[override]
-        """The first rows, which tell the types of the columns."""
+        """The first rows, which give the types of the columns."""
         import pyarrow as pa
 
         file = parquet(self.files[0])
@@ -209,7 +214,7 @@ class LargeTable(LargeRows):
             return Raw(frame=check_names(frame_of_arrow(table), self.path.name), name=self.path.name)
 
     def column(self, name: str) -> pd.Series:
-        """One column, whole."""
+        """Return one whole column."""
         import pyarrow as pa
 
         with parsing(self.path, "Parquet"):
@@ -217,7 +222,9 @@ class LargeTable(LargeRows):
             return frame_of_arrow(table)[name]
 
     def pieces(self) -> list[RowGroups]:
-        """Row groups of one file each that together have `PIECE` rows or more; without any row, one piece."""
+        """Return pieces of row groups of one file each, with at least `PIECE` rows if the file has them; at least one
+        piece.
+        """
         pieces, before = [], 0
         for path in self.files:
             metadata, groups, rows, first = parquet(path).metadata, [], 0, 0
@@ -232,7 +239,7 @@ class LargeTable(LargeRows):
         return pieces or [RowGroups(path=self.files[0].absolute(), columns=self.columns)]
 
     def _piece(self, piece: RowGroups, rows: int) -> RowGroups:
-        """The piece, which has so many rows, with the columns and rows that are read of this table."""
+        """Return `piece`, which has `rows` rows, with the columns and rows of this table that are read."""
         begin = piece.before + piece.first
         counted = None if self.counted is None else self.counted.bits(begin, begin + rows)
         return replace(piece, columns=self.columns, counted=counted)
@@ -252,9 +259,19 @@ class LargeTable(LargeRows):
 
 
 def coded_rows(raw: Raw, schema: Schema) -> Rows:
-    """The rows of a table that was read at once against a schema; a large one is coded anew in each pass.
+    """Return the rows of a table in memory, coded by a schema; a large table is coded anew in each pass.
 
-    What does not fit the schema is refused now.
+    Parameters
+    ----------
+    raw : Raw
+        The rows. A value that does not fit the schema raises `WrongInput` at once.
+    schema : Schema
+        The public facts.
+
+    Returns
+    -------
+    Rows
+        The coded rows.
     """
     frame = raw.frame
     if frame is None or frame.size < LARGE or schema.form != "table":
@@ -272,7 +289,7 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
 
 
 def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
-    """Rows in parts, coded anew in each pass; those of persons are capped before, which no part could do alone."""
+    """Return rows in parts, coded anew in each pass; the cap on persons is applied before, because it spans parts."""
     coded, by_row = Data.of if schema.bounded else Data.uncoded, _by_row(schema)
     return Streamed(
         schema=schema, parts=parts.map(lambda raw: replace(coded(raw, by_row), schema=schema, begin=raw.begin))
@@ -280,12 +297,12 @@ def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
 
 
 def _by_row(schema: Schema) -> Schema:
-    """The schema for rows by themselves, whosever they are."""
+    """Return the schema for single rows, without persons."""
     return replace(schema, unit="row", cap=1) if of_persons(schema) else schema
 
 
 class _Fitting(Sum[Data, None, None]):
-    """Nothing but that all rows could be coded."""
+    """A sum without a value; computing it checks that all rows can be coded."""
 
     def partial(self, part: Data) -> None:
         return None
@@ -308,7 +325,7 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """Hashes all rows; what does not fit the schema is refused with a sentence."""
+    """Hashes and sketch of all rows; raises if a value does not fit the schema."""
 
     schema: Schema
     key: bytes
@@ -332,7 +349,20 @@ class _Checks(Sum[Raw, _Checked, None]):
 
 
 def large_table(source: Any, place: Callable[[Sequence[RowGroups]], Parts[Raw]] | None = None) -> LargeTable | None:
-    """The file or folder, if it is a table that is better read in pieces; with a `place` any Parquet is."""
+    """Return a Parquet file or folder as a table to be read in pieces, or None if it is small or something else.
+
+    Parameters
+    ----------
+    source : object
+        A path, or anything else.
+    place : callable, optional
+        Turns pieces into parts, such as parts on other machines; with it every Parquet table is read in pieces.
+
+    Returns
+    -------
+    LargeTable or None
+        The table.
+    """
     if not isinstance(source, (str, Path)) or not os.path.exists(source) or not parquet_files(Path(source)):
         return None
     table = LargeTable(Path(source), place)

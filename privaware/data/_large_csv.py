@@ -1,8 +1,8 @@
 """CSV files that are read a block at a time, because their rows may not fit into memory.
 
-A block is some megabytes of whole records. Threads parse them, in each pass anew; `_csv.py` has the rules. Arrow's own
-reader of blocks does the parsing, beneath these rules: an engine that guesses types from the rows it has seen would
-read one row by another.
+A block is some megabytes of whole records. Threads parse blocks anew in each pass, by the rules of `_csv.py`. Arrow's
+block reader does the parsing below these rules. An engine that guesses types from rows would let one row change the
+reading of another.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["LargeCsv", "large_csv"]
 
 LARGE = 2**30
-"""Bytes from which on a file is read in blocks: in memory its rows would take about three times as many."""
+"""Number of bytes from which a file is read in blocks; in memory its rows would take about three times as many."""
 
 
 @dataclass(frozen=True)
 class LargeCsv(LargeRows):
-    """A CSV file. How many rows it has is not known before one pass over it."""
+    """A CSV file, whose number of rows is not known before one pass over it."""
 
     block: ClassVar[int] = BYTES_AT_ONCE
 
@@ -51,7 +51,7 @@ class LargeCsv(LargeRows):
 
     @cached_property
     def rows(self) -> int:  # type: ignore[override]
-        """About how many rows there are, if all have the length of the first."""
+        """The approximate number of rows, if all blocks are like the first."""
         with parsing(self.path, self._format):
             block = next(self.file.blocks())
         return len(self.head) * self.path.stat().st_size // max(len(block.text), 1) + 1
@@ -64,11 +64,11 @@ class LargeCsv(LargeRows):
     def head(self) -> Raw:  # type: ignore[override]
         """The rows of the first block, whose columns have no types."""
         with parsing(self.path, self._format):
-            self.file.names  # noqa: B018  # an empty file is refused
+            self.file.names  # noqa: B018  # raises for an empty file
             return self._raw(next(self.file.blocks()))
 
     def column(self, name: str) -> pd.Series:
-        """One column, whole."""
+        """Return one whole column."""
         with parsing(self.path, self._format):
             return self.file.column(name)
 
@@ -97,7 +97,22 @@ class LargeCsv(LargeRows):
 
 
 def large_csv(source: Any, reading: Mapping[str, Any], least: int | None = None) -> LargeCsv | None:
-    """The file, if it is a CSV of `least` bytes that is not compressed; a pipe is none, since it is read only once."""
+    """Return a CSV file as a table to be read in blocks, or None if it is small, compressed, a pipe or something else.
+
+    Parameters
+    ----------
+    source : object
+        A path, or anything else.
+    reading : mapping
+        Options of `read`: header, sep, decimal and encoding.
+    least : int, optional
+        Smallest size in bytes; by default `LARGE`.
+
+    Returns
+    -------
+    LargeCsv or None
+        The table.
+    """
     if not isinstance(source, (str, Path)) or not Path(source).is_file() or Path(source).suffix.lower() not in TEXT:
         return None
     enough = Path(source).stat().st_size >= (LARGE if least is None else least)

@@ -1,4 +1,4 @@
-"""What the name of a column says of it: a public fact, whatever its rows are."""
+"""What the name of a column says about it, which is public whatever the rows are."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import re
 __all__ = ["is_identifier_name", "is_person_name", "words_of_name"]
 
 IDENTIFIERS = frozenset(("id", "ids", "uuid", "guid", "rowid", "unnamed"))
-"""Words that make a name that of an identifier."""
+"""Words that mark the name of an identifier."""
 PERSONS = frozenset(
     ("account", "client", "customer", "employee", "member", "owner", "patient", "person", "student", "subject", "user")
 )
-"""Words for a person: alone they name one, and before `name` or `number` too."""
+"""Words for a person: alone, or before `name` or `number`, they name a column that identifies persons."""
 ROLES = frozenset(("member", "owner"))
-"""Words for a person that alone often say whether someone is one."""
+"""Words for a person that alone often say whether someone has this role."""
 NUMBERED = frozenset(("card", "credit", "invoice", "order", "passport", "policy", "record", "serial", "ticket"))
-"""What has a number that tells it from all others."""
+"""Words for things with a unique number."""
 CONTACTS = frozenset(
     ("email", "mail", "phone", "telephone", "mobile", "fax", "ssn", "passport", "iban", "surname", "lastname")
 )
-"""Last words of the name of a column that tells persons apart."""
+"""Last words of the names of columns that identify persons."""
 BEFORE_NAME = PERSONS | {"name", "first", "last", "full", "given", "family", "middle", "maiden", "nick"}
+"""Words that together with `name` identify a person."""
 NUMBERS = frozenset(("number", "no", "nr"))
 UNNAMED = re.compile(r"column_\d+")
-"""What a column without a name is called: an index that was written beside the table."""
+"""Pattern of the name of a column without a name, usually an index that was written with the table."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
 def words_of_name(name: str) -> list[str]:
-    """The words of a name in lower case, also where only capitals divide them.
+    """Return the words of a name in lower case; capitals separate words too.
 
     >>> words_of_name("customerID_no"), words_of_name("E-Mail")
     (['customer', 'id', 'no'], ['e', 'mail'])
@@ -37,7 +38,7 @@ def words_of_name(name: str) -> list[str]:
 
 
 def is_identifier_name(name: str) -> bool:
-    """Whether a name is that of identifiers of rows or persons.
+    """Return whether `name` names identifiers of rows or persons.
 
     >>> [is_identifier_name(name) for name in ("patientId", "row id", "paid", "email", "product_name", "card number")]
     [True, True, False, True, False, True]
@@ -48,7 +49,7 @@ def is_identifier_name(name: str) -> bool:
 
 
 def is_person_name(name: str) -> bool:
-    """Whether a name is that of persons, or of what only one person has.
+    """Return whether `name` names persons, or something that only one person has.
 
     >>> [is_person_name(name) for name in ("customer", "customer_type", "user_id", "full name", "phone", "member")]
     [True, False, True, True, True, False]

@@ -1,7 +1,7 @@
-"""What the owner of rows should know before a charge: columns that are not used, values that count as missing, rare
-classes, and persons with several rows.
+"""Notices for the owner of the rows before a charge.
 
-For the owner's eyes only: these sentences follow from rows without noise, so they are said and never written.
+They are about unused columns, values that count as missing, rare classes, and persons with several rows. They follow
+from rows without noise, so they are for the owner only: they are printed and never stored.
 """
 
 from __future__ import annotations
@@ -22,14 +22,28 @@ from privaware.schema import NOT_USED, Column, Schema
 __all__ = ["notices"]
 
 RARE = 5
-"""A class of fewer rows than this may be a typo."""
+"""A class of fewer rows may be a typo."""
 NEARLY_ALL = 0.9
-SEVERAL = 2
-"""Columns of numbers in which the first row has a word: one alone may be a typo."""
+"""Fraction of the values of a column that must be numbers for it to count as a column of numbers."""
+MIN_WORD_COLUMNS = 2
+"""Smallest number of numeric columns whose first value is a word that suggests a second header row."""
 
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
-    """Which columns are not used, or hardly, and why; what counts as missing; which columns seem to name persons."""
+    """Return sentences for the owner about unused columns, missing values, rare classes and repeated persons.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    schema : Schema
+        The schema.
+
+    Returns
+    -------
+    list of str
+        The sentences. They reveal facts about rows and must not be released.
+    """
     if raw.frame is None:
         return []
     others = [name for name in raw.columns or () if name not in (schema.target, schema.unit)]
@@ -50,9 +64,9 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
-    """Whether the first row seems to hold names or units of columns of numbers."""
+    """Return a notice if the first row seems to hold names or units of numeric columns."""
     words = [name for name in names if name in (raw.columns or ()) and _begins_with_a_word(raw, name)]
-    if raw.typed or len(words) < SEVERAL:
+    if raw.typed or len(words) < MIN_WORD_COLUMNS:
         return []
     return [
         f"{raw.place(0)} contains text in {len(words)} columns whose other values are numbers. If it "
@@ -77,7 +91,7 @@ def _of_persons(name: str) -> str:
 
 
 def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
-    """Why a column is not used, in a few words."""
+    """Return the reason why a column is not used, in a few words."""
     if column is None:
         return "left out by the schema"
     if is_person_name(name):
@@ -97,7 +111,7 @@ def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """What to know of a column of undecided kind that holds nothing that could be released."""
+    """Return a notice about an undecided column none of whose values can be released."""
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values).kind
@@ -115,7 +129,7 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
 
 
 def _several_measures(raw: Raw, names: list[str]) -> list[str]:
-    """Columns whose numbers have different units of measure: they are read as they stand."""
+    """Return notices about columns whose numbers have different units of measure, which are not converted."""
     sentences = []
     for name in names:
         if raw.frame is None or name not in raw.frame.columns or raw.frame[name].dtype.kind in "biufmM":
@@ -133,7 +147,7 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
 
 
 def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
-    """Classes of few rows, unless the owner declared them: a typo in a label would become public."""
+    """Return a notice about classes of few rows that the owner did not declare; a typo would become public."""
     if f"the classes of {schema.target}" not in schema.assumed:
         return []
     words = words_of(target_of(raw, schema.target))
@@ -150,7 +164,7 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _joined(raw: Raw, schema: Schema) -> list[str]:
-    """Values that are taken for others by a declared rule: typos as missing, spellings as one category."""
+    """Return notices about values that a declared rule changes: typos count as missing, spellings as one category."""
     sentences = []
     outside = Outside()
     for column in schema.declared if schema.form == "table" else ():
@@ -168,7 +182,7 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _names_persons(raw: Raw, name: str) -> bool:
-    """Whether a column is named like one of persons and has many values, some of them in several rows."""
+    """Return whether a column is named like one of persons and has many values, some of them in several rows."""
     assert raw.frame is not None
     values = raw.frame[name]
     if not is_identifier_name(name) or has_date_type(values):

@@ -1,8 +1,8 @@
 """Numbers as people write them, by public rules for one value at a time.
 
-A currency sign or code may stand before or after a number, a percent sign after it (`12%` is 12), groups of three
-digits may be divided by commas or apostrophes, and parentheses around money or grouped digits are a minus. A usual unit
-of measure may follow a number: `70 kg` is 70, and nothing is converted.
+A currency sign or code may stand before or after a number, and a percent sign after it (`12%` is 12). Commas or
+apostrophes may separate groups of three digits. Parentheses around money or grouped digits mean a minus sign. A usual
+unit of measure may follow a number: `70 kg` is 70, and nothing is converted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["CURRENCY", "measure_of", "number_of", "plain_number_of"]
 CURRENCY = (
     r"(?:[$¢£¤¥฿\x{20a0}-\x{20cf}]|US\$|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|ZAR|kr|zł)"
 )
-"""Signs and codes of currencies, in the spelling of RE2 (Arrow); Python's differs in the code points."""
+"""Signs and codes of currencies, in the syntax of RE2 (Arrow), which writes code points differently from Python."""
 _SIGN = CURRENCY.replace(r"\x{20a0}-\x{20cf}", "\u20a0-\u20cf")
 MEASURES = (
     "kg mg µg mcg lb lbs oz km cm mm ft mi ml dl cl °C °F ° mmHg bpm kWh kW MW hPa kcal kJ hr hrs hour hours min mins "
     "sec secs ms day days week weeks month months year years yr yrs m² m2 km² ha sqft km/h mph KB MB GB TB mg/dl mg/dL "
     "mmol/l mmol/L kg/m² kg/m2"
 )
-"""Units of measure that may follow a number; those of one letter (g, m, l, h) only after a blank."""
+"""Units of measure that may follow a number; units of one letter (g, m, l, h) may follow only after a blank."""
 _MEASURE = rf"(?:{'|'.join(map(re.escape, sorted(MEASURES.split(), key=len, reverse=True)))})"
 _DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:['’]\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _WRITTEN = re.compile(
@@ -34,7 +34,7 @@ _DIGIT = re.compile(r"[0-9]")
 
 
 def number_of(word: str) -> float:
-    """The number that a word spells, or NaN.
+    """Return the number that a word spells, or NaN.
 
     >>> [number_of(word) for word in ("1e3", "$1,234.50", "12 €", "-3.5%", "($7)", "1'200 CHF", "true", "7 kg")]
     [1000.0, 1234.5, 12.0, -3.5, -7.0, 1200.0, 1.0, 7.0]
@@ -48,13 +48,13 @@ def number_of(word: str) -> float:
     if match is None or (match["sign"] and match["second"]) or (bracketed and (match["sign"] or match["second"])):
         return np.nan
     if bracketed and match[0] == match["digits"] and match[0].isdigit():
-        return np.nan  # "(1)" may be a mark
+        return np.nan  # "(1)" may be a footnote mark
     size = float(re.sub("[,'’]", "", match["digits"]))
     return -size if bracketed or (match["sign"] or match["second"]) in ("-", "−") else size
 
 
 def measure_of(word: str) -> str:
-    """The unit of measure after a number, or none.
+    """Return the unit of measure after a number, or an empty string.
 
     >>> measure_of("7.5 kg"), measure_of("7 apples")
     ('kg', '')
@@ -64,7 +64,7 @@ def measure_of(word: str) -> str:
 
 
 def plain_number_of(word: str) -> float:
-    """The number that a word spells in the way of programs, or NaN.
+    """Return the number that a word spells in the syntax of programming languages, or NaN.
 
     >>> plain_number_of("1e3"), plain_number_of("$5")
     (1000.0, nan)

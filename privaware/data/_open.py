@@ -15,10 +15,13 @@ from privaware.errors import WrongInput
 __all__ = ["COMPRESSED", "inner_name", "open_bytes"]
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".zip": "zip"}
+"""Suffixes of compressed files and their methods."""
 
 
 def inner_name(path: Path) -> PurePath:
-    """The name of the file that a compressed one holds: its own without the suffix, or the one in a zip archive."""
+    """Return the name of the file inside a compressed file: its name without the suffix, or the member of a zip
+    archive.
+    """
     suffix = path.suffix.lower()
     if suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
@@ -28,7 +31,7 @@ def inner_name(path: Path) -> PurePath:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The content of a file, to be read once; a compressed file is decompressed, up to a limit."""
+    """Open a file as a stream of bytes that can be read once; a compressed file is decompressed, up to a limit."""
     import pyarrow as pa
 
     method = COMPRESSED.get(path.suffix.lower())
@@ -45,6 +48,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    """Return the name of the only file in a zip archive; raise if there are several."""
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if len(names) != 1:
         raise WrongInput(f"expected one file in {quoted(path.name)}, got {len(names)}; unpack it and name one")

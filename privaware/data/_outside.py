@@ -16,8 +16,9 @@ WORDS = {
     "no_date": "not a date, treated as missing",
     "no_time": "not a time, treated as missing",
 }
-SHOWN = 20
-"""Columns that are named: a table may have thousands."""
+"""What happened to a value that does not fit, in words."""
+MAX_COLUMNS_SHOWN = 20
+"""Largest number of columns that are named, because a table may have thousands."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,20 @@ class Outside:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, column: str, what: str, mask: np.ndarray) -> None:
-        """Counts the rows of a mask."""
+        """Count the true entries of `mask` for `column` under `what`."""
         if count := int(np.count_nonzero(mask)):
             of_column = self.counts.setdefault(column, {})
             of_column[what] = of_column.get(what, 0) + count
 
     def include(self, other: Outside) -> None:
-        """Adds the counts of other rows."""
+        """Add the counts of `other`."""
         for column, each in other.counts.items():
             of_column = self.counts.setdefault(column, {})
             for what, count in each.items():
                 of_column[what] = of_column.get(what, 0) + count
 
     def sentences(self) -> list[str]:
-        """One sentence a column, for the first of them.
+        """Return one sentence for each column, up to `MAX_COLUMNS_SHOWN` columns.
 
         >>> outside = Outside()
         >>> outside.add("town", "unseen", np.array([True, False, True]))
@@ -49,8 +50,8 @@ class Outside:
         """
         sentences = [
             f"{name!r}: " + "; ".join(f"{count} value{'s' * (count > 1)} {WORDS[what]}" for what, count in each.items())
-            for name, each in itertools.islice(self.counts.items(), SHOWN)
+            for name, each in itertools.islice(self.counts.items(), MAX_COLUMNS_SHOWN)
         ]
-        others = len(self.counts) - SHOWN
+        others = len(self.counts) - MAX_COLUMNS_SHOWN
         more = [f"{others} more columns have such values; --json counts them all"] if others > 0 else []
         return sentences + more

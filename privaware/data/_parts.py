@@ -1,9 +1,9 @@
-"""What is summed over rows that may not fit into memory: `partial` of a part, `merge` of two, `release` of the total.
+"""Sums over rows that may not fit into memory: `partial` of a part, `merge` of two, `release` of the total.
 
-Rows come in parts: a slice of an array, a piece of a file, or what a worker on another machine holds. Everything that a
-mechanism learns of them is a `Sum`. Its partial sums are exact (whole numbers, or multiples of a public lattice step,
-see `exact_sums`), so that merging them in any order gives the same bits: neither how rows are cut into parts nor which
-part is ready first can be seen in a result. Noise is drawn once, from the total.
+Rows come in parts: a slice of an array, a piece of a file, or the rows of a worker on another machine. Everything that
+a mechanism learns from them is a `Sum`. Partial sums are exact (integers, or multiples of a public lattice step, see
+`exact_sums`), so merging them in any order gives the same bits. The result therefore depends neither on how rows are
+cut into parts nor on which part is ready first. Noise is added once, to the total.
 
 >>> class Count(Sum[list[int], int, float]):
 ...     def partial(self, part):
@@ -54,28 +54,28 @@ R_out = TypeVar("R_out", covariant=True)
 
 
 Join = Callable[[list[C]], C]
-"""One part of several neighbours, which have a length: their numbers of rows."""
+"""A function that joins several neighbouring parts; the length of a part is its number of rows."""
 
-HELD = 2**18
-"""Rows from which on a part that is held is large enough."""
+MIN_HELD_ROWS = 2**18
+"""Number of rows from which neighbouring held parts are not joined further."""
 
 
 class Sum(Protocol[B_in, P, R_out]):
-    """A release of what is summed over rows. Its fields are public: settings, and what was released before.
+    """A release of a sum over rows. Its fields are public: settings, and earlier releases.
 
-    It is pickled to reach other machines, and called there on the parts they hold.
+    A `Sum` is pickled to reach other machines, and is called there on the parts that they hold.
     """
 
     def partial(self, part: B_in) -> P:
-        """The exact sum over the rows of one part, which may have none; the part stays as it is."""
+        """Return the exact sum over the rows of one part, which may have none, without changing the part."""
         ...
 
     def merge(self, left: P, right: P) -> P:
-        """The exact sum of both: associative and commutative, bit for bit. It may reuse `left`."""
+        """Return the exact sum of both, associative and commutative bit for bit; it may reuse `left`."""
         ...
 
     def release(self, total: P, noise: float, rng: Rng) -> R_out:
-        """What is released of the total of all parts: the only place that draws noise."""
+        """Return what is released of the total of all parts; only this method draws noise."""
         ...
 
 
@@ -83,43 +83,60 @@ class Parts(Protocol[B_out]):
     """Rows in parts: on this machine (`LocalParts`), or on others."""
 
     def total(self, what: Sum[B_out, P, Any]) -> P:
-        """The exact sum over all parts."""
+        """Return the exact sum over all parts."""
         ...
 
     def map(self, function: Callable[[B_out], C]) -> Parts[C]:
-        """The same parts after `function`, which is called anew in each total: nothing is held."""
+        """Return the same parts after `function`, which is called anew in each total; nothing is kept in memory."""
         ...
 
     def held(self, make: Callable[[B_out], C], join: Join[C] | None = None) -> ChangingParts[C]:
-        """What `make` returns for each part, made once and held in memory, such as rows coded into bytes.
+        """Return the results of `make` for each part, computed once and kept in memory, such as rows coded into bytes.
 
-        With `join` neighbours are held as one, up to `HELD` rows: a total over few large parts is faster.
+        With `join` neighbours are joined, up to `MIN_HELD_ROWS` rows, because a total over few large parts is faster.
         """
         ...
 
     def listed(self) -> Sequence[B_out]:
-        """All parts in the memory of this process, in their order."""
+        """Return all parts in the memory of this process, in their order."""
         ...
 
 
 class ChangingParts(Parts[B_out], Protocol[B_out]):
-    """Parts that are held, with a state that changes from one total to the next."""
+    """Parts in memory, with a state that changes from one total to the next."""
 
     def update(self, change: Callable[[B_out], None]) -> None:
-        """Changes each part in place before the next total, such as the outputs of a model after another tree.
+        """Change each part in place before the next total, such as the outputs of a model after another tree.
 
-        A part that has to be made again, because a machine was lost, gets all changes again, in order.
+        A part that has to be computed again, because a machine was lost, gets all changes again, in order.
         """
         ...
 
 
 def release(what: Sum[B, P, R], parts: Parts[B], noise: float, rng: Rng) -> R:
-    """What a sum releases of all rows: the total of its parts, then noise, once."""
+    """Return the release of a sum over all rows: the total of its parts, then noise, once.
+
+    Parameters
+    ----------
+    what : Sum
+        The sum.
+    parts : Parts
+        The rows.
+    noise : float
+        The noise multiplier.
+    rng : Rng
+        The source of noise.
+
+    Returns
+    -------
+    object
+        What `what.release` returns.
+    """
     return what.release(parts.total(what), noise, rng)
 
 
 class LocalParts(Parts[B]):
-    """Parts that this process reads, anew in each total; threads work on several at once."""
+    """Parts that this process reads anew in each total; several threads process them."""
 
     def __init__(self, read: Callable[[], Iterable[Any]], functions: tuple[Callable[[Any], Any], ...] = ()) -> None:
         self._read, self._functions = read, functions
@@ -131,14 +148,14 @@ class LocalParts(Parts[B]):
         return LocalParts(self._read, (*self._functions, function))
 
     def held(self, make: Callable[[B], C], join: Join[C] | None = None) -> HeldParts[C]:
-        made = self.each(make)
-        return HeldParts(made if join is None else _neighbours(made, join))
+        parts = self.each(make)
+        return HeldParts(parts if join is None else _neighbours(parts, join))
 
     def listed(self) -> list[B]:
         return list(self.each(lambda part: part))
 
     def each(self, function: Callable[[B], C]) -> Iterator[C]:
-        """`function` of each part in their order; few of them are in memory at once."""
+        """Yield `function` of each part, in their order; few parts are in memory at a time."""
         functions = (*self._functions, function)
         return in_order(lambda part: reduce(lambda value, step: step(value), functions, part), self._read())
 
@@ -162,7 +179,7 @@ class HeldParts(LocalParts[B], ChangingParts[B]):
         return merged(what, self.each(partial))
 
     def _changed(self) -> list[B]:
-        """The parts for a map of them, after the changes that no total has made yet."""
+        """Return the parts after the changes that no total has applied yet."""
         changes, self._changes = self._changes, []
         for part in self._held if changes else ():
             for change in changes:
@@ -174,11 +191,11 @@ class HeldParts(LocalParts[B], ChangingParts[B]):
 
 
 def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
-    """Neighbouring parts as one, each of `HELD` rows or more except for the last."""
+    """Yield joined neighbouring parts, each of `MIN_HELD_ROWS` rows or more except for the last."""
     few: list[Any] = []
     for part in parts:
         few.append(part)
-        if sum(map(len, few)) >= HELD:
+        if sum(map(len, few)) >= MIN_HELD_ROWS:
             yield join(few)
             few = []
     if few:
@@ -186,12 +203,12 @@ def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
 
 
 def merged(what: Sum[Any, P, Any], partials: Iterable[P]) -> P:
-    """All partial sums as one; there is at least one part."""
+    """Return the merged partial sums; there is at least one part."""
     return reduce(what.merge, partials)
 
 
 def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
-    """`function` of each part, by as many threads as there are processors; few parts are in memory at once."""
+    """Yield `function` of each part, in order, computed by one thread for each processor; few parts are in memory."""
     workers = threads()
     if workers == 1:
         yield from map(function, parts)
@@ -211,6 +228,6 @@ def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
 
 
 def threads() -> int:
-    """How many threads sum parts: the processors of this process, or fewer if OMP_NUM_THREADS says so."""
+    """Return the number of threads that sum parts: the processors of this process, or OMP_NUM_THREADS if smaller."""
     declared = os.environ.get("OMP_NUM_THREADS", "")
     return min(len(os.sched_getaffinity(0)), int(declared) if declared.isdigit() and int(declared) > 0 else 1024)

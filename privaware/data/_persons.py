@@ -1,15 +1,14 @@
-"""Which rows count where persons are protected: the first `cap` of each, in the order of the table.
+"""The rows that count when persons are protected: the first `cap` rows of each person, in the order of the table.
 
-Whether a row is among them follows from the rows of its own person alone, so that another person who comes or goes
-moves none of them. A table that is read in parts is searched in slices: in one pass over the column that names persons
-each row of a slice is known by a keyed hash of its person, and a group-by over the hashes of that slice finds the first
-rows. What stays is one bit for each row of the table; the number of slices keeps memory bounded.
+Whether a row counts depends on the rows of its own person alone, so adding or removing another person changes none of
+them. A table in parts is searched in slices. In one pass over the column that names persons, each row of a slice gets a
+keyed hash of its person, and a group-by over these hashes finds the first rows. Only one bit for each row of the table
+is kept. The number of slices keeps memory bounded.
 
-Privacy: the cap holds for a person, so two persons must not be taken for one. They would share a cap, and that is no
-harmless extra: where one of them left, up to `cap` rows of the other could move up into their place, so that twice
-`cap` rows change, more than is paid for. A hash therefore has 128 bits under two secret keys: of n persons two have the
-same with a chance below n * n / 2**129 (1e-20 for a billion persons), which is far below any delta, and nobody can
-choose names that meet without the keys.
+Privacy: the cap holds for each person, so two persons must not be taken for one. They would share a cap. If one of them
+left, up to `cap` rows of the other could move up, so that `2 * cap` rows would change, more than is charged. A hash
+therefore has 128 bits under two secret keys. Among n persons two have the same hash with probability below n * n /
+2**129 (1e-20 for a billion persons), far below any delta, and without the keys nobody can choose names that collide.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from privaware.schema import Schema
 
 __all__ = ["CountedRows", "capped", "counted_rows", "expect_unit_column", "of_persons"]
 
-SLICE = 2**22
-"""Rows whose hashes are in memory at once: about 300 MB while they are sorted."""
+MAX_ROWS_PER_SLICE = 2**22
+"""Number of rows whose hashes are in memory at a time: about 300 MB while they are sorted."""
 
 
 def of_persons(schema: Schema) -> bool:
-    """Whether the rows of a person are protected together."""
+    """Return whether the rows of a person are protected together."""
     return schema.unit not in ("row", "label")
 
 
 def capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """A mask of the first `cap` rows of each person, of a table in memory."""
+    """Return a mask of the first `cap` rows of each person, for a table in memory."""
     words, numbers = _persons(raw, schema), dict[str, int]()
     persons = words.map(lambda word: numbers.setdefault(word, len(numbers)), np.int64)
     return _first_rows(persons[:, None], schema.cap)
@@ -49,25 +48,27 @@ def capped(raw: Raw, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CountedRows:
-    """The rows that count of a table in parts: where each part begins, its number of rows, and a bit for each."""
+    """The rows that count of a table in parts: where each part begins, and its number of rows with a bit for each."""
 
     begins: list[int]
     parts: list[tuple[int, np.ndarray]]
 
     def bits(self, begin: int, end: int) -> np.ndarray:
-        """Packed bits for the rows of all parts that begin from `begin` to just before `end`, in their order."""
+        """Return packed bits for the rows of all parts that begin at `begin` or later and before `end`, in
+        their order.
+        """
         parts = self.parts[bisect_left(self.begins, begin) : bisect_left(self.begins, end)]
         masks = [np.unpackbits(bits, count=rows) for rows, bits in parts]
         return np.packbits(np.concatenate(masks)) if masks else np.zeros(0, np.uint8)
 
 
 def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
-    """The first `cap` rows with a target of each person, over all parts of a table of about so many rows.
+    """Return the first `cap` rows with a target of each person, over all parts of a table of about `rows` rows.
 
-    The parts need only the columns of the target and of the unit; they are read once for each slice.
+    The parts need only the columns of the target and of the unit. They are read once for each slice.
     """
     keys = (secrets.token_urlsafe(12), secrets.token_urlsafe(12))
-    slices = max(1, -(-rows // SLICE))
+    slices = max(1, -(-rows // MAX_ROWS_PER_SLICE))
     counted: dict[int, tuple[int, np.ndarray]] = {}
     for slice in range(slices):
         candidates = parts.total(_Slice(schema=schema, keys=keys, slice=slice, slices=slices))
@@ -80,7 +81,7 @@ def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Candidates:
-    """Rows of one part that may count, and their persons; `rows` is how many the part has."""
+    """Rows of one part that may count, and their persons; `rows` is the number of rows of the part."""
 
     rows: int
     positions: np.ndarray
@@ -89,10 +90,10 @@ class _Candidates:
 
 @dataclass(frozen=True, kw_only=True)
 class _Slice(Sum[Raw, dict[int, _Candidates], None]):
-    """The candidates of one slice of all persons, by where their part begins.
+    """The candidates among one slice of all persons, by where their part begins.
 
-    After `cap` rows in its own part a row of the same person cannot count, so that a person with very many rows does
-    not fill the memory.
+    After `cap` rows of a person in a part, no further row of that person in this part can count. A person with very
+    many rows therefore does not fill the memory.
     """
 
     schema: Schema
@@ -118,7 +119,7 @@ class _Slice(Sum[Raw, dict[int, _Candidates], None]):
 
 
 def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Where each part begins, and a mask of its rows that count."""
+    """Yield where each part begins, and a mask of its rows that count."""
     begins = sorted(candidates)
     among = _first_rows(np.concatenate([candidates[at].persons for at in begins]), cap)
     ends = np.cumsum([len(candidates[at].positions) for at in begins])
@@ -129,14 +130,14 @@ def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int
 
 
 def expect_unit_column(raw: Raw, schema: Schema) -> None:
-    """Refuses a table without the column that names persons."""
+    """Raise if a table lacks the column that names persons."""
     if raw.frame is None or schema.unit not in raw.frame.columns:
         columns = raw.columns_shown() or "of a table, got images"
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:
-    """Whose each row is; a row that is nobody's is refused."""
+    """Return the person of each row; raise if a row has none."""
     expect_unit_column(raw, schema)
     words = words_of(raw.values(schema.unit))
     wrong = words.missing() | over_lines(raw, words)
@@ -149,7 +150,9 @@ def _persons(raw: Raw, schema: Schema) -> Words:
 
 
 def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
-    """Two numbers of 64 bits for each row that stand for its person, however the column is typed in a part."""
+    """Return two 64-bit numbers for each row that represent its person, whatever the type of the column is in a
+    part.
+    """
     import pandas as pd
 
     spellings = np.array(words.spellings, dtype=object)
@@ -158,9 +161,9 @@ def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
 
 
 def _first_rows(persons: np.ndarray, cap: int) -> np.ndarray:
-    """A mask of the first `cap` rows of each person; a person is a row of numbers."""
+    """Return a mask of the first `cap` rows of each person; a person is a row of numbers."""
     leading = np.sort(persons[:, 0])
-    if not (leading[cap:] == leading[:-cap]).any():  # nobody has more
+    if not (leading[cap:] == leading[:-cap]).any():  # nobody has more than `cap` rows
         return np.ones(len(persons), bool)
     order = np.lexsort(persons.T)  # stable: rows of a person stay in their order
     ordered = persons[order]

@@ -1,6 +1,6 @@
-"""Rows as they came, before a schema gives their values meaning, and how a damaged file is refused.
+"""Rows as they were read, before a schema gives their values meaning, and errors for damaged files.
 
-Rows that have a target: others can teach nothing, and are left out one by one, whatever the rest is.
+Rows without a target cannot be learned from. They are left out one by one, whatever the other rows are.
 """
 
 from __future__ import annotations
@@ -32,9 +32,21 @@ __all__ = ["has_target", "labelled", "labelled_part", "left_out"]
 
 
 def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
-    """The rows of a table whose target is not missing. Whether a row stays depends on that row alone.
+    """Return the rows of a table whose target is not missing; each row is decided by itself.
 
-    One of the declared `classes` is never missing, though it be called "none".
+    Parameters
+    ----------
+    raw : Raw
+        The rows. It raises `WrongInput` if none of them has a target.
+    target : str
+        The name of the target.
+    classes : collection of str
+        Declared classes, which are never missing, even if one is called "none".
+
+    Returns
+    -------
+    Raw
+        The remaining rows.
     """
     kept = labelled_part(raw, target, classes)
     if len(raw) and not len(kept):
@@ -45,13 +57,26 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 
 def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
-    """The same of some rows of a table, of which none may have a target."""
+    """Return the rows of a part of a table whose target is not missing; there may be none.
+
+    Parameters
+    ----------
+    raw, target, classes
+        As for `labelled`.
+
+    Returns
+    -------
+    Raw
+        The remaining rows.
+    """
     there = has_target(raw, target, classes)
     return raw if there.all() else raw.take(np.flatnonzero(there))
 
 
 def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
-    """A mask of the rows whose target is not missing; images, and a table without such a column, have all."""
+    """Return a mask of the rows whose target is not missing; it is all true for images and for tables without the
+    target.
+    """
     if raw.frame is None or target not in raw.frame.columns:
         return np.ones(len(raw), bool)
     _, missing = numbers_of(raw.frame[target])
@@ -61,7 +86,20 @@ def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarr
 
 
 def left_out(rows: int, target: str) -> list[str]:
-    """What the owner should know of so many rows that are left out."""
+    """Return a sentence for the owner about rows without a target, or no sentence if there are none.
+
+    Parameters
+    ----------
+    rows : int
+        The number of rows that are left out.
+    target : str
+        The name of the target.
+
+    Returns
+    -------
+    list of str
+        At most one sentence.
+    """
     if not rows:
         return []
     verb, be = ("row has", "is") if rows == 1 else ("rows have", "are")
@@ -81,13 +119,37 @@ __all__ = ["Raw", "parsing"]
 class Raw:
     """A file as it is: a table, or images with labels. `repr` shows no row.
 
-    `name` is that of the file; `line` tells on which line of a text file a row begins, and `separator` stands between
-    its values. Names of columns are `declared` unless they stand in the first line of a text file, which may be a row.
-    Where rows differ in what a schema would take as public (names of columns, channels of images), `uneven` says so.
-    Columns are `typed` where the file or frame declares their types, so that types follow from no row. A table that was
-    read before has `cells` in the place of a frame. `first` is how many rows of the file come before these;
-    where others were left out, `places` say where in the file those that are left stand. Of a table in parts `begin`
-    tells one part from another, and is larger for a later one.
+    Attributes
+    ----------
+    frame : pandas.DataFrame, optional
+        A table.
+    cells : mapping, optional
+        The columns by name, of a table that was read before; they replace `frame`.
+    rows : int
+        The number of rows of `cells`.
+    images, labels : numpy.ndarray, optional
+        Images and their labels.
+    test : Raw, optional
+        Test rows of the same file.
+    name : str
+        The name of the file.
+    line : callable, optional
+        Returns the line of a text file on which a row begins.
+    separator : str
+        The separator of a text file.
+    uneven : str
+        A sentence about rows that differ in facts that a schema would take as public (names of columns, channels of
+        images); empty if there are none.
+    declared : bool
+        False if the names of columns come from the first line of a text file, which may be a row.
+    typed : bool
+        Whether the file or frame declares the types of columns, so that types depend on no row.
+    first : int
+        The number of rows of the file before these.
+    places : numpy.ndarray, optional
+        If rows were left out, the positions in the file of the remaining rows.
+    begin : int
+        A number that identifies this part of a table in parts; it is larger for a later part.
     """
 
     frame: pd.DataFrame | None = None
@@ -118,7 +180,7 @@ class Raw:
         return None if self.frame is None else [str(name) for name in self.frame.columns]
 
     def values(self, name: str) -> pd.Series | np.ndarray | Words | Spelt:
-        """One column of a table; where types are not declared, numbers are words like any other."""
+        """Return one column of a table; if types are not declared, numbers keep their spellings."""
         if self.cells is not None:
             return self.cells[name]
         assert self.frame is not None
@@ -128,19 +190,19 @@ class Raw:
         return Spelt.of(numbers_of(values)[0])
 
     def take(self, rows: np.ndarray) -> Raw:
-        """Some rows of a table, by position."""
+        """Return some rows of a table, by position."""
         assert self.frame is not None
         places = self.first + rows if self.places is None else self.places[self.first + rows]
         return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), first=0, places=places)
 
     def place(self, row: int) -> str:
-        """Where a person finds a row, counted from 0: its line in a text file, else its number."""
+        """Return where a person finds row number `row` (from 0): its line in a text file, else its number."""
         at = self.first + row
         at = at if self.places is None else int(self.places[at])
         return f"row {at + 1}" if self.line is None else f"line {self.line(at)}"
 
     def columns_shown(self, *without: str) -> str:
-        """The names of the columns in a message; where they may be a row, only their number."""
+        """Return the names of the columns for a message; if they may be a row, only their number."""
         names = [name for name in self.columns or () if name not in without]
         if self.uneven and not values_shown():
             return f"of its rows ({len(names)} in all; not every row has the same)"
@@ -149,13 +211,13 @@ class Raw:
         return f"of the first line ({len(names)}; --header shows them, --no-header if it is a row)"
 
     def expect_even(self) -> None:
-        """Refuses rows that differ in what would be public: one row must not change it for all."""
+        """Raise if rows differ in facts that would be public, because one row must not change them for all."""
         if self.uneven:
             raise WrongInput(f"{self.uneven}, or declare them in a schema (`privaware schema` drafts one)")
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Puts the name of the file before what is wrong with its rows."""
+        """Put the name of the file before errors about its rows."""
         try:
             yield
         except WrongInput as problem:
@@ -167,7 +229,7 @@ class Raw:
 
 @contextmanager
 def parsing(path: Path, expected: str) -> Iterator[None]:
-    """Turns whatever a parser raises on a damaged file into one sentence."""
+    """Turn any exception of a parser on a damaged file into one `WrongInput`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -177,7 +239,7 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
     except MemoryError:
         raise WrongInput(f"{quoted(path.name)} does not fit into this machine's memory") from None
     except Exception as problem:
-        if isinstance(problem, OSError) and problem.errno is not None:  # of the disk, not of a parser
+        if isinstance(problem, OSError) and problem.errno is not None:  # an error of the disk, not of a parser
             raise
         reason = " ".join(str(problem).encode("utf-8", "replace").decode().split())
         cause = "it is cut, damaged or something else"

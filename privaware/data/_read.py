@@ -1,9 +1,8 @@
-"""Files and data frames read as they are, before a schema gives their values meaning.
+"""Read files and data frames as they are, before a schema gives their values meaning.
 
-Files of statistics programs: Stata, SPSS and SAS.
-
-A column with value labels holds categories, by their labels, as for the categories of a data frame: which of them occur
-is still bought or declared. All that a column is follows from the header of the file.
+In files of Stata, SPSS and SAS a column with value labels holds categories, by their labels. As for the categories of a
+data frame, which categories occur is still declared in a schema or released under privacy. The types of columns follow
+from the header of the file.
 """
 
 from __future__ import annotations
@@ -32,21 +31,24 @@ if TYPE_CHECKING:
 __all__ = ["STATISTICS", "read_statistics"]
 
 STATA = (".dta",)
-"""Endings of files of Stata."""
+"""Suffixes of Stata files."""
 
 SPSS = (".sav", ".zsav")
-"""Endings of files of SPSS."""
+"""Suffixes of SPSS files."""
 
 SAS = (".xpt", ".sas7bdat")
-"""Endings of files of SAS."""
+"""Suffixes of SAS files."""
 
 STATISTICS = (*STATA, *SPSS, *SAS)
-LEAST = 1e-78
-"""Numbers of a transport file are 0 or larger."""
+"""Suffixes of files of statistics programs."""
+MIN_TRANSPORT_NUMBER = 1e-78
+"""Numbers of smaller absolute value in a SAS transport file are zeros."""
 
 
 def read_statistics(path: Path, encoding: str | None = None) -> pd.DataFrame:
-    """The table of a file; `encoding` is that of text in a file of SAS, which does not say."""
+    """Return the table in a file of Stata, SPSS or SAS; `encoding` is for text in SAS files, which do not
+    declare it.
+    """
     import pandas as pd
 
     suffix = path.suffix.lower()
@@ -68,9 +70,9 @@ def read_statistics(path: Path, encoding: str | None = None) -> pd.DataFrame:
 
 
 def _with_zeros(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the zeros of a transport file, which pandas reads as the least number that such a file holds."""
+    """Return the frame with zeros instead of the tiny numbers that pandas reads for zeros of a SAS transport file."""
     numbers = frame.select_dtypes("float")
-    return frame.assign(**numbers.mask(numbers.abs() < LEAST, 0.0))
+    return frame.assign(**numbers.mask(numbers.abs() < MIN_TRANSPORT_NUMBER, 0.0))
 
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
 __all__ = ["PARQUET", "TEXT", "check_names", "frame_of_arrow", "parquet_files", "read", "read_names"]
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
+"""Suffixes of CSV files."""
 PARQUET = (".parquet", ".pq")
 ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
@@ -95,10 +98,25 @@ def read(
     decimal: str | None = None,
     encoding: str | None = None,
 ) -> Raw:
-    """The file, folder or data frame `source` as it is.
+    """Read a file, folder or data frame as it is.
 
-    For text files `header` says whether the first line holds names, `sep` what stands between values, `decimal` that
-    numbers have a comma, and `encoding` how text is stored.
+    Parameters
+    ----------
+    source : str, path or data frame
+        What to read.
+    header : bool, optional
+        Whether the first line of a text file holds names.
+    sep : str, optional
+        The separator of a text file.
+    decimal : str, optional
+        "," if numbers of a text file have a decimal comma.
+    encoding : str, optional
+        The encoding of a text file.
+
+    Returns
+    -------
+    Raw
+        The rows.
     """
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         return Raw(frame=check_names(source, "the DataFrame"))
@@ -168,11 +186,24 @@ def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
 
 
 def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
-    """The names of the columns of a text file and none of its rows, if `source` is one that can be read again."""
+    """Return the names of the columns of a text file without any row, or None if `source` is not such a file.
+
+    Parameters
+    ----------
+    source : object
+        A path, or anything else. A pipe gives None, because it can be read only once.
+    reading : mapping
+        Options of `read`: header, sep, decimal and encoding.
+
+    Returns
+    -------
+    Raw or None
+        A table without rows.
+    """
     if not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
         return None
     path = Path(source)
-    with suppress(OSError, zipfile.BadZipFile):  # said when it is read
+    with suppress(OSError, zipfile.BadZipFile):  # `read` raises these errors
         if inner_name(path).suffix.lower() in TEXT:
             file = CsvFile(path=path, **reading)
             with parsing(path, f"CSV in {file.encoding or 'UTF-8'}"):
@@ -202,7 +233,7 @@ def _uneven_names(place: str) -> str:
 
 
 def _excel(path: Path) -> Raw:
-    """The first sheet of a workbook, whose first row holds the names; a cell has a type of its own."""
+    """Return the first sheet of a workbook, whose first row holds the names; each cell has its own type."""
     import pandas as pd
 
     try:
@@ -233,7 +264,7 @@ def _named(names: list[str]) -> list[str]:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The frame with names as text; what is no name is refused."""
+    """Return the frame with names as text; raise if a name is missing or repeated."""
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")
     names = [str(name) for name in frame.columns]
@@ -266,19 +297,19 @@ def _arrow(path: Path) -> Raw:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """The file itself, or those of a folder in the order of their names; they have the same columns."""
+    """Return the file itself, or the Parquet files of a folder in the order of their names."""
     if not path.is_dir():
         return [path] if path.suffix.lower() in PARQUET else []
     return sorted(file for file in path.iterdir() if file.suffix.lower() in PARQUET and file.is_file())
 
 
 def _from_arrow(source: Any) -> Raw:
-    """A data frame of polars, or another that hands out Arrow."""
+    """Return the rows of a data frame of polars, or of another object that exports Arrow."""
     import pyarrow as pa
 
     try:
         table = pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError):  # of a single column; their sentences quote rows
+    except (pa.ArrowException, TypeError, ValueError):  # a single column; messages of Arrow quote rows
         raise _no_table(source) from None
     return Raw(frame=check_names(frame_of_arrow(table), "the data frame"))
 
@@ -288,7 +319,7 @@ def _no_table(source: Any) -> WrongInput:
 
 
 def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:
-    """An Arrow table as a frame, whose types a missing value does not change; `split` leaves columns where they are."""
+    """Return an Arrow table as a frame whose types do not depend on missing values; `split` avoids copying columns."""
     import pyarrow as pa
 
     for at, field in enumerate(table.schema):
@@ -301,7 +332,7 @@ def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:
 
 
 def _nullable(kind: Any) -> Any:
-    """Types that a missing value does not change, which would otherwise turn whole numbers into floats."""
+    """Return a pandas type that a missing value does not change; integers would otherwise become floats."""
     import pandas as pd
     import pyarrow as pa
 

@@ -1,16 +1,16 @@
-"""Sketches of tables: most rows of a table are known again, with other columns or a few rows more or less.
+"""Sketches of tables, by which most rows of a table are recognised with other columns or a few rows more or less.
 
-A sketch holds keyed hashes of a few hundred rows: the rows whose hash is below a bound, so that two tables choose the
-same rows. There is one sample for the rows with all their columns, one for the rows without each single column, one for
-the rows with their columns in order instead of by name, and one for the values of each column. A sample counts only if
-most of its hashes belong to one row each (`UNIQUE`). By the estimate of Good and Turing, other people drawn from the
-same population then share less than a quarter of them, whereas the same people share nearly all of them. Running
-numbers and dates, which tables of strangers have in common, are left out.
+A sketch holds samples of keyed hashes: the few hundred hashes below a bound, so that two tables choose the same rows.
+There is one sample of the rows with all their columns, one of the rows without each single column, one of the rows with
+columns by position instead of by name, and one of the values of each column. A sample counts only if most of its hashes
+belong to one row each (`UNIQUE`). By the Good-Turing estimate, other people drawn from the same population then share
+less than a quarter of these hashes, whereas the same people share nearly all. Running numbers and dates, which
+unrelated tables have in common, are left out.
 
-Columns of few values, such as ages, tell no rows apart. For them a sketch holds one keyed digest of all values of a
-column, in any order: tables with the same digest have the same values equally often.
+Columns of few values, such as ages, do not distinguish rows. For them a sketch holds one keyed digest of all values of
+a column, in any order: tables with the same digest have the same values equally often.
 
-Privacy: a sketch stays in the folder of the data's owner, with the key of its hashes; no ledger or release holds it.
+Privacy: a sketch stays in the folder of the data's owner, with the key of its hashes; no ledger or release contains it.
 
 >>> import numpy as np, pandas as pd
 >>> from privaware.data._raw import Raw
@@ -45,35 +45,37 @@ if TYPE_CHECKING:
 __all__ = ["Sketch", "cells_sketch", "hashes_and_sketch", "running_columns"]
 
 SAMPLE = 256
-"""Hashes of one sample."""
+"""Number of hashes of a sample."""
 EVERY = 2**64 - 1
-"""The bound of a sample that holds all hashes."""
+"""Bound of a sample that holds all hashes."""
 UNIQUE = 0.75
-"""The fraction of rows with a hash of their own from which on a sample tells rows apart."""
+"""Fraction of rows with a hash of their own from which a sample distinguishes rows."""
 KNOWN = 0.5
-"""The fraction of the smaller table's rows from which on a table is known."""
+"""Fraction of the smaller table's rows that must be shared for a table to be recognised."""
 FEWEST = 8
-"""Common hashes of two samples below which they tell nothing."""
+"""Smallest number of shared hashes that counts as evidence."""
 COLUMNS = 2
-"""Columns with mostly the same values that make two tables one: a single column may be a list that many tables have."""
+"""Number of columns with mostly the same values that identify a table; one column may be a list that many
+tables share.
+"""
 DISTINCT = 16
-"""Distinct values of a column from which on its digest identifies it: counts of fewer values may agree by chance."""
+"""Number of distinct values from which a digest identifies a column; counts of fewer values may agree by chance."""
 MOST_GROUPS = 64
-"""Samples of rows without some columns; a table with more columns leaves out several at a time."""
+"""Largest number of samples of rows without some columns; a table with more columns leaves out several at a time."""
 MOST_COLUMNS = 32
-"""Samples of values that are kept."""
+"""Largest number of samples of values that are kept."""
 CELLS = 2**22
-"""Cells that are sampled at once: their hashes take 32 MB."""
+"""Number of cells that are sampled at a time; their hashes take 32 MB."""
 HEAD = 4096
-"""Rows that tell whether a column is a running number."""
+"""Number of first rows that show whether a column is a running number."""
 RANGE = 4
-"""Possible values for each row up to which a column without a repeated value is a running number."""
+"""Largest ratio of possible values to rows at which a column without repeated values is a running number."""
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d").match
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """The distinct hashes below a bound, sorted, and how many rows have each."""
+    """The distinct hashes below a bound, sorted, and the number of rows with each hash."""
 
     bound: int
     hashes: np.ndarray
@@ -81,12 +83,14 @@ class Sample:
 
     @classmethod
     def of(cls, tokens: np.ndarray) -> Sample:
+        """Return the sample of some hashes."""
         few = len(tokens) <= 2 * SAMPLE
         bound = EVERY if few else 2 * SAMPLE * (EVERY // len(tokens))
         hashes, counts = np.unique(tokens if few else tokens[tokens < np.uint64(bound)], return_counts=True)
         return cls(bound, hashes, counts)._trimmed()
 
     def merge(self, other: Sample) -> Sample:
+        """Return the sample of both."""
         bound = min(self.bound, other.bound)
         left, right = self.below(bound), other.below(bound)
         hashes, inverse = np.unique(np.concatenate([left.hashes, right.hashes]), return_inverse=True)
@@ -94,6 +98,7 @@ class Sample:
         return Sample(bound, hashes, counts)._trimmed()
 
     def below(self, bound: int) -> Sample:
+        """Return the sample with a smaller bound."""
         kept = slice(0, int(np.searchsorted(self.hashes, np.uint64(bound)))) if bound < self.bound else slice(None)
         return Sample(bound, self.hashes[kept], self.counts[kept])
 
@@ -102,16 +107,19 @@ class Sample:
 
     @property
     def has_uneven_counts(self) -> bool:
-        """Whether some of many values occur more often than others; in a list or a panel all occur equally often."""
+        """Whether there are many values and some occur more often than others; in a list or a panel all occur equally
+        often.
+        """
         return len(self.hashes) >= DISTINCT and len(np.unique(self.counts)) > 1
 
     @property
     def tells_rows_apart(self) -> bool:
+        """Whether most rows have a hash of their own."""
         rows = int(self.counts.sum())
         return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
 
     def known_in(self, other: Sample) -> bool:
-        """Whether most rows of the smaller sample are in the larger one."""
+        """Return whether most rows of the smaller sample are in the larger one."""
         bound = min(self.bound, other.bound)
         left, right = self.below(bound).hashes, other.below(bound).hashes
         common = len(np.intersect1d(left, right, assume_unique=True))
@@ -120,20 +128,22 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of rows and of the values of columns, and digests of columns, each by the name of what it is about."""
+    """Samples of rows and of the values of columns, and digests of columns, each under the name of what it
+    describes.
+    """
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
     columns: Mapping[str, Sample] = field(default_factory=dict)
     digests: Mapping[str, int] = field(default_factory=dict)
 
     def merge(self, other: Sketch) -> Sketch:
-        """The sketch of the rows of both."""
+        """Return the sketch of the rows of both."""
         names = {*self.digests, *other.digests}
         digests = {name: (self.digests.get(name, 0) + other.digests.get(name, 0)) % 2**64 for name in names}
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Only the samples that tell rows apart and the digests that identify a column, without names."""
+        """Return only the samples that distinguish rows and the digests that identify a column, without names."""
         rows = [sample for sample in self.rows.values() if sample.tells_rows_apart]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
         kept = sorted(columns.values(), key=lambda sample: int(sample.hashes[0]))[:MOST_COLUMNS]
@@ -141,14 +151,16 @@ class Sketch:
         return Sketch(_numbered(rows), _numbered(kept), {str(at): digest for at, digest in enumerate(digests)})
 
     def resembles(self, other: Sketch) -> bool:
-        """Whether most rows of the smaller table are, but for some columns, in the larger one; of finished sketches."""
+        """Return whether most rows of the smaller table are in the larger one, up to some columns; both must be
+        finished.
+        """
         if {*self.digests.values()} & {*other.digests.values()} or any(True for _ in _matches(self.rows, other.rows)):
             return True
         matches = list(_matches(self.columns, other.columns))
         return min(len({left for left, _ in matches}), len({right for _, right in matches})) >= COLUMNS
 
     def to_bytes(self) -> bytes:
-        """A finished sketch as a file."""
+        """Return a finished sketch as the content of a file."""
         samples = [*self.rows.values(), *self.columns.values()]
         file = io.BytesIO()
         np.savez(
@@ -163,7 +175,7 @@ class Sketch:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Sketch:
-        """The finished sketch of a file; `ValueError` where it is damaged."""
+        """Return the finished sketch in a file; raise `ValueError` if it is damaged."""
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 bounds, lengths, hashes, rows = (file[name] for name in ("bounds", "lengths", "hashes", "rows"))
@@ -177,7 +189,7 @@ class Sketch:
 
 
 def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = None) -> tuple[np.ndarray, Sketch]:
-    """The keyed hash of each row, as `row_hashes` gives it, and the sketch of the rows.
+    """Return the keyed hash of each row, as `row_hashes` does, and the sketch of the rows.
 
     Parameters
     ----------
@@ -186,7 +198,7 @@ def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = 
     key : bytes
         The secret key of the data's owner.
     running : frozenset of str, optional
-        The columns of running numbers. Default: found from these rows.
+        The columns of running numbers; by default they are found from these rows.
 
     Returns
     -------
@@ -210,12 +222,27 @@ def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = 
 
 
 def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) -> tuple[np.ndarray, Sketch]:
-    """The keyed hash of each row and the sketch of rows whose cells are hashed already, such as images and labels."""
+    """Return the keyed hash and the sketch of rows whose cells are hashed already, such as images and labels.
+
+    Parameters
+    ----------
+    cells : list
+        The tuples that `array_cells` yields.
+    key : bytes
+        The secret key of the data's owner.
+
+    Returns
+    -------
+    hashes : ndarray of uint64
+        One hash for each row.
+    sketch : Sketch
+        The sketch of these rows.
+    """
     return _part(cells, key, frozenset(), one_by_one=True)
 
 
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
-    """The columns of whole numbers or days without a repeated value and with few gaps, in a table of so many rows."""
+    """Return the columns of integers or days without repeated values and with few gaps, in a table of `rows` rows."""
     if raw.frame is None:
         return frozenset()
     head = raw.frame.head(HEAD)
@@ -232,7 +259,7 @@ def _is_running(values: pd.Series, rows: int) -> bool:
 
 
 def _ordinals(values: pd.Series) -> np.ndarray | None:
-    """The values as numbers, or as days of dates; None where they are neither."""
+    """Return the values as numbers, or as days if they are dates; None if they are neither."""
     import pandas as pd
 
     from privaware.data._values import numbers_of
@@ -255,7 +282,10 @@ def _ordinals(values: pd.Series) -> np.ndarray | None:
 def _part(
     cells: Iterable[tuple[str, np.ndarray, np.ndarray]], key: bytes, running: frozenset[str], *, one_by_one: bool
 ) -> tuple[np.ndarray, Sketch]:
-    """The hashes of the rows of one part, and its samples; rows are sampled without each column, or without several."""
+    """Return the hashes of the rows of one part, and its samples.
+
+    Rows are sampled without each column if `one_by_one`, else without groups of columns.
+    """
     hashes = values = np.zeros(1, np.uint64)
     groups: dict[str, np.ndarray] = {}
     columns: dict[str, Sample] = {}
@@ -269,7 +299,7 @@ def _part(
         tokens = mixed(unnamed, "value", key)
         columns[name] = Sample.of(tokens)
         digests[name] = int(tokens.sum(dtype=np.uint64))
-        tokens *= np.uint64(2 * len(columns) + 1)  # the place of the column stands for its name
+        tokens *= np.uint64(2 * len(columns) + 1)  # the position of the column replaces its name
         values = values + tokens
     if not groups:
         return mixed(hashes, "row", key), Sketch()
@@ -281,7 +311,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Pairs of samples, one of each side, that mostly hold the same rows."""
+    """Yield pairs of samples, one from each side, that mostly hold the same rows."""
     names, others = list(left), list(right)
     if not names or not others:
         return
@@ -296,7 +326,7 @@ def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterato
 
 
 def _pooled(samples: Iterable[Sample]) -> tuple[np.ndarray, np.ndarray]:
-    """The hashes of all samples, and the number of the sample that each is of."""
+    """Return the hashes of all samples, and the number of the sample of each hash."""
     listed = [sample.hashes for sample in samples]
     return np.concatenate(listed), np.repeat(np.arange(len(listed)), [len(hashes) for hashes in listed])
 

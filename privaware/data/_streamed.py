@@ -22,7 +22,7 @@ __all__ = ["Part", "Streamed", "first_positions"]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Streamed:
-    """Private rows in `parts` that are read anew for each sum, and the schema that all of them have."""
+    """Private rows in `parts`, which are read anew for each sum, and the schema of all of them."""
 
     schema: Schema
     parts: Parts[Data]
@@ -31,28 +31,32 @@ class Streamed:
         return f"Streamed({self.schema.form} of {len(self.schema.used)} columns, rows private)"
 
     def mapped(self, function: Callable[[Data], Data]) -> Streamed:
-        """The rows after a function of each row by itself; no rows at all tell the schema that it gives them."""
+        """Return the rows after `function`, a function of each row by itself.
+
+        The schema after `function` comes from calling it without any row.
+        """
         return Streamed(schema=function(_empty(self.schema)).schema, parts=self.parts.map(function))
 
     def keep(self, names: tuple[str, ...]) -> Streamed:
-        """Some of the columns, by name."""
+        """Return the rows with only the columns in `names`."""
         return self.mapped(lambda part: part.keep(names))
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Streamed, ...]:
-        """Disjoint parts by a draw for the position of each row: those of the same rows in memory.
+        """Return disjoint parts by a random draw for the position of each row: the same parts as for the same rows in
+        memory.
 
-        One pass counts the rows of each part of the table, which say where the next one begins.
+        One pass counts the rows of each part of the table, which gives the positions of the next part.
         """
         firsts, draws = first_positions(self.parts), rng.by_position()
 
         def shard(at: int, part: Data) -> Data:
-            place = 0 if part.begin is None else firsts[part.begin]  # a part without rows, which tells the schema
+            place = 0 if part.begin is None else firsts[part.begin]  # the part without rows that gives the schema
             return part.take(draws.shards(place, len(part), shares) == at)
 
         return tuple(self.mapped(partial(shard, at)) for at in range(len(shares)))
 
     def gathered(self) -> Data:
-        """All rows in memory, in their order where parts come in theirs."""
+        """Return all rows in memory; they are in order if the parts come in order."""
         return joined(self.parts.listed())
 
 
@@ -66,14 +70,25 @@ class Part(Protocol):
 
 
 def first_positions(parts: Parts[Any]) -> dict[int, int]:
-    """The position, among the rows that count, of the first row of each `Part`, by where it begins in the table."""
+    """Return the position of the first row of each part among the rows that count.
+
+    Parameters
+    ----------
+    parts : Parts
+        Parts of a table that say where they begin.
+
+    Returns
+    -------
+    dict
+        The position of the first row by the `begin` of its part.
+    """
     counts = parts.total(_PartSizes())
     begins = sorted(counts)
     return dict(zip(begins, itertools.accumulate((counts[begin] for begin in begins), initial=0), strict=False))
 
 
 class _PartSizes(Sum[Part, dict[int, int], None]):
-    """How many rows each part has, by where it begins."""
+    """The number of rows of each part, by where it begins."""
 
     def partial(self, part: Part) -> dict[int, int]:
         if part.begin is None:
@@ -90,7 +105,7 @@ class _PartSizes(Sum[Part, dict[int, int], None]):
 
 
 def joined(parts: Sequence[Data]) -> Data:
-    """All parts as one."""
+    """Return all parts as one."""
     first = parts[0]
     y = np.concatenate([part.y for part in parts])
     if not isinstance(first.x, Cells):
@@ -100,7 +115,7 @@ def joined(parts: Sequence[Data]) -> Data:
 
 
 def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Words | Spelt:
-    """One column; words where any part has words, whose spelling numbers keep."""
+    """Return one column of several blocks; it has words if any block has words, and numbers keep their spelling."""
     numbers = [block for block in blocks if isinstance(block, np.ndarray)]
     if len(numbers) == len(blocks):
         return np.concatenate(numbers)
@@ -114,7 +129,7 @@ def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Wor
 
 
 def _empty(schema: Schema) -> Data:
-    """No row, coded or, before bounds are known, as cells."""
+    """Return data without rows: coded, or as cells if bounds are not known."""
     y = np.zeros(0, np.int64 if schema.classes else np.float64)
     if schema.form == "table" and not schema.bounded:
         return Data(schema=schema, x=Cells(tuple(np.zeros(0) for _ in schema.declared), 0), y=y)  # type: ignore[arg-type]

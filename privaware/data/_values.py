@@ -1,4 +1,4 @@
-"""Values as numbers or as text, each by itself: how one row is read never depends on another."""
+"""Values as numbers or as text, each by itself: the reading of one row never depends on another."""
 
 from __future__ import annotations
 
@@ -34,10 +34,22 @@ __all__ = [
 ]
 
 _SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
+"""Whether errors may quote values of rows."""
 
 
 def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
-    """Values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as ""."""
+    """Return values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as "".
+
+    Parameters
+    ----------
+    values : pandas.Series, numpy.ndarray, Words or Spelt
+        The values of a column.
+
+    Returns
+    -------
+    Words
+        The words.
+    """
     import pandas as pd
 
     if isinstance(values, Words):
@@ -47,7 +59,7 @@ def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
         return values.words()
     one_type = (pd.StringDtype, pd.CategoricalDtype, pd.Int64Dtype, pd.UInt64Dtype, np.dtype)
     if values.dtype == object or not isinstance(values.dtype, one_type):
-        # Distinguished by spelling: factorize would take 1, 1.0 and True for the same object.
+        # Values are distinguished by spelling, because factorize would take 1, 1.0 and True for one value.
         words = [_spelling(value) for value in values.tolist()]
         if None in words:
             row = words.index(None)
@@ -70,7 +82,7 @@ def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
 
 
 def _is_unicode(word: str) -> bool:
-    """Whether a word can be written down: half of a surrogate pair cannot."""
+    """Return whether a word can be encoded; half of a surrogate pair cannot."""
     if word.isascii():
         return True
     try:
@@ -81,7 +93,7 @@ def _is_unicode(word: str) -> bool:
 
 
 def _used_categories(values: pd.Series) -> tuple[np.ndarray, Any]:
-    """What `factorize` returns, in the order of the categories, without looking every value up."""
+    """Return what `factorize` returns, in the order of the categories, without looking up every value."""
     codes, categories = values.cat.codes.to_numpy(dtype=np.intp), values.cat.categories
     used = np.bincount(codes + 1, minlength=len(categories) + 1)[1:] > 0
     return (codes, categories) if used.all() else (np.append(np.cumsum(used) - 1, -1).take(codes), categories[used])
@@ -97,13 +109,13 @@ def _as_series(values: pd.Series | np.ndarray | Spelt) -> pd.Series | Spelt:
 
 
 def spelt_of(values: Any) -> Spelt | None:
-    """The column as numbers with their spellings, if it is held so."""
+    """Return the column as numbers with their spellings, or None if it is not stored in this form."""
     spelt = values if isinstance(values, Spelt) else getattr(getattr(values, "array", None), "spelt", None)
     return spelt if isinstance(spelt, Spelt) else None
 
 
 def _spelling(value: Any) -> str | None:
-    """One value as text; None for what is not a single value (lists, records, raw bytes)."""
+    """Return one value as text, or None if it is a list, a record or raw bytes."""
     import pandas as pd
 
     if isinstance(value, str):
@@ -121,12 +133,12 @@ def _spelling(value: Any) -> str | None:
         return spelling_of_number(float(value))
     try:
         return str(value).strip()
-    except ValueError:  # whole numbers of thousands of digits have no decimal spelling
+    except ValueError:  # Python does not spell integers of thousands of digits
         return "inf"
 
 
 def no_single_values(values: pd.Series) -> bool:
-    """Whether every value that is not missing is a list, a record or raw bytes, and there is one.
+    """Return whether there are values and every value that is not missing is a list, a record or raw bytes.
 
     >>> import pandas as pd
     >>> no_single_values(pd.Series([[1], None])), no_single_values(pd.Series([[1], "a"]))
@@ -137,7 +149,20 @@ def no_single_values(values: pd.Series) -> bool:
 
 
 def numbers_of(values: pd.Series | np.ndarray | Words | Spelt) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (NaN where a value is not one) and a mask of the missing values."""
+    """Return the numbers of a column, and a mask of its missing values.
+
+    Parameters
+    ----------
+    values : pandas.Series, numpy.ndarray, Words or Spelt
+        The values of a column.
+
+    Returns
+    -------
+    numbers : numpy.ndarray
+        The numbers; NaN where a value is not a number.
+    missing : numpy.ndarray
+        The mask.
+    """
     import pandas as pd
 
     if isinstance(values, Words):
@@ -159,7 +184,12 @@ def numbers_of(values: pd.Series | np.ndarray | Words | Spelt) -> tuple[np.ndarr
 
 @contextmanager
 def show_values(shown: bool = True) -> Iterator[None]:
-    """Lets refusals quote the cell that they are about, on the owner's own screen; without it none ever does.
+    """Let errors quote the cell that they are about, for the owner's own screen; without it no error does.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether values are shown.
 
     >>> with show_values():
     ...     got("abc")
@@ -175,23 +205,23 @@ def show_values(shown: bool = True) -> Iterator[None]:
 
 
 def values_shown() -> bool:
-    """Whether messages may quote values of rows."""
+    """Return whether messages may quote values of rows."""
     return _SHOWN.get()
 
 
 def got(value: Any) -> str:
-    """How a refusal goes on about a value of a row: not at all, unless the owner asked for it."""
+    """Return the end of an error message about a value of a row: empty, unless the owner asked to see values."""
     return f", got {quoted(value)}" if values_shown() else ""
 
 
 def quoted(value: Any) -> str:
-    """A public value (a name, a setting) in a message: in quotes, on one line, at most 60 characters."""
+    """Return a public value (a name, a setting) for a message: in quotes, on one line, at most 60 characters."""
     text = repr(str(value))
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def listed(names: Iterable[Any]) -> str:
-    """The first few names in a message.
+    """Return the first few names for a message.
 
     >>> listed(range(10))
     "'0', '1', '2', '3', '4', '5' and 4 more"

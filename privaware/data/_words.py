@@ -1,4 +1,4 @@
-"""A column of text as words, or as numbers with how each of them is spelt."""
+"""A column of text as words, or as numbers with their spellings."""
 
 from __future__ import annotations
 
@@ -13,60 +13,65 @@ from privaware.schema import folded
 __all__ = ["FALSE", "PLAIN", "POINTED", "TRUE", "Spelt", "Words", "is_missing", "spelling_of_number"]
 
 PLAIN = -1
-"""Style of numbers whose whole values are written without a point."""
+"""Style of numbers whose integers are written without a point."""
 
 POINTED = -2
 """Style of numbers that are all written with a point, as `repr` does."""
 
 MISSING = frozenset(("", "?", "-", "--", ".", "#n/a", "na", "n/a", "n.a.", "nan", "nat", "null", "none", "<na>"))
+"""Spellings of missing values, in lower case."""
 TRUE = frozenset(("true", "t", "yes", "y", "on"))
+"""Spellings of true, in lower case; 1 is a number unless a schema says that the column is boolean."""
 FALSE = frozenset(("false", "f", "no", "n", "off"))
-"""Spellings of truth values in any case; 1 and 0 are numbers, and truth values where a schema says so."""
+"""Spellings of false, in lower case; 0 is a number unless a schema says that the column is boolean."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """A column as text: its distinct spellings, and for each row the number of its spelling."""
+    """A column as text: its distinct `spellings`, and for each row the position of its spelling in `codes`."""
 
     spellings: tuple[str, ...]
     codes: np.ndarray
 
     def map(self, value: Callable[[str], Any], dtype: Any) -> np.ndarray:
-        """A value for each row, computed once for each spelling."""
+        """Return a value for each row, computed once for each spelling."""
         values = np.empty(len(self.spellings), dtype=dtype)
         values[:] = [value(word) for word in self.spellings]
         return values[self.codes]
 
     def missing(self) -> np.ndarray:
-        """A mask of the rows without a value."""
+        """Return a mask of the rows without a value."""
         return self.map(is_missing, bool)
 
     def distinct(self) -> list[str]:
-        """The spellings that occur, in order."""
+        """Return the spellings that occur, sorted."""
         return sorted({self.spellings[code] for code in np.unique(self.codes)})
 
     def folded(self) -> Words:
-        """The same words without case and repeated blanks."""
+        """Return the same words without case and repeated blanks."""
         return Words(spellings=tuple(folded(word) for word in self.spellings), codes=self.codes)
 
     def word(self, row: int) -> str:
+        """Return the word of one row."""
         return self.spellings[self.codes[row]]
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getitem__(self, rows: Any) -> Words:
-        """The words of some rows."""
+        """Return the words of some rows."""
         return Words(spellings=self.spellings, codes=self.codes[rows])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spelt:
-    """A column of text, nearly all of it numbers: it is read back as it was, and numbers need not be parsed again.
+    """A column of text that is nearly all numbers, stored so that texts are recovered exactly and numbers need no
+    parsing.
 
-    `decimals` says how a number is spelt: with so many decimals, `PLAIN` or `POINTED`. What no style spells is one of
-    `spellings`, by its code, which is -1 elsewhere; there the number is what that word spells, or NaN. An empty cell is
-    NaN. Where all rows have the same decimals or no code, their array has one element in memory.
+    `decimals` is the style of each number: a number of decimals, `PLAIN` or `POINTED`. A text that no style spells is
+    one of `spellings`; `codes` is its position there, and -1 for all other rows. The number of such a row is the number
+    that the text spells, or NaN. An empty cell is NaN. If all rows have the same decimals or no code, the array has one
+    element in memory.
 
     >>> column = Spelt.of(np.array([12.5, np.nan, -0.0]), decimals=2)
     >>> column.words().map(str, object).tolist()
@@ -80,12 +85,12 @@ class Spelt:
 
     @classmethod
     def of(cls, numbers: np.ndarray, decimals: int = PLAIN) -> Spelt:
-        """Numbers that are all spelt in one style."""
+        """Return numbers that are all spelled in one style."""
         return cls(numbers=numbers, decimals=_repeated(decimals, len(numbers)), codes=_repeated(-1, len(numbers)))
 
     @classmethod
     def joined(cls, blocks: Sequence[Spelt]) -> Spelt:
-        """All rows of several."""
+        """Return all rows of several blocks."""
         known: dict[str, int] = {}
         codes = []
         for block in blocks:
@@ -100,18 +105,18 @@ class Spelt:
 
     @property
     def style(self) -> int | None:
-        """The style of all rows, if they are all numbers of one."""
+        """The style of all rows, or None if they are not all numbers of one style."""
         if self.decimals.strides[0] or self.codes.strides[0]:
             return None
         return int(self.decimals[0]) if len(self) else PLAIN
 
     def missing(self) -> np.ndarray:
-        """A mask of the rows without a value."""
+        """Return a mask of the rows without a value."""
         missing = np.array([is_missing(word) for word in self.spellings] + [True], dtype=bool)
         return np.isnan(self.numbers) & missing[self.codes]
 
     def words(self) -> Words:
-        """The column as text."""
+        """Return the column as text."""
         words, codes = list(self.spellings), self.codes.astype(np.int32)
         for style in np.unique(self.decimals).tolist():
             rows = np.flatnonzero((self.codes < 0) & (self.decimals == style))
@@ -124,14 +129,14 @@ class Spelt:
         return Words(spellings=tuple(known), codes=codes)
 
     def respelt(self, spelling: Callable[[str], str]) -> Spelt:
-        """The same column with other spellings of what no style spells."""
+        """Return the same column with other spellings of the texts that no style spells."""
         return replace(self, spellings=tuple(spelling(word) for word in self.spellings))
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def __getitem__(self, rows: Any) -> Spelt:
-        """Some of the rows."""
+        """Return some of the rows."""
         return replace(self, numbers=self.numbers[rows], decimals=self.decimals[rows], codes=self.codes[rows])
 
 
@@ -148,7 +153,7 @@ def _repeated(number: int, rows: int) -> np.ndarray:
 
 
 def _concatenated(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays as one, which has one element in memory if all of theirs are the same."""
+    """Return the arrays joined, with one element in memory if all entries are the same."""
     filled = [block for block in blocks if len(block)]
     first = {int(block[0]) for block in filled}
     if len(first) < 2 and not any(block.strides[0] for block in filled):
@@ -157,7 +162,7 @@ def _concatenated(blocks: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def is_missing(word: str) -> bool:
-    """Whether a word stands for a missing value.
+    """Return whether a word stands for a missing value.
 
     >>> is_missing("N/A"), is_missing("no")
     (True, False)
@@ -166,6 +171,6 @@ def is_missing(word: str) -> bool:
 
 
 def spelling_of_number(number: float) -> str:
-    """A number as text: whole ones without a point."""
+    """Return a number as text; integers have no point."""
     number = float(number)
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)

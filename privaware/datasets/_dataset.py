@@ -1,7 +1,4 @@
-"""A built-in data set: public facts without reading a row, and its rows on request.
-
-Disjoint parts of a data set, as the papers split them.
-"""
+"""A built-in data set: public facts without reading a row, its rows on request, and the papers' splits."""
 
 from __future__ import annotations
 
@@ -21,12 +18,25 @@ from privaware.schema import Schema
 
 
 def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
-    """Disjoint parts of declared sizes, in the fixed public order or (not `shuffled`) in file order.
+    """Return disjoint parts of declared sizes.
 
-    Each part's schema declares its own number of rows; rows beyond the sum of `sizes` are in none.
     Bao et al. split Adult as `parts(adult.train, 22750, 9750)` and the test part of the image sets as
-    `parts(mnist.test, 5000, 5000)` for validation and test; DPNAS trains on
-    `parts(mnist.train, 36000, 24000)[0]` and validates on the other.
+    `parts(mnist.test, 5000, 5000)` for validation and test. DPNAS trains on `parts(mnist.train, 36000, 24000)[0]` and
+    validates on the second part.
+
+    Parameters
+    ----------
+    data : Data
+        The rows.
+    *sizes : int
+        The size of each part; rows beyond the sum of `sizes` are in no part.
+    shuffled : bool
+        Whether rows are taken in the fixed public order instead of file order.
+
+    Returns
+    -------
+    tuple of Data
+        The parts; the schema of each declares its own number of rows.
     """
     if min(sizes, default=0) < 1 or sum(sizes) > len(data):
         raise WrongInput(f"expected sizes of at least 1 that sum to at most {len(data)}, got {list(sizes)}")
@@ -49,10 +59,21 @@ class Halves:
 
 
 def halves(dataset: Dataset, *, shuffled: bool = True) -> Halves:
-    """The split of DPMLBench: half of the training rows for the target, half for its shadow.
+    """Return the split of DPMLBench: half of the training rows for the target model, half for its shadow model.
 
-    At most the first 10,000 rows of the test part are halved in the same way. The paper splits in file
-    order (`shuffled=False`); the default uses the fixed public order, because some files are sorted.
+    At most the first 10,000 rows of the test part are halved in the same way.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The rows.
+    shuffled : bool
+        Whether rows are taken in the fixed public order, because some files are sorted. The paper splits in file order.
+
+    Returns
+    -------
+    Halves
+        The four parts.
     """
     half, test_half = len(dataset.train) // 2, min(len(dataset.test), 10_000) // 2
     train, shadow_train = parts(dataset.train, half, half, shuffled=shuffled)
@@ -61,11 +82,12 @@ def halves(dataset: Dataset, *, shuffled: bool = True) -> Halves:
 
 
 Read = Callable[[Path | None, Schema], tuple[Data, Data]]
+"""A function from the folder of the files (or None) and the schema to training and test rows."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Dataset:
-    """Rows of a built-in data set: private training rows, test rows, and public auxiliary rows if asked for.
+    """Rows of a built-in data set: private training rows, test rows, and public auxiliary rows on request.
 
     The parts are disjoint. `public` has no labels: its `y` is all zero, as in a file without a target.
     """
@@ -84,10 +106,23 @@ class Dataset:
 class Source:
     """A built-in data set before a row is read.
 
-    `facts` is its schema, whose `rows` is the size of the training part; `test_rows` is the size of the
-    test part. `read` gets the folder with the official `files` (None where a package ships the rows) and
-    returns both parts. The last `public_rows` of the training rows become the public part for learners that
-    need auxiliary rows; they then do not train.
+    Attributes
+    ----------
+    name : str
+        The name of the data set.
+    facts : Schema
+        Its schema, whose `rows` is the size of the training part.
+    test_rows : int
+        The size of the test part.
+    public_rows : int
+        The number of last training rows that become the public part for learners that need auxiliary rows; they are
+        then not used for training.
+    read : callable
+        Returns training and test rows from the folder with the official files (None if a package ships the rows).
+    files : tuple of File
+        The official files.
+    origin : str
+        Where the data come from.
     """
 
     name: str
@@ -99,19 +134,19 @@ class Source:
     origin: str = ""
 
     def schema(self, *, public: bool = False) -> Schema:
-        """The schema, without reading a row; with `public` the count leaves out the rows of the public part."""
+        """Return the schema, without reading a row; with `public` its number of rows excludes the public part."""
         return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
-        """The folder with the files on this machine, if they are here."""
+        """Return the folder with the files on this machine, or None if they are not here."""
         return present(self.name, self.files) if self.files else None
 
     def fetch(self) -> Path | None:
-        """The folder with the files, downloaded if necessary; None where a package ships the rows."""
+        """Return the folder with the files, downloaded if necessary; None if a package ships the rows."""
         return locate(self.name, self.files) if self.files else None
 
     def load(self, *, public: bool = False) -> Dataset:
-        """The rows; with `public`, a declared part of the training rows becomes the public part."""
+        """Return the rows; with `public` a declared part of the training rows becomes the public part."""
         schema = self.schema(public=public)
         try:
             train, test = self.read(self.fetch(), self.facts)
@@ -141,9 +176,21 @@ def _prefixed(name: str, sentence: str) -> str:
 
 
 def order(name: str, rows: int) -> np.ndarray:
-    """A fixed public order of row numbers: by the SHA-256 of the data set's name and the number.
+    """Return a fixed public order of row numbers: by the SHA-256 of the data set's name and the number.
 
-    It depends on no row and on no random generator, so it is the same on every machine.
+    The order depends on no row and on no random generator, so it is the same on every machine.
+
+    Parameters
+    ----------
+    name : str
+        The name of the data set.
+    rows : int
+        The number of rows.
+
+    Returns
+    -------
+    numpy.ndarray
+        A permutation of the row numbers.
 
     >>> order("example", 5).tolist()
     [2, 0, 1, 3, 4]
@@ -153,7 +200,7 @@ def order(name: str, rows: int) -> np.ndarray:
 
 
 def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
-    """Training and test rows of a data set without an official split, by the fixed public order."""
+    """Return training and test rows of a data set without an official split, by the fixed public order."""
     if len(data) != rows:
         raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
     permutation = order(name, len(data))
@@ -161,7 +208,7 @@ def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data
 
 
 def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
-    """Images with values from 0 to `white` and their class codes, checked against the schema."""
+    """Return images with values from 0 to `white` and their class codes, checked against the schema."""
     if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
         raise WrongInput(
             f"expected images of shape {list(schema.shape)} with a label each, got {list(pixels.shape)} "
@@ -175,7 +222,7 @@ def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: in
 
 
 def binary_table(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
-    """A table of binary attributes and its class codes, checked against the schema."""
+    """Return a table of binary attributes and its class codes, checked against the schema."""
     if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
         raise WrongInput(
             f"expected rows of {len(schema.used)} attributes with a label each, got {list(table.shape)} "

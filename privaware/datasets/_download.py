@@ -1,8 +1,8 @@
-"""Public files: where they are on this machine, or a download with its checksum.
+"""Public files: found on this machine, or downloaded with their checksum.
 
-The files of a data set are looked for in `$PRIVAWARE_DATA/NAME`, then in the user's cache; missing ones are downloaded
-from their public origin into the cache. A download is kept only if its SHA-256 is the one written down beforehand; a
-file without a known checksum is never downloaded. Files that a person put in place are taken as they are.
+The files of a data set are looked for in `$PRIVAWARE_DATA/NAME`, then in the user's cache. Missing files are downloaded
+from their public origin into the cache. A download is kept only if its SHA-256 is the one recorded in this package; a
+file without a known checksum is never downloaded. Files that a person put in place are used as they are.
 
 >>> File(name="a.csv", urls=("https://example.org/a.csv",)).sha256 == ""  # unknown: never downloaded
 True
@@ -30,16 +30,17 @@ from privaware.errors import WrongInput
 __all__ = ["File", "locate", "present"]
 
 CHUNK = 1 << 20
+"""Number of bytes read at a time."""
 TIMEOUT = 30.0
-"""Seconds without a byte before an origin counts as unreachable."""
+"""Seconds without a byte after which an origin counts as unreachable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """One public file: its path in the folder, where to get it, and the checksum it must have.
+    """One public file: its path in the folder, its mirrors, and the checksum that it must have.
 
-    `urls` are mirrors, tried in order. With `member`, they lead to an archive (tar or zip) that holds the file under
-    that name; the checksum is always that of the file itself.
+    `urls` are mirrors, tried in order. With `member`, they lead to an archive (tar or zip) that contains the file under
+    that name. The checksum is always the checksum of the file itself.
     """
 
     name: str
@@ -56,7 +57,7 @@ class File:
 
 
 def present(name: str, files: tuple[File, ...]) -> Path | None:
-    """The folder that already holds all the files of `name`, if there is one."""
+    """Return the folder that already holds all files of `name`, or None."""
     data = os.environ.get("PRIVAWARE_DATA")
     for parent in (*([Path(data)] if data else []), cache_folder()):
         if all((parent / name / file.name).is_file() for file in files):
@@ -65,7 +66,7 @@ def present(name: str, files: tuple[File, ...]) -> Path | None:
 
 
 def locate(name: str, files: tuple[File, ...]) -> Path:
-    """The folder that holds the files of `name`, downloaded first if necessary."""
+    """Return the folder that holds the files of `name`, downloaded first if necessary."""
     if folder := present(name, files):
         return folder
     if unknown := [file for file in files if not file.sha256]:
@@ -88,7 +89,7 @@ def locate(name: str, files: tuple[File, ...]) -> Path:
 
 
 def _remove_empty(folder: Path, files: tuple[File, ...]) -> None:
-    """A download that failed leaves no empty folder behind."""
+    """Remove empty folders that a failed download left behind."""
     nested = {(folder / file.name).parent for file in files} - {folder}
     for path in (*nested, folder):
         with contextlib.suppress(OSError):
@@ -96,7 +97,7 @@ def _remove_empty(folder: Path, files: tuple[File, ...]) -> None:
 
 
 def _download(name: str, files: list[File], folder: Path) -> None:
-    """Every file checked and moved into `folder`, or not there at all; an archive is downloaded once."""
+    """Download every file, check it and move it into `folder`; an archive is downloaded once."""
     import tempfile
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +107,7 @@ def _download(name: str, files: list[File], folder: Path) -> None:
 
 
 def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
-    """One file from the first mirror that answers in full."""
+    """Download one file from the first mirror that answers in full."""
     import pooch
     from requests import RequestException
 
@@ -132,7 +133,7 @@ def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
 
 
 def _reason(problem: BaseException) -> str:
-    """Why a request failed: what the operating system said if it did, without the layers of exceptions around it."""
+    """Return why a request failed: the message of the operating system if there is one, without wrapped exceptions."""
     cause: BaseException | None = problem
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
@@ -143,12 +144,12 @@ def _reason(problem: BaseException) -> str:
 
 
 def _downloader(name: str, file: File, archives: Path) -> Callable[[str, str, Any], None]:
-    """What pooch calls with an address and where to write: the file there, or its member of the archive there."""
+    """Return the function that pooch calls with an address and an output: it writes the file, or its archive member."""
     import pooch
 
     def http(url: str, output: str, _: Any) -> None:
         print(f"fetching {name}: {url}", file=sys.stderr)
-        headers = {"Accept-Encoding": "identity"}  # a .gz file as it is stored, not as it unpacks
+        headers = {"Accept-Encoding": "identity"}  # a .gz file must not be unpacked
         options = {"progressbar": sys.stderr.isatty(), "chunk_size": CHUNK, "timeout": TIMEOUT, "headers": headers}
         pooch.HTTPDownloader(**options)(url, output, None)
 
@@ -166,6 +167,7 @@ def _downloader(name: str, file: File, archives: Path) -> Callable[[str, str, An
 
 
 def _extract(archive: Path, member: str, output: str) -> None:
+    """Write one member of a zip or tar archive to `output`."""
     with contextlib.ExitStack() as stack, open(output, "wb") as target:
         if zipfile.is_zipfile(archive):
             source: IO[bytes] | None = stack.enter_context(zipfile.ZipFile(archive)).open(member)
@@ -178,7 +180,7 @@ def _extract(archive: Path, member: str, output: str) -> None:
 
 @contextlib.contextmanager
 def _quiet_pooch() -> Iterator[None]:
-    """Without pooch's own log lines, which name temporary files."""
+    """Silence pooch's log lines, which name temporary files."""
     import pooch
 
     logger = pooch.get_logger()

@@ -16,11 +16,13 @@ from privaware.errors import WrongInput
 from privaware.schema import Schema
 
 PARTS = ("train", "t10k")
+"""Names of the training and the test part in file names."""
 KINDS = ("images-idx3", "labels-idx1")
+"""Names of images and labels in file names."""
 
 
 def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, ...]:
-    """The four files of each mirror, with checksums in the order of `PARTS`, then `KINDS`."""
+    """Return the four files of each mirror, with `checksums` in the order of `PARTS`, then `KINDS`."""
     names = [f"{part}-{kind}-ubyte.gz" for part in PARTS for kind in KINDS]
     return tuple(
         File(name=name, urls=tuple(mirror + name for mirror in mirrors), sha256=digest)
@@ -29,7 +31,7 @@ def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, .
 
 
 def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
-    """Training and test images."""
+    """Return training and test images."""
     assert folder is not None
     train, test = (_part(folder, part, schema) for part in PARTS)
     return train, test
@@ -41,6 +43,7 @@ def _part(folder: Path, part: str, schema: Schema) -> Data:
 
 
 def _array(path: Path) -> np.ndarray:
+    """Return the array of an IDX file; raise if it is damaged."""
     try:
         raw = gzip.decompress(path.read_bytes())
     except (gzip.BadGzipFile, zlib.error, EOFError):

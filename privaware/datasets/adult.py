@@ -6,10 +6,10 @@ Licence: CC BY 4.0.
 Used by: Bao et al. (22,750 of the training rows train, 9,750 test).
 
 Schema: categories as `adult.names` declares them, and "?" where the donors say that values are
-unknown. Bins come from what the columns mean, not from the rows: ages by five years, one bin for
-each grade of education, hours around the usual working weeks, capital gains and losses apart from
-none at all. `fnlwgt` is a survey weight and `education` says the same as `education-num`: both are
-ignored.
+unknown. Bins follow from the meaning of the columns, not from the rows: ages in steps of five years,
+one bin for each grade of education, hours around the usual working weeks, and a bin of its own for
+no capital gain or loss. `fnlwgt` is a survey weight and `education` says the same as
+`education-num`: both are ignored.
 
 >>> [column.name for column in schema().columns if column.kind == "ignore"]
 ['fnlwgt', 'education']
@@ -111,7 +111,9 @@ COUNTRY = (
     "?",
 )
 GAINS = (1, 3_000, 4_000, 5_000, 6_000, 7_000, 10_000, 15_000, 20_000, 50_000)
+"""Inner edges of the bins of capital gains, in dollars."""
 LOSSES = (1, 1_000, 1_500, 1_750, 2_000, 2_250, 2_500, 3_000)
+"""Inner edges of the bins of capital losses, in dollars."""
 
 
 def _category(name: str, categories: tuple[str, ...]) -> Column:
@@ -143,7 +145,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
 
 def _part(path: Path, schema: Schema) -> Data:
-    """One file; the test file begins with a comment line and ends its labels in a full stop."""
+    """Return the rows of one file; the test file begins with a comment line and its labels end in a full stop."""
     import pandas as pd
 
     numbers = [column.name for column in schema.columns if column.kind == "number"]

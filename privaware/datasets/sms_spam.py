@@ -36,7 +36,7 @@ HOME = "https://archive.ics.uci.edu"
 
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
-    """One message a line: label, tab, text; quotes mean nothing, so this is no CSV."""
+    """Return training and test rows from a file with a label, a tab and a text on each line; quotes have no meaning."""
     import pandas as pd
 
     assert folder is not None

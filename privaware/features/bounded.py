@@ -1,10 +1,10 @@
-"""Flattened rows clipped to an L2 norm of `norm`, for learners whose sensitivity rests on it.
+"""Flattened rows clipped to an L2 norm of `norm`, for learners whose sensitivity depends on this bound.
 
-With `exact` every row is scaled to that norm; otherwise only longer ones are clipped. Entries that are
-not finite become 0, so that the bound holds for every input.
+With `exact` every row is scaled to norm `norm`; otherwise only longer rows are scaled down. Entries that are not finite
+become 0, so the bound holds for every input.
 
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
-Use when: last of the features, before a learner that needs rows of bounded norm.
+Use when: as the last feature before a learner that needs rows of bounded norm.
 
 >>> Bounded(norm=1.0, exact=False)(np.array([[3.0, 4.0], [0.3, 0.4]])).round(4)
 array([[0.6, 0.8],
@@ -24,12 +24,20 @@ from privaware.schema import Schema
 __all__ = ["Bounded"]
 
 ROUNDING_MARGIN = 1 - 2.0**-22
-"""Rounding to float32 must not carry a row past its bound."""
+"""Factor on the scale of a row, so that rounding to float32 cannot carry the row past its bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """A row of zeros stays zero."""
+    """Rows scaled or clipped to a norm; a row of zeros stays zero.
+
+    Parameters
+    ----------
+    norm : float
+        The L2 norm bound.
+    exact : bool
+        Whether shorter rows are scaled up to `norm` too.
+    """
 
     norm: float = 1.0
     exact: bool = True

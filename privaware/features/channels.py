@@ -1,7 +1,7 @@
-"""Maps of every channel as channels of one image, so that a network of convolutions can read them.
+"""Maps of every channel as channels of one image, so that a convolutional network can read them.
 
 Scattering gives each channel of an image several maps: (rows, channels, maps, height, width) becomes (rows, channels x
-maps, height, width). Numbers stay as they are.
+maps, height, width). The numbers do not change.
 
 Privacy: no privacy cost (data-independent): each row keeps its own numbers.
 Use when: a network other than a linear one learns from scattering (`hand_dp`).
@@ -25,10 +25,10 @@ __all__ = ["Channels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Channels:
-    """It has no settings."""
+    """All axes between the rows and the last two, merged into one; it has no settings."""
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """All axes between the rows and the last two become one."""
+        """Merge all axes between the first and the last two."""
         if x.ndim < 4:
             raise WrongInput(f"channels: expected maps of several channels, got rows of shape {x.shape[1:]}")
         return x.reshape(len(x), math.prod(x.shape[1:-2]), *x.shape[-2:])

@@ -1,9 +1,9 @@
 """Tables as ordinal codes: each column becomes the number of its bin or category, for models that look levels up.
 
-Numbers have their declared bins or, without them, public cells: half of equal width and half that become narrower
-towards zero (or the bound nearest to it), which has a cell of its own: amounts are often skewed, and often zero.
-Missing and unseen values have the last level. With `numbers`, the numbers themselves follow, scaled to [-1, 1] (missing
-ones 0).
+Numbers use their declared bins. Without declared bins they use public cells: half of the cells have equal width, and
+half become narrower towards zero (or towards the bound nearest to zero), which has a cell of its own. Amounts are often
+skewed, and often zero. Missing and unseen values have the last level. With `numbers`, the numbers themselves follow the
+codes, scaled to [-1, 1]; a missing number is 0.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a tree or an additive model follows.
@@ -32,7 +32,15 @@ __all__ = ["Codes", "public_edges"]
 
 @dataclass(frozen=True, kw_only=True)
 class Codes:
-    """`cells` is about the number of cells of a number without declared bins."""
+    """Ordinal codes of the columns of a table.
+
+    Parameters
+    ----------
+    cells : int
+        Approximate number of cells of a numeric column without declared bins.
+    numbers : bool
+        Whether the scaled numbers follow the codes.
+    """
 
     cells: int = 32
     numbers: bool = False
@@ -52,15 +60,15 @@ class Codes:
         return codes
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return len(schema.used) + len(self._numbers(schema))
 
     def levels(self, schema: Schema) -> tuple[int, ...]:
-        """How many levels each column has."""
+        """Return the number of levels of each column."""
         return tuple(self._levels(column) for column in schema.used)
 
     def labels(self, column: Column) -> tuple[str, ...]:
-        """What each level of a column is, in words.
+        """Return a description of each level of `column`, in words.
 
         >>> Codes().labels(Column(name="age", low=0, high=90, bins=(30, 60), missing="category"))
         ('up to 30', '30 to 60', '60 and more', 'missing')
@@ -74,7 +82,7 @@ class Codes:
         return (*between, *["missing"] * (column.missing == "category"))
 
     def middles(self, column: Column) -> np.ndarray:
-        """The number in the middle of each level of a number column, scaled to [-1, 1]; 0 where it is missing."""
+        """Return the midpoint of each level of a numeric column, scaled to [-1, 1]; 0 for missing values."""
         low, high = column.low or 0.0, column.high or 0.0
         edges = np.clip(np.concatenate([[low], self.edges(column), [high]]), low, high)
         middles = _scaled((edges[1:] + edges[:-1]) / 2, column)
@@ -89,7 +97,7 @@ class Codes:
         return len(self.edges(column)) + 1 + (column.missing == "category")
 
     def edges(self, column: Column) -> np.ndarray:
-        """The inner edges of the levels of a number column."""
+        """Return the inner edges of the levels of a numeric column."""
         if column.bins:
             return np.asarray(column.bins, dtype=float)
         if column.low is None or column.high is None:
@@ -97,7 +105,7 @@ class Codes:
         return public_edges(column.low, column.high, self.cells)
 
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """The levels of the values of one column."""
+        """Return the level of each of `values` of one column."""
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)
         codes = known if column.kind == "category" else np.searchsorted(self.edges(column), known, "right")
@@ -113,7 +121,23 @@ def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
 
 
 def public_edges(low: float, high: float, cells: int) -> np.ndarray:
-    """Inner edges of about so many cells between the bounds: equal ones, and ever narrower ones around the anchor."""
+    """Return the inner edges of cells between two bounds, with narrower cells near zero.
+
+    Half of the cells have equal width. The others become narrower towards the anchor, which is zero or the bound
+    nearest to zero.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds.
+    cells : int
+        Approximate number of cells.
+
+    Returns
+    -------
+    numpy.ndarray
+        The edges in increasing order.
+    """
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-4, 0.5, cells // 2 - 1)[:-1]
     edges = [np.linspace(low, high, cells // 2 + 1)[1:-1], anchor + sizes, anchor - sizes]

@@ -1,11 +1,11 @@
 """Tables as numbers only: categories are dropped, numbers scaled to [-1, 1].
 
-The alternative to one-hot rows: a category needs a slot, and so noise, for every value it may take,
-and with a small budget a model without categories can be better.
+It is an alternative to one-hot rows. A one-hot category needs an entry, and so noise, for every value that it may take.
+With a small budget a model without categories can be better.
 
 Paper: Bao, Bauer and Bindschaedler, section V-B (one-hot against dropping categorical columns).
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
-Use when: the budget is small and the numbers are the informative columns.
+Use when: the budget is small and the numeric columns are the informative ones.
 
 >>> from privaware.schema import Column, Schema
 >>> facts = Schema(columns=(Column(name="age", low=0, high=90), Column(name="sex", kind="category",
@@ -29,7 +29,13 @@ __all__ = ["Drop"]
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """Rows have an L2 norm of at most `norm`; a missing number becomes the middle of its range."""
+    """The numeric columns of a table; a missing number becomes the middle of its range.
+
+    Parameters
+    ----------
+    norm : float
+        Bound on the L2 norm of a row.
+    """
 
     norm: float = 1.0
 
@@ -49,7 +55,7 @@ class Drop:
         return ((np.clip(values, low, high) - middle) / half * scale).astype(np.float32)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return len(self._numbers(schema))
 
     def _numbers(self, schema: Schema) -> list[int]:

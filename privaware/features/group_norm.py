@@ -1,12 +1,12 @@
 """Group normalisation without parameters: each group of channels gets mean 0 and variance 1 in its row.
 
-The channels of a row (for scattering, colours times maps) are split into `groups` of neighbours; every
-group is shifted and scaled by its mean and deviation over channels and positions.
+The channels of a row (for scattering, colours times maps) are split into `groups` of neighbouring channels. Each group
+is standardised by its mean and standard deviation over channels and positions.
 
 Paper: Wu and He 2018, Group Normalization, arXiv:1803.08494; on scattering features Tramer and Boneh
 2021, arXiv:2011.11660, section 2.2 (9, 27 or 81 groups).
 Privacy: no privacy cost (data-independent): its statistics are of one row, never of several.
-Use when: features of images are on very different scales and no budget is to be spent on normalisation.
+Use when: features of images have very different scales and no budget should be spent on normalisation.
 
 >>> GroupNorm(groups=1)(np.array([[[[1.0, 3.0]]]], np.float32)).round(2)
 array([[[[-1.,  1.]]]], dtype=float32)
@@ -28,7 +28,15 @@ __all__ = ["GroupNorm"]
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNorm:
-    """`groups` must divide the channels; `tiny` is added to the variance."""
+    """Group normalisation without parameters.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups; it must divide the number of channels.
+    tiny : float
+        Number added to the variance.
+    """
 
     groups: int = 27
     tiny: float = 1e-5
@@ -38,7 +46,7 @@ class GroupNorm:
         expect_in("group_norm", "(0, 1]", tiny=self.tiny)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Rows (N, ..., height, width), all axes between being channels; the shape stays."""
+        """Normalise rows (N, ..., height, width); all axes between the first and the last two are channels."""
         channels = math.prod(x.shape[1:-2])
         if x.ndim < 3 or channels % self.groups:
             raise WrongInput(

@@ -1,9 +1,8 @@
 """Text as hashed word and character n-grams: rows of fixed width without a vocabulary.
 
-Each word, pair of words and run of characters is hashed by a public function (BLAKE2) to a slot and
-a sign; a row is the sum of signed square roots of counts, scaled to length `norm`. No vocabulary is
-learned, so nothing is read off the rows. With `stems` the first letters of longer words are n-grams, too: inflected
-forms of a word have them in common in many languages.
+Each word, pair of words and run of characters is hashed by a public function (BLAKE2) to a hash bucket and a sign. A
+row is the sum of signed square roots of counts, scaled to norm `norm`. No vocabulary is learned from the rows. With
+`stems` the first letters of longer words are n-grams too; in many languages inflected forms of a word share them.
 
 Paper: Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning, arXiv:0902.2206.
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
@@ -27,10 +26,19 @@ __all__ = ["Hashed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Hashed:
-    """`words` and `letters` are the largest n of the n-grams of words and of characters.
+    """Hashed n-grams of words and characters.
 
-    With `stems` above 0 marks of punctuation are words of their own, words of so many letters or more add their first
-    ones, and n-grams of characters lie within these words and count half.
+    Parameters
+    ----------
+    slots : int
+        Number of hash buckets.
+    words, letters : int
+        Largest n of the n-grams of words and of characters.
+    norm : float
+        L2 norm of a row.
+    stems : int
+        If above 0: punctuation marks are words of their own, words of at least `stems` letters also add their first
+        `stems` letters, and n-grams of characters stay within words and count half.
     """
 
     slots: int = 4096
@@ -45,5 +53,5 @@ class Hashed:
         )
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return self.slots

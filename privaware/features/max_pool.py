@@ -24,7 +24,13 @@ __all__ = ["MaxPool"]
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool:
-    """Windows of `size` x `size` pixels with stride `size`; pixels left over at the far edges are dropped."""
+    """The largest value of each window of an image.
+
+    Parameters
+    ----------
+    size : int
+        Side of the windows, which do not overlap; remaining pixels at the far edges are dropped.
+    """
 
     size: int = 2
 
@@ -32,7 +38,7 @@ class MaxPool:
         expect_count("max_pool", size=self.size)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """(N, ..., H, W) becomes (N, ..., H / size, W / size), rounded down."""
+        """Pool images (N, ..., H, W) to (N, ..., H / size, W / size), rounded down."""
         if x.ndim < 3 or min(x.shape[-2:]) < self.size:
             raise WrongInput(f"max_pool: expected images of at least {self.size} pixels a side, got shape {x.shape}")
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
@@ -41,6 +47,6 @@ class MaxPool:
         return np.asarray(windows.max(axis=(-3, -1)))
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a flattened row."""
+        """Return the number of entries of a flattened row."""
         channels, height, width = schema.shape
         return channels * (height // self.size) * (width // self.size)

@@ -1,9 +1,9 @@
 """Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
 
-A column with declared bins (or any column, with `bins` set) sets one of its slots, missing and unseen
-values have slots of their own, and a number without bins becomes one entry in [-1, 1]. Every column
-adds at most 1 to the squared norm, and the slots of one hashed text together do, so a row divided by
-the root of their number never exceeds `norm`, for any values.
+A column with declared bins (or any column, if `bins` is set) is one-hot over its bins. Missing and unseen values have
+entries of their own. A number without bins becomes one entry in [-1, 1]. Every column adds at most 1 to the squared
+norm, and all entries of one hashed text together add at most 1. A row is divided by the square root of their number, so
+its norm never exceeds `norm`, for any values.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: the data are a table.
@@ -28,7 +28,15 @@ __all__ = ["OneHot"]
 
 @dataclass(frozen=True, kw_only=True)
 class OneHot:
-    """`bins` is the number of equal bins for numbers without declared ones (0: keep the number)."""
+    """One-hot rows of a table.
+
+    Parameters
+    ----------
+    bins : int
+        Number of equal bins for numbers without declared bins; 0 keeps the number.
+    norm : float
+        Bound on the L2 norm of a row.
+    """
 
     bins: int = 0
     norm: float = 1.0
@@ -45,11 +53,11 @@ class OneHot:
         return rows * np.float32(self.norm / np.sqrt(max(self.squares(schema), 1)))
 
     def squares(self, schema: Schema) -> int:
-        """The most that the entries of a row, before they are scaled, add up to when squared."""
+        """Return an upper bound on the squared norm of a row before scaling."""
         return sum(not self._of_text(column) for column in schema.used) + len(self._texts(schema))
 
     def _texts(self, schema: Schema) -> dict[str, list[int]]:
-        """The entries of each hashed text, which lie side by side."""
+        """Return the positions of the entries of each hashed text, which are adjacent."""
         texts: dict[str, list[int]] = {}
         at = 0
         for column in schema.used:
@@ -59,11 +67,11 @@ class OneHot:
         return texts
 
     def _of_text(self, column: Column) -> bool:
-        """Whether a column is one entry, a slot of a hashed text; in bins it would be as any other."""
+        """Return whether `column` is one hash bucket of a text; with `bins` it is treated as any other column."""
         return isinstance(column, CodedColumn) and column.of_text and not self.bins
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return sum(self._slots(column) for column in schema.used)
 
     def _slots(self, column: Column) -> int:
@@ -78,7 +86,9 @@ class OneHot:
         return np.linspace(column.low or 0.0, column.high or 0.0, self.bins + 1)[1:-1]
 
     def _block(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """A missing or non-finite value sets the slot for missing values, if the column has one."""
+        """Return the entries of one column; a missing value sets the entry for missing values, if the column
+        has one.
+        """
         out = np.zeros((len(values), self._slots(column)), np.float32)
         missing = ~np.isfinite(values)
         edges = self._edges(column)

@@ -22,7 +22,13 @@ __all__ = ["Pixels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """Each row is scaled to length `norm` (a row of zeros stays zero)."""
+    """Flattened images.
+
+    Parameters
+    ----------
+    norm : float
+        L2 norm of a row; a row of zeros stays zero.
+    """
 
     norm: float = 1.0
 
@@ -33,5 +39,5 @@ class Pixels:
         return np.asarray(rows * (self.norm / np.maximum(length, np.float32(1e-12))))
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return math.prod(schema.shape)

@@ -1,24 +1,25 @@
 """Frozen features of a network pretrained on synthetic images from random processes, and on nothing else.
 
 A wide residual network was pretrained by contrastive learning on synthetic textures and dead leaves (no photograph, no
-row of any data set); its weights, the seed and the command that computed them are part of the package. An image is
-resized to 32 x 32, feature maps at several depths are rectified, averaged to a few points each, whitened by the
-covariance of synthetic images and scaled to length `norm`. Adding scattering, `Prior(scatter=1.0)`, improves it.
+row of any data set). The package contains its weights, the seed and the command that computed them. An image is resized
+to 32 x 32. Feature maps at several depths are rectified, averaged to a few points each, whitened by the covariance of
+synthetic images and scaled to norm `norm`. Adding scattering, `Prior(scatter=1.0)`, improves the features.
 
 Paper: Baradad et al. 2021, Learning to See by Looking at Noise, arXiv:2106.05963, for learning from noise; Tang et al.
 2023, Differentially Private Image Classification by Learning Priors from Random Processes, arXiv:2306.06076, for its
-use under privacy. Depths, whitening and the linear head are ours: see docs/results/prior.md.
-Privacy: no privacy cost (data-independent): each row is transformed by itself, by weights fixed beforehand.
+use under privacy. Depths, whitening and the linear head are this package's: see docs/results/prior.md.
+Privacy: no privacy cost (data-independent): weights fixed beforehand transform each row by itself.
 Use when: the data are images, grey or in colour. For digits, letters and signs take `Prior(network="glyphs")`, a small
-network that learned to recognise drawings of random strokes (`research/pretraining/glyphs.py`; no font, no letter, no
-row of any data set); for others the large one, and with a GPU `prior_views` is better.
+network that was trained to recognise drawings of random strokes (`research/pretraining/glyphs.py`; no font, no letter,
+no row of any data set). For other images take the large network; with a GPU `prior_views` is better.
 
 >>> Prior(depths=(3, 5), pools=(4, 1)).width()
 2304
 
 A private linear model on it: `fit(..., learner="linear", settings={"features": [{"name": "prior", "scatter": 1.0}]})`.
 Without a GPU use `{"name": "prior", "network": "small"}`: a network distilled from the large one on the same synthetic
-images, which predicts its features in a tenth of the time (`MILLISECONDS`) and costs one to three points.
+images. It predicts the features of the large network in a tenth of the time (`MILLISECONDS`) and loses one to three
+percentage points of accuracy.
 """
 
 from __future__ import annotations
@@ -50,15 +51,16 @@ if TYPE_CHECKING:
 __all__ = ["Prior"]
 
 MICROBATCH = {"cpu": 128, "cuda": 2048}
+"""Number of images transformed at a time, by kind of device."""
 MILLISECONDS = {"large": 19.0, "small": 1.9, "glyphs": 1.9}
-"""The time for one image on two processor cores without scattering, measured on an Arm Neoverse-N1."""
+"""Time for one image on two processor cores (Arm Neoverse-N1), without scattering, in milliseconds."""
 
 
 @dataclass(frozen=True)
 class _Network:
-    """A shipped network: its file, its depth and width, and the defaults of the fields that follow from it.
+    """A shipped network: its file, its `shape` (depth, width), and the defaults of the fields that depend on it.
 
-    One without maps, the small one, has no depth to choose: it predicts features of the large one.
+    The small network has no `depths`: it predicts features of the large network.
     """
 
     file: Path
@@ -69,6 +71,7 @@ class _Network:
 
     @property
     def predicts(self) -> bool:
+        """Whether the network predicts features of the large network instead of computing feature maps."""
         return not self.depths
 
 
@@ -77,18 +80,37 @@ NETWORKS = {
     "small": _Network(SHIPPED_SMALL, (0, 0), (), (), False),
     "glyphs": _Network(SHIPPED_GLYPHS, (10, 4), (2,), (2,), False),
 }
+"""The shipped networks by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
-    """`depths` counts residual blocks from 0; map number i is averaged to pools[i] x pools[i].
+    """Features of a network that was pretrained on synthetic images. Fields left out follow from `network`.
 
-    `network` is "large", "small" or "glyphs"; the small one has neither depths nor pools, and its rows come whitened.
-    `whiten` is the power of the whitening, 0 for none; `mirror` averages the
-    features of an image and its mirror image; `normed` takes maps behind the next group norm; `scatter` is the weight
-    of whitened scattering coefficients, `glyphs` that of the network for glyphs beside another one; `weights` is a
-    file written by `privaware reproduce ours/prior/weights`, instead of the one in the package. Fields left out follow
-    from the network; `checksum` is that of the shipped weights, so that a model refuses others.
+    Parameters
+    ----------
+    network : str
+        "large", "small" or "glyphs". The small network has neither depths nor pools, and its rows are already whitened.
+    depths : tuple of int
+        Numbers of the residual blocks, from 0, whose feature maps are used.
+    pools : tuple of int
+        For each depth, the side of the grid to which the map is averaged.
+    whiten : float
+        Exponent of the whitening; 0 for none.
+    mirror : bool, optional
+        Whether features are averaged over an image and its mirror image.
+    normed : bool
+        Whether maps are taken after the next group norm.
+    scatter : float
+        Weight of whitened scattering coefficients; 0 leaves them out.
+    glyphs : float
+        Weight of the features of the network for glyphs next to another network; 0 leaves them out.
+    norm : float
+        L2 norm of a row.
+    weights : str, optional
+        A file written by `privaware reproduce ours/prior/weights`, used instead of the shipped weights.
+    checksum : str, optional
+        Checksum of the shipped weights, so that a model refuses other weights.
     """
 
     network: str = "large"
@@ -131,8 +153,8 @@ class Prior:
 
     @classmethod
     def from_description(cls, **described: Any) -> Prior:
-        """The feature of a description; that of a model fitted before checksums were stored is refused."""
-        if "size" in described:  # the field's name before there were glyphs
+        """Return the feature of a description; raise if the model was fitted before checksums were stored."""
+        if "size" in described:  # the former name of the field
             described["network"] = described.pop("size")
         complete = {"depths", "pools", "whiten", "mirror", "normed", "scatter", "norm"} <= set(described)
         if complete and described.get("weights") is None and "checksum" not in described:
@@ -143,13 +165,13 @@ class Prior:
         return cls(**described)
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
+        """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
         from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """The transformation of one microbatch of tensors, with all weights on `device`."""
+        """Return the transformation of one microbatch of tensors, with all weights on `device`."""
         import torch
         from torch.nn import functional
 
@@ -174,7 +196,9 @@ class Prior:
         return transform
 
     def network_features(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """From preprocessed images to whitened feature maps, or predictions of them, not yet normalised."""
+        """Return the map from preprocessed images to whitened feature maps, or predictions of them, not yet
+        normalised.
+        """
         import torch
 
         from privaware.features._prior.maps import pooled_maps
@@ -182,7 +206,7 @@ class Prior:
         if self._predicts:
             predicted = stored_student(self.file, str(device)).features
             return (lambda x: (predicted(x) + predicted(x.flip(3))) / 2) if self.mirror else predicted
-        self.width()  # refuses depths that the network does not have
+        self.width()  # raises for depths that the network does not have
         network = stored_weights(self.file, str(device)).network
         whitening = self._whitening(str(device))
 
@@ -193,7 +217,7 @@ class Prior:
         return transform
 
     def width(self, schema: Schema | None = None) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         from privaware.features._prior.maps import channels_at
         from privaware.features._prior.scattering import COLUMNS
 
@@ -210,7 +234,9 @@ class Prior:
         return entries + beside
 
     def architecture(self, outputs: int) -> dict[str, Any]:
-        """The description of the network with an output layer on these features, as `network_tensors` fit it."""
+        """Return the description of the network with `outputs` outputs on these features; `network_tensors` holds its
+        weights.
+        """
         if self._predicts:
             raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")
         if self.scatter or self.glyphs or self.normed or not self.whiten:
@@ -222,7 +248,7 @@ class Prior:
         return described | {"stride": stride, "depths": list(self.depths), "pools": list(self.pools)}
 
     def network_tensors(self) -> dict[str, Tensor]:
-        """The pretrained weights and the whitening as tensors of that architecture; those of its output are missing."""
+        """Return the tensors of `architecture`: pretrained weights and whitening, but not the output layer."""
         whitening = self._whitening("cpu")
         assert whitening is not None
         network = stored_weights(self.file, "cpu").network.state_dict()
@@ -235,7 +261,7 @@ class Prior:
 
     @property
     def file(self) -> str:
-        """The weights file."""
+        """The path of the weights."""
         return str(NETWORKS[self.network].file) if self.weights is None else self.weights
 
     def _whitening(self, device: str) -> Whitening | None:
@@ -249,3 +275,4 @@ class Prior:
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Prior)}
+"""Default of each field of `Prior`."""

@@ -20,11 +20,18 @@ from privaware.schema import Schema
 __all__ = ["PriorInputs"]
 
 MICROBATCH = 1024
+"""Number of images resized at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorInputs:
-    """Entries that are not finite become the nearest of 0 and 1, those that are not numbers 0."""
+    """Images resized for the network of the prior. Infinite entries become 0 or 1, NaN becomes 0.
+
+    Parameters
+    ----------
+    side : int
+        Side of the resized images, in pixels.
+    """
 
     side: int = 32
 
@@ -47,5 +54,5 @@ class PriorInputs:
         return resized
 
     def width(self, schema: Schema | None = None) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return 3 * self.side**2

@@ -1,17 +1,21 @@
-"""The prior over several views of an image, beside codes of a dictionary and scattering: wide rows, for a GPU.
+"""The prior over several views of an image, with codes of a dictionary and scattering: wide rows, for a GPU.
 
-Three parts, each of length 1 times its weight: whitened feature maps of the prior's network at four depths, averaged
-over the image, four shifts, two enlargements and all their mirror images; codes, which say how similar the positions of
-one map are to typical ones (`_prior_dictionary`), averaged over the same views; whitened scattering coefficients. The
-network for glyphs may stand beside them: digits and signs gain most by it.
-Noise on a linear model does not grow with the width of rows of one length, so that a wide row costs time alone.
+A row has three feature blocks, each of norm 1 times its weight:
+1. whitened feature maps of the prior's network at four depths, averaged over the image, four shifts, two enlargements
+   and all their mirror images;
+2. codes, which measure how similar the positions of one map are to typical positions (`_prior/dictionary.py`), averaged
+   over the same views;
+3. whitened scattering coefficients.
+
+Features of the network for glyphs may follow; they help most with digits and signs. Noise on a linear model does not
+grow with the width of rows of a given norm, so a wide row costs only time.
 
 Paper: Coates, Ng and Lee 2011, An Analysis of Single-Layer Networks in Unsupervised Feature Learning, for dictionaries;
-the network and its use under privacy are those of the feature `prior`. Views and codes of its maps are ours:
+the network and its use under privacy are as for the feature `prior`. Views and codes of its maps are this package's:
 docs/results/prior.md.
-Privacy: no privacy cost (data-independent): each row is transformed by itself, by weights and statistics of synthetic
-images fixed beforehand.
-Use when: the data are natural images and there is a GPU: it takes fourteen passes of the network for an image.
+Privacy: no privacy cost (data-independent): weights and statistics of synthetic images, fixed beforehand, transform
+each row by itself.
+Use when: the data are natural images and there is a GPU: an image takes fourteen passes of the network.
 
 >>> PriorViews(dictionary=0.0, scatter=0.0).width()
 5120
@@ -37,15 +41,26 @@ if TYPE_CHECKING:
 __all__ = ["PriorViews"]
 
 MICROBATCH = {"cpu": 16, "cuda": 256}
+"""Number of images transformed at a time, by kind of device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorViews:
-    """`dictionary`, `scatter` and `glyphs` are the weights of codes, scattering and glyphs beside the maps, 0 for none.
+    """Features of the prior's network over several views of an image.
 
-    `mirror` averages over mirror images too: false for digits and signs. `weights` and `statistics` are files written
-    by `privaware reproduce ours/prior/weights` and `ours/prior/views`, instead of those in the package; `checksum` is
-    that of the shipped statistics (and glyphs), so that a model refuses others.
+    Parameters
+    ----------
+    dictionary, scatter, glyphs : float
+        Weights of the codes, the scattering coefficients and the features for glyphs; 0 leaves them out.
+    mirror : bool
+        Whether views include mirror images; choose false for digits and signs.
+    norm : float
+        L2 norm of a row.
+    weights, statistics : str, optional
+        Files written by `privaware reproduce ours/prior/weights` and `ours/prior/views`, used instead of the shipped
+        ones.
+    checksum : str, optional
+        Checksum of the shipped statistics (and of the weights for glyphs), so that a model refuses others.
     """
 
     dictionary: float = 1.0
@@ -65,13 +80,13 @@ class PriorViews:
             object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
+        """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
         from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("prior_views", x, self.on, self.width(), MICROBATCH)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """The transformation of one microbatch of tensors, with all weights on `device`."""
+        """Return the transformation of one microbatch of tensors, with all weights on `device`."""
         import torch
         from torch.nn.functional import normalize
 
@@ -92,7 +107,7 @@ class PriorViews:
         return transform
 
     def width(self, schema: Schema | None = None) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return self._views().width() + (GLYPH_COLUMNS if self.glyphs else 0)
 
     def _views(self) -> ViewRows:

@@ -1,12 +1,12 @@
 """Projection onto released directions, such as private principal components.
 
-Each row is flattened, clipped to L2 norm `norm` as it was when the directions were computed, and
-multiplied by `matrix` (one row an entry, one column a direction). Orthonormal directions never increase
-the norm of a row. Entries of rows and directions are rounded to 20 and 22 bits, so that double precision holds
-every sum of products exactly: a projected row depends on no other row, whatever the shape of the product.
+Each row is flattened, clipped to L2 norm `norm` as it was when the directions were computed, and multiplied by
+`matrix`, which has one row for each entry and one column for each direction. Orthonormal directions never increase the
+norm of a row. Entries of rows are rounded to 20 bits and directions to 22 bits, so double precision holds every sum of
+products exactly. A projected row therefore depends on no other row, whatever the shape of the product.
 
 Privacy: no further cost (post-processing): the directions were charged when they were released.
-Use when: the selector `pca` released them.
+Use when: the transformation `pca` released them.
 
 >>> Project(matrix=((1.0,), (0.0,)))(np.array([[0.3, 0.4]])).round(5)
 array([[0.3]], dtype=float32)
@@ -27,7 +27,15 @@ __all__ = ["Project"]
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """`matrix` is (entries of a row, directions)."""
+    """Projection of rows onto directions.
+
+    Parameters
+    ----------
+    matrix : tuple of tuple of float
+        The directions (entries of a row, directions).
+    norm : float
+        L2 norm to which rows are clipped.
+    """
 
     matrix: tuple[tuple[float, ...], ...]
     norm: float = 1.0
@@ -48,11 +56,11 @@ class Project:
         return _rounded(matrix, longest or 1.0, 22)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return len(self.matrix[0]) if self.matrix else 0
 
 
 def _rounded(values: np.ndarray, length: float, bits: int) -> np.ndarray:
-    """Values of at most about `length` on a lattice of so many bits, whose step is a power of two."""
+    """Return `values` rounded to a lattice of `bits` bits below `length`; the lattice step is a power of two."""
     step = 2.0 ** (math.ceil(math.log2(length)) - bits)
     return np.asarray(np.round(values.astype(np.float64) / step) * step)

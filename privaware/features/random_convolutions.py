@@ -1,7 +1,7 @@
 """Frozen random convolutions: a public random layer, ReLU and averaging over a coarse grid.
 
-Filters are drawn once from a public seed, each with mean 0 and norm 1; the positive and negative parts of
-their outputs are averaged over `grid` x `grid` cells of the image.
+Filters are drawn once from a public seed, each with mean 0 and norm 1. The positive and the negative parts of their
+outputs are averaged over the cells of a `grid` x `grid` grid of the image.
 
 Paper: Saxe et al. 2011, On Random Weights and Unsupervised Feature Learning; as private features,
 the random-weights training of Bao, Bauer and Bindschaedler, section VIII.
@@ -25,11 +25,24 @@ from privaware.schema import Schema
 __all__ = ["RandomConvolutions"]
 
 MICROBATCH = 256
+"""Number of images transformed at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomConvolutions:
-    """`count` filters of `size` x `size` pixels; `draw` is the public seed of the layer."""
+    """A frozen layer of random convolutions.
+
+    Parameters
+    ----------
+    count : int
+        Number of filters.
+    size : int
+        Side of the filters, in pixels.
+    grid : int
+        Side of the grid over which outputs are averaged.
+    draw : int
+        Public seed of the filters.
+    """
 
     count: int = 128
     size: int = 5
@@ -41,7 +54,7 @@ class RandomConvolutions:
             expect_count("random_convolutions", least, **{name: getattr(self, name)})
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """(N, C, H, W) becomes (N, 2 count, grid, grid)."""
+        """Transform images (N, C, H, W) to (N, 2 * count, grid, grid)."""
         import torch
         from torch.nn import functional
 
@@ -62,7 +75,7 @@ class RandomConvolutions:
         return means
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a flattened row."""
+        """Return the number of entries of a flattened row."""
         return 2 * self.count * self.grid**2
 
     def _filters(self, channels: int) -> np.ndarray:

@@ -1,10 +1,10 @@
 """Images of any size, resized to one small square.
 
-Each output pixel is a weighted mean of the input pixels around it (bilinear, with a wider window where the image
-shrinks, so that nothing is skipped).
+Each output pixel is a weighted mean of the input pixels around it (bilinear; when the image shrinks, the window is
+wider, so that every input pixel counts).
 
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
-Use when: images are larger than a feature such as scattering needs: its columns grow with the area.
+Use when: images are larger than a feature such as scattering needs, whose width grows with the area of an image.
 
 >>> Resize(side=2)(np.ones((3, 1, 6, 8), np.float32)).shape
 (3, 1, 2, 2)
@@ -25,7 +25,13 @@ __all__ = ["Resize"]
 
 @dataclass(frozen=True, kw_only=True)
 class Resize:
-    """To `side` x `side` pixels, whatever the shape was."""
+    """Images resized to a square.
+
+    Parameters
+    ----------
+    side : int
+        Side of the resized images, in pixels.
+    """
 
     side: int = 32
 
@@ -33,7 +39,7 @@ class Resize:
         expect_count("resize", side=self.side)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """(N, C, H, W) becomes (N, C, side, side)."""
+        """Resize images (N, C, H, W) to (N, C, side, side)."""
         import torch
         from torch.nn import functional
 
@@ -48,5 +54,5 @@ class Resize:
         return np.asarray(small.numpy())
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a flattened row."""
+        """Return the number of entries of a flattened row."""
         return schema.shape[0] * self.side**2

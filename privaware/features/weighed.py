@@ -1,10 +1,9 @@
-"""Entries times released weights, such as words by how frequent they are.
+"""Entries multiplied by released weights, such as words by how frequent they are.
 
-Squared weights are powers of two, so one letter is enough for each: `a` is 1, `b` a half, and so on; `-` leaves an
-entry out.
+Squared weights are powers of two, so one letter encodes each: `a` is 1, `b` is 1/2, and so on; `-` sets an entry to 0.
 
 Privacy: no further cost (post-processing): the weights were charged when they were released.
-Use when: the selector `weigh` released them.
+Use when: the transformation `weigh` released them.
 
 >>> Weighed(letters="ac-")(np.array([[3.0, 4.0, 5.0]]))
 array([[3., 2., 0.]], dtype=float32)
@@ -25,7 +24,13 @@ __all__ = ["Weighed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """One letter an entry."""
+    """Entries multiplied by released weights.
+
+    Parameters
+    ----------
+    letters : str
+        One letter for each entry of a row.
+    """
 
     letters: str
 
@@ -35,7 +40,9 @@ class Weighed:
 
     @classmethod
     def of(cls, squares: np.ndarray) -> Weighed:
-        """From squared weights up to 1, each moved to the nearest power of two; those below 2^-25 are left out."""
+        """Return the feature for `squares`, squared weights up to 1, rounded to powers of two; below 2^-25 they become
+        0.
+        """
         exponents = np.rint(-np.log2(np.maximum(squares, 2.0**-60))).astype(int)
         alphabet = np.array([*ascii_lowercase, "-"])
         return cls(letters="".join(alphabet[np.clip(exponents, 0, len(ascii_lowercase))]))
@@ -48,5 +55,5 @@ class Weighed:
         return x.astype(np.float32) * weights.astype(np.float32)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return len(self.letters)

@@ -1,7 +1,7 @@
 """Text as a sequence of hashed word codes, for networks that read words in order.
 
-Each word is hashed by a public function (BLAKE2) to a code from 1 to `words` - 1; a text has its first `length` words,
-padded with code 0 on the left. No vocabulary is learned, so nothing is read off the rows.
+Each word is hashed by a public function (BLAKE2) to a code from 1 to `words` - 1. The row of a text holds its first
+`length` words, padded with code 0 on the left. No vocabulary is learned from the rows.
 
 Paper: Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning, arXiv:0902.2206, for hashing.
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
@@ -26,7 +26,15 @@ __all__ = ["WordCodes"]
 
 @dataclass(frozen=True, kw_only=True)
 class WordCodes:
-    """`words` is the number of codes, `length` that of a text in words."""
+    """Hashed codes of the words of a text, in order.
+
+    Parameters
+    ----------
+    words : int
+        Number of codes.
+    length : int
+        Number of words of a row.
+    """
 
     words: int = 1000
     length: int = 150
@@ -44,7 +52,7 @@ class WordCodes:
         return out
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return self.length
 
     def _code(self, word: str) -> int:

@@ -1,8 +1,8 @@
-"""Rows measured from their mean, which is released with noise first.
+"""Centre rows on their mean, which is released with noise first.
 
-What all rows have in common tells no class from another, but takes its part of every clipped gradient: of unit rows
-with a mean of length 0.7 half of the squared length. The noisy mean is shrunk by what its noise alone adds to its
-length, so that rows too few for a mean keep their origin.
+The part that all rows have in common does not tell classes apart, but it takes its share of every clipped gradient: for
+unit rows whose mean has norm 0.7, half of the squared norm. The noisy mean is shrunk by the fraction of its squared
+norm that noise alone would add. With too few rows for a useful mean, the centre therefore stays near the origin.
 
 >>> import numpy as np
 >>> centre = Centre.of(np.array([600.0, 0.0]), rows=1000, deviation=1.0)
@@ -23,21 +23,21 @@ from privaware.exact_sums import Lattice, clip_rows
 __all__ = ["Centre"]
 
 LEAST_SPREAD = 0.1
-"""The least squared length that rows are taken to have around their mean, for the scale."""
-ROWS_AT_ONCE = 4096
-"""Rows that are centred at once."""
+"""Lower bound on the mean squared distance of rows from their mean, used to compute `Centre.scale`."""
+ROWS_PER_BLOCK = 4096
+"""Number of rows that are centred at a time, which bounds memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Centre:
-    """A public mean of unit rows, and the scale that makes rows about it unit rows again."""
+    """A public `mean` of unit rows, and the `scale` that brings rows minus `mean` back to about norm 1."""
 
     mean: np.ndarray
     scale: float
 
     @classmethod
     def of(cls, noisy_sum: np.ndarray, *, rows: int, deviation: float) -> Centre:
-        """The mean from the sum of so many rows with noise of this deviation in every entry."""
+        """Return the centre from `noisy_sum`, the sum of `rows` rows with noise of standard `deviation`."""
         mean = noisy_sum / rows
         square = float(mean @ mean)
         noise = mean.size * (deviation / rows) ** 2
@@ -45,15 +45,18 @@ class Centre:
         return cls(mean=mean, scale=1 / math.sqrt(max(1 - float(mean @ mean), LEAST_SPREAD)))
 
     def move(self, rows: Any, lattice: Lattice) -> None:
-        """Rows about the mean, scaled and clipped to norm 1 on the lattice, in place: each a function of itself."""
+        """Replace each row in place by `(row - mean) * scale`, clipped to norm 1 on `lattice`.
+
+        Each new row is a function of its own row alone.
+        """
         array = isinstance(rows, np.ndarray)
         mean: Any = self.mean if array else rows.new_empty(0).double().new_tensor(self.mean)
-        for at in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[at : at + ROWS_AT_ONCE]
+        for at in range(0, len(rows), ROWS_PER_BLOCK):
+            part = rows[at : at + ROWS_PER_BLOCK]
             block = ((part.astype(np.float64) if array else part.double()) - mean) * self.scale
-            rows[at : at + ROWS_AT_ONCE] = clip_rows(block, 1.0, lattice, np.float32)
+            rows[at : at + ROWS_PER_BLOCK] = clip_rows(block, 1.0, lattice, np.float32)
 
     def outputs_for(self, weight: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:
-        """Weights and biases for rows as they were, from those for rows about the mean."""
+        """Return the weights and biases for the original rows, given `weight` and `bias` for the centred rows."""
         weight = weight * self.scale
         return weight, bias - weight @ self.mean

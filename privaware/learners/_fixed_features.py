@@ -1,4 +1,4 @@
-"""What learners on fixed features share: the data-independent map from a row of each form of data to numbers."""
+"""Data-independent maps from rows to numbers, shared by the learners on fixed features."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from privaware.schema import Schema
 
 
 def feature_for(schema: Schema, bins: int = 0) -> Any:
-    """One-hot rows for tables, pixels for images, hashed n-grams for text: all of norm at most 1.
+    """Return the default feature for the form of data in `schema`; its rows have norm at most 1.
 
-    Noise grows with the width of a row, so text gets about one slot for every sixteen declared rows.
+    Tables get one-hot rows (with `bins` bins for undeclared numbers), images get pixels and texts get hashed n-grams.
+    Noise grows with the width of a row, so texts get about one hash bucket for every 16 declared rows.
     """
     if schema.form == "image":
         return Pixels()
@@ -38,21 +39,23 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
 
 def rows_of(data: Data, feature: Any) -> np.ndarray:
-    """The rows as float32 numbers of bounded norm."""
+    """Return the rows of `data` after `feature`, as float32 numbers of bounded norm."""
     return features.apply((feature,), data.x, data.schema)
 
 
 MICROBATCH = {"cpu": 128, "cuda": 1024}
+"""Largest number of rows that a chain of features transforms at once, by kind of device."""
 
 
 def rows_after(
     chain: tuple[Any, ...], data: Data, device: str = "cpu", progress: Callable[..., None] | None = None
 ) -> np.ndarray:
-    """Flat float32 rows after several features, each a function of its own row alone.
+    """Return flat float32 rows after the features in `chain`, each a function of its own row alone.
 
-    Products of networks round by the shape of a microbatch, so all have one shape, the last one filled up with empty
-    rows; and by the slot of a row where a probe on synthetic rows says so: then rows go one at a time. `progress` hears
-    of the declared number of rows, never of how many there are.
+    Matrix products of networks round differently for different microbatch shapes. All microbatches therefore have the
+    same shape, and empty rows fill the last one. Where a probe on synthetic rows finds that a row's result depends on
+    its position in the microbatch, rows are transformed one at a time. `progress` is called with the declared number of
+    rows, never with the actual number.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -73,7 +76,7 @@ def rows_after(
 
 
 def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
-    """Rows transformed at once: a public number, the largest tried at which no bit depends on the slot of a row."""
+    """Return the largest tried microbatch size at which no result depends on a row's position; the size is public."""
     import torch
 
     most = MICROBATCH["cuda" if torch.cuda.is_available() else "cpu"]
@@ -84,7 +87,7 @@ def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
 
 
 def _slots_alike(chain: tuple[Any, ...], schema: Schema, device: str, size: int) -> bool:
-    """Whether synthetic rows keep their bits in the next slot of a microbatch, beside other rows."""
+    """Return whether synthetic rows give the same bits at the next position of a microbatch, next to other rows."""
     rng = np.random.default_rng(0)
     if schema.form == "text":
         synthetic: Any = np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
@@ -93,13 +96,13 @@ def _slots_alike(chain: tuple[Any, ...], schema: Schema, device: str, size: int)
         synthetic = rng.random((size, *shape), np.float32)
     before = features.apply(chain, synthetic, schema, device)
     moved = np.roll(synthetic, 1, axis=0)
-    moved[0] = moved[-1]  # other rows beside them, too
+    moved[0] = moved[-1]  # changes the neighbouring rows as well
     after = features.apply(chain, moved, schema, device)
     return np.array_equal(before[:-1], after[1:])
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
-    """The shape of a row after its features, computed on a synthetic row."""
+    """Return the shape of a row after the features in `chain`, computed on a synthetic row."""
     empty: Any = np.zeros((1, *schema.shape), np.float32)
     if schema.form == "text":
         empty = np.array([""], dtype=object)
@@ -110,13 +113,13 @@ def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
 
 
 def linear_model(schema: Schema, chain: tuple[Any, ...], weight: np.ndarray, bias: np.ndarray) -> Model:
-    """The released form of weights (outputs, width) and biases on rows after the features of `chain`."""
+    """Return the model with `weight` (outputs, width) and `bias` on rows after the features in `chain`."""
     architecture = {"name": "linear", "inputs": weight.shape[1], "outputs": len(weight)}
     tensors = {"output.weight": weight.astype(np.float32), "output.bias": bias.astype(np.float32)}
     return Model(schema=schema, features=chain, architecture=architecture, tensors=tensors)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis."""
+    """Return the softmax of `logits` along the last axis."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Gradient descent with momentum whose noise has a known effect: what the learners of tables share."""
+"""Gradient descent with momentum whose effect on the noise is known, shared by the learners of tables."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import numpy as np
 __all__ = ["MOMENTUM", "response"]
 
 MOMENTUM = 0.9
+"""The momentum coefficient."""
 
 
 def response(steps: int) -> float:
-    """The deviation that noise of 1 in each step gives the mean of the last half of them, by momentum alone.
+    """Return the standard deviation of the mean of the last half of the iterates, given noise of deviation 1 in each
+    step.
+
+    Only the effect of momentum is counted: the gradient is taken to be zero.
 
     >>> response(1)
     1.0
     """
-    age = np.arange(steps)[:, None] - np.arange(steps)[None, :] + 1  # of the noise of each step, at each step
+    age = np.arange(steps)[:, None] - np.arange(steps)[None, :] + 1  # steps since each noise draw
     moved = np.where(age > 0, (1 - MOMENTUM ** np.maximum(age, 0)) / (1 - MOMENTUM), 0.0)
     return float(np.linalg.norm(moved[steps // 2 :].mean(axis=0)))

@@ -1,19 +1,25 @@
 """AdaSSP: linear regression from three noisy sufficient statistics, with a ridge that adapts to them.
 
-The second moments of the rows, their products with the targets and the least eigenvalue are released; the
-ridge is as large as the noise asks for and the data do not already provide. Classes are regressed on as
--1 and 1 (0 and 1 for more than two) and the outputs scaled to serve as logits.
+Three statistics are released: the second-moment matrix of the rows, the products of rows and targets, and the smallest
+eigenvalue of the matrix. The ridge is the amount that the noise requires, minus the part that the smallest eigenvalue
+already provides. Two classes are regressed on as -1 and 1, more classes as 0 and 1; the outputs are scaled to serve as
+logits.
 
-Paper: Wang 2018, Revisiting Differentially Private Linear Regression, arXiv:1803.02596, algorithm 2. With z its
-sqrt(ln(6 / delta)) / (epsilon / 3), the releases and the ridge z R^2 sqrt(width ln(2 width^2 / chance)) less the
-least eigenvalue are the paper's, chance 0.05 as there. Ours: z comes from the exact accountant; that eigenvalue is
-lowered by z R^2 sqrt(2 ln(1 / chance)), where the paper takes sqrt(ln(6 / delta)) for the root; off the diagonal
-noise is smaller by root 2 at the same price; and curvatures left below z R^2 are raised to it.
-Privacy: (epsilon, delta) for one row added or removed: three Gaussian releases. A row of length R moves the
-sum of x x' by R^2 in Frobenius norm, hence each eigenvalue by at most R^2, and the sum of y x by R, since
-targets are scaled to [-1, 1] (or have one entry of 1). Rows and targets are on public lattices and their sums exact
-in any order (`_convex/bounded_rows.py`); what the eigenvalue routine rounds is in that release's sensitivity.
-Use when: the target is a number and columns are few; also a quick classifier at very small budgets.
+Paper: Wang 2018, Revisiting Differentially Private Linear Regression, arXiv:1803.02596, algorithm 2. Let z be the
+paper's noise multiplier, sqrt(ln(6 / delta)) / (epsilon / 3), and R the norm bound of a row. The three releases are the
+paper's, and so is the ridge, z R^2 sqrt(width ln(2 width^2 / chance)) minus the smallest eigenvalue, with chance =
+0.05. This implementation differs in four points:
+1. z comes from the exact accountant.
+2. The eigenvalue is lowered by z R^2 sqrt(2 ln(1 / chance)); the paper has sqrt(ln(6 / delta)) instead of sqrt(2 ln(1 /
+   chance)).
+3. Noise on off-diagonal entries is smaller by a factor of sqrt(2), at the same cost.
+4. Eigenvalues of the regularised matrix below z R^2 are raised to z R^2.
+Privacy: (epsilon, delta) for one row added or removed, by three Gaussian releases. A row x of norm at most R changes
+the sum of x x' by at most R^2 in Frobenius norm, hence each eigenvalue by at most R^2. It changes the sum of y x by at
+most R, since targets are scaled to [-1, 1] or have one entry of 1. Rows and targets lie on public lattices and their
+sums are exact in any order (`_convex/bounded_rows.py`). The sensitivity of the eigenvalue includes the rounding error
+of the eigenvalue routine.
+Use when: the target is a number and columns are few; also as a quick classifier at very small budgets.
 
 >>> from privaware.schema import Column, Schema
 >>> schema = Schema(columns=(Column(name="age", low=0, high=99),), low=0, high=10, rows=1000)
@@ -52,15 +58,25 @@ from privaware.schema import Schema
 __all__ = ["Adassp"]
 
 TARGETS = Lattice(bound=1.0, bits=20)
+"""Lattice to which targets are rounded."""
 
 EIGENVALUE_ERROR = 2.0**-17
-"""Rounding of an eigenvalue over R^2, for each column: 8 x width x 2^-53 of the matrix's norm on either side, which
-is at most R^2 times 2^32 rows."""
+"""Bound on the rounding error of an eigenvalue, divided by `width * R**2`.
+
+Each of two neighbouring data sets contributes 8 * width * 2**-53 times the norm of the matrix. That norm is at most
+R**2 times the number of rows, for up to 2**32 rows.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adassp(Learner):
-    """`chance` is the probability that the noise exceeds what the ridge allows for."""
+    """Linear regression from noisy sufficient statistics.
+
+    Parameters
+    ----------
+    chance : float
+        The probability that the noise exceeds the level which the ridge is computed for.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 

@@ -1,14 +1,15 @@
 """ALIBI: labels with Laplace noise, denoised at every step by the model's own predictions.
 
-Each label becomes a one-hot vector plus Laplace noise, once. From then on only these noisy vectors are used: at every
-step the model's own prediction is the prior, the noisy vector the evidence, and the gradient follows the posterior. The
-model is a network, or a softmax regression on the schema's features for tables and text without an `architecture`.
+Each label becomes a one-hot vector, to which Laplace noise is added once. Training uses only these noisy vectors. At
+every step the model's prediction is the prior, the noisy vector is the evidence, and the gradient follows the
+posterior. The model is a network. For tables and texts without an `architecture` it is a softmax regression on the
+default features.
 
 Paper: Malek, Mironov, Prasad, Shilov, Tramer 2021, Antipodes of Label Differential Privacy, arXiv:2106.03408; algorithm
-ALIBI of DPMLBench (posterior with the model as prior; there also epochs = 60 or 90 and lr = 0.01).
-Privacy: epsilon-DP for the label of one row, features taken as public. Changing a label moves two entries of its
-one-hot vector by one each: L1 sensitivity 2, in whole numbers and without a sum over rows. Everything after is
-post-processing.
+ALIBI of DPMLBench (the model's posterior as prior; DPMLBench also sets epochs = 60 or 90 and lr = 0.01).
+Privacy: epsilon-DP for the label of one row, with features taken as public. Changing a label changes two entries of its
+one-hot vector by 1 each, so the L1 sensitivity is 2. The entries are integers and are not summed over rows. Everything
+after the noise is post-processing.
 Use when: only the labels are sensitive.
 
 >>> from privaware.schema import Column, Schema
@@ -37,14 +38,24 @@ from privaware.schema import Schema
 __all__ = ["Alibi", "evidence", "posterior"]
 
 PRIORS = ("model", "uniform")
+"""Choices of the prior probabilities of a label."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alibi(PlainNetwork):
-    """The `prior` of a label is the "model" or "uniform"; `momentum` and `decay` (of weights) are for both models.
+    """A network or softmax regression trained on labels with Laplace noise.
 
-    A softmax regression takes `steps` (left out: 300) of full-batch descent at the rate `lr` (left out: 4); the other
-    settings are those of a network.
+    Parameters
+    ----------
+    prior : str
+        The prior of a label at each step: the prediction of the "model", or "uniform".
+    steps, lr : optional
+        For a softmax regression, the number of full-batch steps (default 300) and the learning rate (default 4).
+
+    Notes
+    -----
+    `momentum` and `decay` (weight decay) apply to networks and to softmax regression. All other settings apply to
+    networks only and are explained at `PlainNetwork`.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -79,7 +90,7 @@ class Alibi(PlainNetwork):
         return [linear_model(data.schema, (feature,), *self._regress(rows, support)) for support in supports]
 
     def _train(self, data: Data, supports: np.ndarray, rng: Rng) -> list[Model]:
-        """Networks from the evidence (networks, rows, classes), as one population."""
+        """Train one network for each slice of `supports` (networks, rows, classes), as one population."""
         import torch
 
         support = torch.from_numpy(supports).to(self.device)
@@ -94,7 +105,7 @@ class Alibi(PlainNetwork):
         return [self._model(data.schema, module) for module in trained]
 
     def _regress(self, rows: np.ndarray, support: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and biases of a softmax regression from the evidence (rows, classes)."""
+        """Return the weights and biases of a softmax regression trained on the evidence `support` (rows, classes)."""
         theta = np.zeros((rows.shape[1] + 1, support.shape[1]), np.float32)
         velocity = np.zeros_like(theta)
         lr = 4.0 if self.lr is None else self.lr
@@ -109,16 +120,38 @@ class Alibi(PlainNetwork):
 
 
 def evidence(noisy: np.ndarray, scale: float) -> np.ndarray:
-    """How much a one-hot vector with Laplace noise speaks for each class: log-likelihoods, up to a constant.
+    """Return the log-likelihood of each class given a noisy one-hot vector, up to a constant.
 
-    Only the entry of each class matters, because the differences of the others cancel. Two classes differ by at most
-    2 / scale = epsilon.
+    Parameters
+    ----------
+    noisy : numpy.ndarray
+        One-hot vectors with Laplace noise, one for each row.
+    scale : float
+        The scale of the Laplace noise.
+
+    Returns
+    -------
+    numpy.ndarray
+        The log-likelihoods, in the shape of `noisy`. The value of a class depends only on the entry of that class,
+        because all other terms cancel. Two classes of a row differ by at most 2 / scale = epsilon.
     """
     return np.asarray((np.abs(noisy) - np.abs(noisy - 1)) / scale)
 
 
 def posterior(prior: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """Probabilities of the true class, from a prior and the evidence.
+    """Return the posterior probabilities of the true class.
+
+    Parameters
+    ----------
+    prior : numpy.ndarray
+        Prior class probabilities (rows, classes).
+    support : numpy.ndarray
+        Log-likelihoods (rows, classes), as `evidence` returns them.
+
+    Returns
+    -------
+    numpy.ndarray
+        Probabilities (rows, classes).
 
     >>> posterior(np.array([[0.5, 0.5]]), evidence(np.array([[1.2, -0.3]]), scale=0.01)).round(6).tolist()
     [[1.0, 0.0]]

@@ -1,12 +1,12 @@
 """DP-Adam: a network trained by Adam on clipped noisy gradients, its second moment corrected for the noise.
 
-Sampling, clipping, noise and default architectures are those of `dpsgd`; only the update from a noisy gradient differs,
-and that is post-processing.
+Sampling, clipping, noise and default architectures are the same as in `dpsgd`. Only the update from a noisy gradient
+differs, and the update is post-processing.
 
 Paper: Tang, Shpilevskiy and Lecuyer 2024, DP-AdamBC: Your DP-Adam Is Actually DP-SGD (Unless You Apply Bias
 Correction), arXiv:2312.14334.
 Privacy: (epsilon, delta) for one row added or removed, for the same reason as `dpsgd`.
-Use when: parameters have very different scales (embeddings, recurrent layers), or no learning rate can be tuned.
+Use when: parameters have very different scales (embeddings, recurrent layers), or the learning rate cannot be tuned.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema
@@ -29,7 +29,21 @@ __all__ = ["DpAdam"]
 
 @dataclass(frozen=True, kw_only=True)
 class DpAdam(Network):
-    """With `correct`, the variance of the noise is subtracted from the second moment of Adam."""
+    """A network trained by Adam on clipped noisy gradients.
+
+    Parameters
+    ----------
+    norm : float
+        The clipping norm.
+    lr : float
+        The learning rate.
+    correct : bool
+        Whether the variance of the noise is subtracted from Adam's second moment.
+
+    Notes
+    -----
+    `Network` explains the other settings.
+    """
 
     norm: float = 1.0
     lr: float = 0.01

@@ -1,17 +1,20 @@
 """Private fine-tuning of a network that was pretrained on synthetic images: first its head, then its last blocks.
 
-The first phase is the learner `linear` on the features `prior`: full batches, gradients with a closed form. Its weights
-become the output layer of the same network, which reads whitened feature maps of several depths; in the second phase
-that layer and all blocks behind the first `frozen` ones are trained by clipped noisy gradient descent on Poisson
-samples, with a falling learning rate, and the exponential average of the weights is released. Outputs are the mean
-over an image and its mirror image where the prior is mirrored.
+1. The head: the learner `linear` is trained on the features `prior`, with full batches and closed-form gradient norms.
+   Its weights become the output layer of the pretrained network, which reads whitened feature maps of several depths.
+2. The last blocks: the output layer and all blocks after the first `frozen` ones are trained by clipped noisy gradient
+   descent on Poisson samples, with a decreasing learning rate. The exponential moving average of the weights is
+   released.
+
+If the prior is mirrored, outputs are the mean over an image and its mirror image.
 
 Paper: Tang et al. 2023, Differentially Private Image Classification by Learning Priors from Random Processes,
 arXiv:2306.06076, for fine-tuning from synthetic images; De et al. 2022, arXiv:2204.13650, for copies and averages. The
-head on several whitened depths and its own phase are ours: docs/results/prior.md.
-Privacy: (epsilon, delta) for one row added or removed. Both phases are one mechanism: the price is the composition of
-`head_steps` Gaussian releases at `share` times the noise multiplier and of `steps` Poisson-sampled ones at the noise
-multiplier. A row's clipped gradient (the mean over its copies is clipped as one) moves a sum by at most the norm.
+head on several whitened depths and its separate phase are this package's: docs/results/prior.md.
+Privacy: (epsilon, delta) for one row added or removed. Both phases are one mechanism. Its cost is the composition of
+`head_steps` Gaussian releases at noise multiplier `share * noise` and of `steps` Poisson-sampled Gaussian releases at
+noise multiplier `noise`. A row's clipped gradient changes a sum by at most the clipping norm; the mean gradient over a
+row's copies is clipped as one vector.
 Use when: a network trained on the images themselves is wanted and there is a GPU. On CIFAR-10 `linear` on the feature
 `prior_views` is more accurate at every epsilon, and faster: docs/results/prior.md.
 
@@ -49,27 +52,54 @@ from privaware.schema import Schema
 __all__ = ["Finetune"]
 
 LR = 8.4
-"""Default of lr * noise * norm at a batch of `LR_BATCH` rows; docs/results/prior.md compares other values."""
+"""Default of `lr * noise * norm` at a batch size of `LR_BATCH`; docs/results/prior.md compares other values."""
 
 LR_BATCH = 4096
-"""Batch size to which `LR` refers; the default learning rate is proportional to the batch size."""
+"""Batch size at which `LR` holds; the default learning rate is proportional to the batch size."""
 
 LARGEST_LR = 5.0
-"""Largest default of lr * norm."""
+"""Upper bound on the default of `lr * norm`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finetune(Learner):
-    """`prior` are settings of the feature `prior`, such as {"network": "glyphs"}.
+    """Private fine-tuning of the pretrained network of the feature `prior`.
 
-    `share` is the noise multiplier of the head's phase over that of the second phase. Of that, `steps` counts batches
-    of expected size `batch`; `norm` is its clipping norm; `lr` left out follows from noise and batch; the head has
-    `head_rate` times that rate; the first `frozen` blocks keep their weights (left out: those of the first stage; 0
-    trains all). Each image may be seen as several shifted `copies`, every second mirrored if their number is even and
-    the prior is mirrored. `average` and `schedule` are as for `dpsgd`. `initial` is a model of this learner: training
-    continues from its weights without a phase of its head. In a lower `precision` ("tf32", "bf16") products are
-    rounded, and gradients are clipped a little below the norm. `device`, `progress` and `journal`, a folder that a
-    killed run goes on from, change nothing that is released.
+    Parameters
+    ----------
+    prior : dict, optional
+        Settings of the feature `prior`, such as {"network": "glyphs"}.
+    head_steps : int
+        Number of full-batch steps of the first phase, which trains the head.
+    share : float
+        Noise multiplier of the first phase divided by the noise multiplier of the second phase.
+    steps : int
+        Number of steps of the second phase.
+    batch : int
+        Expected batch size of the second phase.
+    norm : float
+        Clipping norm of the second phase.
+    lr : float, optional
+        Learning rate of the second phase; by default it follows from the noise multiplier and the batch size.
+    head_rate : float
+        Learning rate of the head in the second phase, as a multiple of `lr`.
+    frozen : int, optional
+        Number of first blocks that keep their weights; by default the blocks of the first stage. 0 trains all blocks.
+    copies : int
+        Number of randomly shifted copies of each image. Every second copy is mirrored if `copies` is even and the prior
+        is mirrored.
+    average, schedule
+        The weight average and the learning-rate schedule, as for `dpsgd`.
+    precision : str
+        "float32", "tf32" or "bf16". In a lower precision products are rounded, and gradients are clipped slightly below
+        `norm`.
+    overflow : float
+        As for `dpsgd`.
+    initial : Model, optional
+        A model of this learner from whose weights the second phase starts; the first phase is then skipped.
+    device, progress, journal
+        The device, a progress callback and a folder from which an interrupted run resumes. They do not change the
+        released model.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -106,7 +136,7 @@ class Finetune(Learner):
         expect_in("finetune", "[0, 1)", overflow=self.overflow)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        self._frozen(self._architecture(schema))  # what does not fit is refused before anything is charged
+        self._frozen(self._architecture(schema))  # raises before any charge if the settings do not fit
         head = NOTHING if self.initial else self._head().cost(schema, self.share * noise)
         return head + self._descent(schema, noise).cost(noise)
 
@@ -120,7 +150,7 @@ class Finetune(Learner):
         saved = checkpoint_in(self.journal)
         if self.initial is not None:
             module.load_state_dict(self.initial.torch_tensors())
-        elif saved is None or not saved.path.exists():  # else its head is in what was saved
+        elif saved is None or not saved.path.exists():  # otherwise the checkpoint contains the head
             head = self._head().run(data, self.share * noise, rng)
             module.load_state_dict(head.torch_tensors(), strict=False)
         trained = self._descent(schema, noise).run(
@@ -137,11 +167,13 @@ class Finetune(Learner):
         return Model.of(trained, schema, self._features, described)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
-        """The same training with a `share` of its steps, from the weights of `initial` where there is one."""
+        """Return this learner with a fraction `share` of its steps, starting from the weights of `initial` if one is
+        given.
+        """
         return replace(self, steps=max(1, math.ceil(share * self.steps)), initial=initial)
 
     def learning_rate(self, noise: float) -> float:
-        """The learning rate of the second phase: smaller where there is more noise in a mean gradient."""
+        """Return the learning rate of the second phase, which decreases as the noise in a mean gradient grows."""
         if self.lr is not None:
             return self.lr
         return min(LR * self.batch / LR_BATCH / max(noise * self.norm, 1e-9), LARGEST_LR / self.norm)
@@ -156,7 +188,7 @@ class Finetune(Learner):
         return (PriorInputs(),)
 
     def _head(self) -> Any:
-        """The learner of the first phase."""
+        """Return the learner of the first phase."""
         described = [features.describe(self._prior)]
         return find_learner("linear")(features=described, steps=self.head_steps, device=self.device)  # type: ignore[call-arg]
 
@@ -166,7 +198,7 @@ class Finetune(Learner):
         return models.parse(self._prior.architecture(len(schema.classes))).describe()
 
     def _frozen(self, architecture: dict[str, Any]) -> int:
-        """The number of blocks that keep their weights."""
+        """Return the number of blocks that keep their weights."""
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:
             return per_stage
@@ -174,7 +206,7 @@ class Finetune(Learner):
         return self.frozen
 
     def _network(self, schema: Schema) -> Any:
-        """The prior's network with an output layer of zeros and its first blocks frozen."""
+        """Return the prior's network with an output layer of zeros and with its first blocks frozen."""
         described = self._architecture(schema)
         network = models.build(described, device="meta")
         zeros = {name: value.new_zeros(value.shape, device="cpu") for name, value in network.state_dict().items()}

@@ -1,12 +1,13 @@
-"""Private gradient descent on a loss that turns from squared error to focal loss.
+"""Private gradient descent on a loss that changes from squared error to focal loss.
 
-Early, the squared error of the logits and a penalty on pre-activations converge fast and keep gradients small; later,
-focal loss attends to hard examples. DPMLBench's FocalLoss is the focal part alone: `loss={"name": "focal"}`.
+In early epochs the squared error of the logits and a penalty on pre-activations converge fast and keep gradients small.
+In later epochs focal loss gives more weight to hard examples. DPMLBench's algorithm FocalLoss is focal loss alone:
+`loss={"name": "focal"}`.
 
 Paper: Shamsabadi and Papernot, Losing Less: A Loss for Differentially Private Deep Learning (2021); algorithm FocalLoss
-of DPMLBench. The paper gives neither the weight of the penalty nor the turning epoch: `beta` 10 and `turn` half-way
-are ours.
-Privacy: that of dpsgd: the loss has one value a row, which depends on no other row.
+of DPMLBench. The paper gives neither the weight of the penalty nor the epoch of the change. The defaults `beta` = 10
+and `turn` = half of the training are this package's.
+Privacy: the same guarantee as `dpsgd`. The loss has one value for each row, which depends on no other row.
 Use when: training is long enough for two phases, and rows are unequally hard.
 
 >>> from privaware.testing import rows_for
@@ -29,7 +30,17 @@ __all__ = ["Focal"]
 
 @dataclass(frozen=True, kw_only=True)
 class Focal(MomentumNetwork):
-    """`dpsgd` with the loss `losing_less` (settings gamma, beta, turn); the other choice is `focal` (setting gamma)."""
+    """`dpsgd` with another loss.
+
+    Parameters
+    ----------
+    loss : dict
+        The loss: "losing_less" (the default, with settings gamma, beta and turn) or "focal" (with setting gamma).
+
+    Notes
+    -----
+    `MomentumNetwork` explains the other settings.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "model design"

@@ -1,14 +1,13 @@
-"""Random weights training: the first layers keep their random initial weights, only the last ones are trained.
+"""Random weights training: the first layers keep their random initial weights, and only the last layers are trained.
 
-Noise is added to fewer parameters, so at small epsilon random features lose less accuracy than noisy training. The
-frozen weights come from public randomness and are released with the model.
+Noise is added to fewer parameters. At small epsilon, random features therefore lose less accuracy than noisy training
+of all layers does. The frozen weights come from public randomness and are released with the model.
 
 Paper: Bao, Bauer and Bindschaedler, random weights training (their networks train the last two layers).
-Privacy: (epsilon, delta) for one row added or removed, as `dpsgd`: a row's clipped gradient by the trained parameters
-moves a step's sum by at most `norm`; the frozen ones never see a row.
-Use when: epsilon is very small and the network is convolutional. On MNIST we measured the crossover at epsilon 0.28 (0
-to 2.7 at 95% confidence) for the CNN of Bao et al., and none for their fully connected network, which is better with
-all layers trained at every epsilon (docs/results/studies.md); they print about 0.6 and 1.4.
+Privacy: (epsilon, delta) for one row added or removed, as for `dpsgd`. A row's clipped gradient with respect to the
+trained parameters changes a step's sum by at most `norm`. The frozen parameters do not depend on any row.
+Use when: epsilon is very small and the network is convolutional; docs/results/studies.md gives the measured epsilon
+below which freezing helps.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema
@@ -33,7 +32,17 @@ __all__ = ["Frozen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Frozen(MomentumNetwork):
-    """`dpsgd` that trains only the last `layers` layers with parameters."""
+    """`dpsgd` that trains only the last layers.
+
+    Parameters
+    ----------
+    layers : int
+        The number of last layers with parameters that are trained.
+
+    Notes
+    -----
+    `MomentumNetwork` explains the other settings.
+    """
 
     phase: ClassVar[str] = ""
 

@@ -1,4 +1,4 @@
-"""GEP: private gradient descent in a subspace that the gradients of public rows span, with the residual beside it.
+"""GEP: private gradient descent in a subspace that the gradients of public rows span, plus the residual.
 
 The gradients of public rows with random labels span a subspace of few directions, anew every few steps. A row's
 gradient is split into its coordinates there and its residual; each is clipped on its own, both sums get noise, and

@@ -1,11 +1,11 @@
 """Private gradient descent on hand-crafted features: scattering, normalised in groups, and any head.
 
-A fixed wavelet cascade replaces the first layers, so that a linear model or a small network learns well from few noisy
-steps. `architecture` describes the head (left out: linear).
+A fixed wavelet cascade replaces the first layers, so a linear model or a small network learns well from few noisy
+steps. `architecture` describes the head, which is linear by default.
 
 Paper: Tramer and Boneh 2021, Differentially Private Learning Needs Better Features (or Much More Data),
 arXiv:2011.11660; algorithm Hand-DP of DPMLBench.
-Privacy: that of dpsgd: each row is transformed by itself with fixed filters, which costs nothing.
+Privacy: the same guarantee as `dpsgd`. Fixed filters transform each row by itself, at no privacy cost.
 Use when: the data are images, rows are few or epsilon is small, and there is no better public extractor.
 
 >>> from privaware.testing import rows_for
@@ -29,12 +29,24 @@ from privaware.schema import Schema
 __all__ = ["HandDp"]
 
 FEATURES: tuple[dict[str, Any], ...] = ({"name": "scatter"}, {"name": "group_norm", "groups": 27})
-"""Scattering coefficients, normalised in 27 groups of channels."""
+"""Default features: scattering coefficients, normalised in 27 groups of channels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HandDp(MomentumNetwork):
-    """`dpsgd` with a linear head on scattering features of images."""
+    """`dpsgd` with a linear head on scattering features of images.
+
+    Parameters
+    ----------
+    architecture : dict
+        The head on the features; by default a linear model.
+    features : list of dict
+        Descriptions of the features; by default `FEATURES`.
+
+    Notes
+    -----
+    `MomentumNetwork` explains the other settings.
+    """
 
     phase: ClassVar[str] = "data preparation"
 

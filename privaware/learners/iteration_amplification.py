@@ -1,18 +1,20 @@
 """Privacy amplification by iteration: one pass of noisy gradient steps of which only the last iterate is released.
 
-Every row draws one of `steps` slots. A slot takes a gradient step for each of its rows and then adds noise; after the
-last slot, noise is added `tail` more times. A gradient step on a convex smooth loss is non-expansive, so the noise of
-later slots covers a row as well: the earlier a row comes, the more noise covers it.
+Every row is assigned to one of `steps` slots at random. A slot takes one gradient step for each of its rows and then
+adds noise. After the last slot, noise is added `tail` more times. A gradient step on a convex smooth loss is
+non-expansive, so the noise of later slots protects a row as well. The earlier the slot of a row, the more noise
+protects the row.
 
-Paper: Feldman, Mironov, Talwar, Thakurta 2018, Privacy Amplification by Iteration, arXiv:1808.06651; compared
-with DP-SGD by Tramer and Boneh 2021, arXiv:2011.11660, appendix D.3.
-Privacy: rho-zCDP for one row added or removed, as their theorem 22 proves Renyi divergences alpha rho of the last
-iterate. One row inserts one step into one slot, which moves any point by at most lr * slope * R, and by a 128th of
-that more through rounding (`ROUNDING`); k draws of noise follow, so rho = 1 / (2 noise^2 k). The cost is that of the
-last slot, k = 1 + tail, because every row may be in it; `position_rho` is that of the other slots. Tramer and Boneh
-report the 99th percentile instead (`percentile_epsilon`): a hundredth of the rows is protected less than is printed.
-Use when: comparing. Poisson-sampled descent needs less noise between epsilon 0.2 and 40, and for a guarantee
-that holds for every row the noise of the tail alone would suffice.
+Paper: Feldman, Mironov, Talwar, Thakurta 2018, Privacy Amplification by Iteration, arXiv:1808.06651; compared with
+DP-SGD by Tramer and Boneh 2021, arXiv:2011.11660, appendix D.3.
+Privacy: rho-zCDP for one row added or removed. Theorem 22 of Feldman et al. bounds the Renyi divergence of order alpha
+of the last iterate by alpha rho. One row inserts one step into one slot. This step moves any point by at most lr *
+slope * R, and rounding adds at most 1/128 of that distance (`ROUNDING`). If k draws of noise follow the step, then rho
+= 1 / (2 noise^2 k). The cost is computed for the last slot, k = 1 + tail, because every row may be in it;
+`position_rho` returns rho for the other slots. Tramer and Boneh report the 99th percentile over slots instead
+(`percentile_epsilon`): one row in a hundred is then protected less than the printed epsilon says.
+Use when: comparing. Poisson-sampled descent needs less noise between epsilon 0.2 and 40, and for a guarantee that holds
+for every row the noise of the tail alone would suffice.
 
 >>> from privaware.schema import Schema
 >>> IterationAmplification(tail=7).cost(Schema(classes=("no", "yes"), rows=1000), noise=0.5)
@@ -51,20 +53,35 @@ from privaware.schema import Schema
 
 __all__ = ["IterationAmplification", "percentile_epsilon", "position_rho"]
 
-LENGTH = 4.0
-"""The norm that noise alone may give the weights: one constant for all data, the best of 0.5, 1, 2, 4 and 8 on
-held-out training rows of five public data sets (`privaware reproduce ours/convex/lengths`, docs/results/convex.md)."""
+MAX_NOISE_NORM = 4.0
+"""Norm that noise alone may give the weights; docs/results/convex.md compares other values."""
 
 ROUNDING = 2.0**-7
-"""What float64 adds to the way of a step, over its longest way: n steps are at most n ways long, and each rounds by
-2^-52 of that, so together by n^2 2^-52 ways, for up to `MOST_ROWS` rows."""
+"""Bound on the rounding error of float64, as a fraction of the largest distance that one step moves the weights.
+
+After n steps the weights have moved at most n such distances. Each step rounds by at most 2**-52 of the total, so n
+steps round by at most n**2 * 2**-52 distances, for n up to `MOST_ROWS` rows.
+"""
 
 MOST_ROWS = 2**22
+"""Largest declared number of rows for which `ROUNDING` is proven."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IterationAmplification(Learner):
-    """`steps` slots and `tail` draws of noise after them; `lr` left out is chosen from public facts."""
+    """A linear model trained by one pass of noisy gradient steps, whose last iterate is released.
+
+    Parameters
+    ----------
+    steps : int
+        Number of slots; noise is added after each.
+    tail : int
+        Number of times that noise is added after the last slot.
+    lr : float, optional
+        Learning rate; by default it is chosen from public facts.
+    reach : float
+        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
@@ -105,7 +122,7 @@ class IterationAmplification(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _longest_step(self, schema: Schema) -> float:
-        """The largest learning rate whose steps are non-expansive: 2 over the largest second derivative."""
+        """Return the largest learning rate whose steps are non-expansive: 2 / (the largest second derivative)."""
         longest = 2 / (slope_bounds(schema)[1] * NORM**2)
         if self.lr is not None and self.lr > longest:
             raise WrongInput(
@@ -119,11 +136,11 @@ class IterationAmplification(Learner):
         if self.lr is not None:
             return self.lr
         spread = noise * slope_bounds(schema)[0] * NORM * math.sqrt(width * (self.steps + self.tail))
-        return min(longest, LENGTH / spread)
+        return min(longest, MAX_NOISE_NORM / spread)
 
 
 def _steps(weights: np.ndarray, *, rows: np.ndarray, goal: np.ndarray, lr: float, schema: Schema) -> np.ndarray:
-    """The weights after one gradient step for each row, in order."""
+    """Return the weights after one gradient step for each of `rows`, in order."""
     weights = weights.copy()
     for at in range(len(rows)):
         row = rows[at : at + 1]
@@ -132,19 +149,56 @@ def _steps(weights: np.ndarray, *, rows: np.ndarray, goal: np.ndarray, lr: float
 
 
 def position_rho(noise: float, steps: int, position: int, *, tail: int = 0) -> float:
-    """The zCDP of a row in slot `position` (from 1) of `steps`: the noise of its slot and of all later ones counts."""
+    """Return rho of zero-concentrated differential privacy for a row in one slot.
+
+    The noise of the row's slot and of all later slots counts.
+
+    Parameters
+    ----------
+    noise : float
+        The noise multiplier.
+    steps : int
+        The number of slots.
+    position : int
+        The slot of the row, from 1 to `steps`.
+    tail : int
+        The number of times that noise is added after the last slot.
+
+    Returns
+    -------
+    float
+        rho.
+    """
     if not 1 <= position <= steps:
         raise WrongInput(f"expected position from 1 to {steps}, got {position!r}")
     return 0.5 / (noise**2 * (steps - position + 1 + tail))
 
 
 def percentile_epsilon(noise: float, *, rows: int, batch: int, epochs: int, delta: float, share: float = 0.99) -> float:
-    """What Tramer and Boneh print: replace-one, classic conversion, valid for a `share` of the rows only.
+    """Return the epsilon that Tramer and Boneh print, which holds for a fraction `share` of the rows only.
 
-    Renyi divergence alpha (2 / noise^2) ((epochs - 1) / S + 1 / (S - s + 1)) for S batches an epoch and position
-    s = ceil(share S) in the last; the best alpha of r alpha + ln(1 / delta) / (alpha - 1) is explicit.
+    It is for one row replaced and uses the classic conversion from Renyi divergence. With S batches an epoch and
+    position s = ceil(share * S) in the last epoch, the Renyi divergence of order alpha is r * alpha, where r = (2 /
+    noise^2) ((epochs - 1) / S + 1 / (S - s + 1)). The minimum of r * alpha + ln(1 / delta) / (alpha - 1) over alpha has
+    a closed form.
+
+    Parameters
+    ----------
+    noise : float
+        The noise multiplier.
+    rows, batch, epochs : int
+        The number of rows, the batch size and the number of epochs.
+    delta : float
+        The delta at which epsilon is computed.
+    share : float
+        The fraction of rows for which the result holds.
+
+    Returns
+    -------
+    float
+        epsilon.
     """
-    batches = rows // batch  # their loader drops the last, smaller one
+    batches = rows // batch  # the authors' loader drops the last, smaller batch
     last = batches - math.ceil(share * batches) + 1
     r = 2 / noise**2 * ((epochs - 1) / batches + 1 / last)
     return r + 2 * math.sqrt(r * math.log(1 / delta))

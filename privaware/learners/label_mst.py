@@ -1,15 +1,15 @@
-"""Label privacy by randomised response among the likeliest classes, in stages that learn what is likely.
+"""Label privacy by randomised response among the likeliest classes, in several stages.
 
-Rows are divided at random over `stages`. The labels of the first part are randomised over all classes, and a network is
-trained on them; it tells for each row of the next part which classes are likely, and the label is randomised among
-the best k of them, k chosen to keep the most true labels (RRWithPrior). The last network, trained on all randomised
-labels, is released.
+Rows are divided at random over `stages`. In the first stage labels are randomised over all classes, and a network is
+trained on them. In each later stage that network predicts the likely classes of each row, and the row's label is
+randomised among the k likeliest, where k keeps the most true labels (RRWithPrior). The last network, trained on all
+randomised labels, is released.
 
 Paper: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Deep Learning with Label Differential Privacy, arXiv:2102.06062;
-algorithm LP-MST of DPMLBench (two stages, mixup 4; there also epochs = 200 and lr = 0.01).
-Privacy: epsilon-DP for the label of one row, features taken as public. Each label is randomised once, in the stage that
-its row was drawn into; for any two labels and any response the probabilities differ by at most e^epsilon, whatever the
-candidates. The candidates of a row follow from randomised labels of other rows and from features alone.
+algorithm LP-MST of DPMLBench (two stages, mixup 4; DPMLBench also sets epochs = 200 and lr = 0.01).
+Privacy: epsilon-DP for the label of one row, with features taken as public. Each label is randomised once, in the stage
+of its row. For any two labels and any response the probabilities differ by a factor of at most e^epsilon, whatever the
+candidate classes are. The candidates of a row depend only on features and on randomised labels of other rows.
 Use when: only the labels are sensitive and there are enough rows for a network.
 
 >>> from privaware.schema import Column, Schema
@@ -42,7 +42,21 @@ __all__ = ["LabelMst", "candidates"]
 
 @dataclass(frozen=True, kw_only=True)
 class LabelMst(PlainNetwork):
-    """`stages` holds the share of rows of each stage; `temperature` divides the logits that tell what is likely."""
+    """A network trained on labels that were randomised in several stages.
+
+    Parameters
+    ----------
+    stages : sequence of float
+        The fraction of rows in each stage.
+    temperature : float
+        Divisor of the logits before the softmax that predicts likely classes.
+    mixup : float
+        Parameter of the Beta distribution that mixes pairs of examples.
+
+    Notes
+    -----
+    `PlainNetwork` explains the other settings.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     unit: ClassVar[str] = "label"
@@ -89,16 +103,28 @@ class LabelMst(PlainNetwork):
         return models
 
     def _candidates(self, model: Model, rows: np.ndarray, epsilon: float) -> np.ndarray:
-        """The classes among which the labels of these rows are randomised."""
+        """Return the classes among which the labels of `rows` are randomised."""
         return candidates(softmax(model.network_outputs(rows, self.device) / self.temperature), epsilon)
 
 
 def candidates(prior: np.ndarray, epsilon: float) -> np.ndarray:
-    """For each row of class probabilities the k likeliest classes, k such that most true labels would be kept.
+    """Return, for each row, the k likeliest classes, where k keeps the largest expected number of true labels.
 
-    A label with these probabilities is kept with probability (1 - tail) / (1 + (k - 1) e^-epsilon), where the tail is
-    the probability of the classes left out. Logarithms tell these apart where the tail is lost in the rounding of 1; of
-    equal ones the largest k is taken, so that at a large epsilon no true label is lost.
+    With k candidates a label is kept with probability (1 - tail) / (1 + (k - 1) e^-epsilon), where tail is the
+    probability of all other classes. The code compares logarithms, which differ even when rounding hides the tail next
+    to 1. Among equal values the largest k wins, so no true label is lost at a large epsilon.
+
+    Parameters
+    ----------
+    prior : numpy.ndarray
+        Class probabilities (rows, classes).
+    epsilon : float
+        The epsilon of randomised response.
+
+    Returns
+    -------
+    numpy.ndarray
+        A Boolean mask (rows, classes) of the candidates.
     """
     classes = prior.shape[1]
     order = np.argsort(-prior, axis=1, kind="stable")

@@ -1,23 +1,25 @@
 """Softmax or linear regression on rows of bounded norm, by private gradient descent.
 
-Tables are one-hot encoded against the schema (public bins, declared categories), images flattened,
-text hashed; or the named `features` are applied to them, such as the prior for images. Every row
-then has norm at most 1. Each step sums the rows' clipped gradients, whose
-norms have a closed form, adds Gaussian noise and divides by the declared number of rows; steps have
-momentum, and the released weights are the average of the last steps. With `centre` above 0 that part of the budget
-buys the mean of the rows first, and gradients are those of rows measured from it. With `weigh` above 0 that part
-weighs the parts of a row, such as the features of several networks (`_linear/weighing.py`). With `check` above 0 a
-regression ends as the mean of the target where it is not clearly nearer to the targets than that.
+By default tables are one-hot encoded from the schema (public bins, declared categories), images flattened and texts
+hashed. With `features`, the named features are applied instead, such as the prior for images. Every row then has norm
+at most 1. Each step sums the clipped gradients of the rows, whose norms have a closed form, adds Gaussian noise and
+divides by the declared number of rows. Steps use momentum, and the average of the last iterates is released.
 
-Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
-averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
-Privacy: (epsilon, delta) for one row added or removed. A row's gradient is clipped to `norm`, so it
-moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. The mean is one more
-Gaussian release of a sum that a row moves by at most 1, and so are the mean and the gain of the check; the margins
-of m parts are one release of m sums that a row moves by at most 1 each. Rows and
-residuals are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in
-any order (`_linear/gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
-`features` are computed in microbatches of one shape, or one by one where a probe finds that slots matter.
+Four settings spend part of the budget on other releases. `centre` releases the mean of the rows first, and rows are
+then centred on it. `base` releases the class frequencies, which set the initial biases. `weigh` weights the feature
+blocks of a row, such as the features of several networks (`_linear/weighing.py`). `check` compares a regression with
+the mean of the target, and releases the mean unless the regression is clearly better.
+
+Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and averaging after
+Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
+Privacy: (epsilon, delta) for one row added or removed, by Gaussian releases. A row's gradient is clipped to `norm`, so
+the row changes the sum of a step by at most `norm`; there are `steps` such releases, Poisson-sampled when `rate` is
+below 1. The mean of the rows, the class counts, and the mean and the gain of the check are each one more release of a
+sum that a row changes by at most 1. The margins of m blocks are one release of m sums that a row changes by at most 1
+each. Rows and residuals lie on public lattices, a clipped gradient is a function of its row alone, bit for bit, and
+sums are exact in any order (`_linear/gradient.py`). The sensitivity bound therefore holds in floating-point arithmetic,
+for any number of rows. Named `features` are computed in microbatches of one shape, or one by one where a probe finds
+that the position of a row matters.
 Use when: rows are few, the budget is small, or features are good. The default for tables.
 
 A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`.
@@ -51,8 +53,15 @@ from privaware.features.bounded import Bounded
 from privaware.learners import Learner
 from privaware.learners._centring import Centre
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
-from privaware.learners._linear.comparison import MEAN, is_better, noisy_mean
-from privaware.learners._linear.weighing import FIRST, REACH, factors, part_lengths, part_weights, weigh
+from privaware.learners._linear.comparison import MEAN_FRACTION, is_better, noisy_mean
+from privaware.learners._linear.weighing import (
+    FIRST_STEPS_FRACTION,
+    MARGIN_CLIP,
+    factors,
+    part_lengths,
+    part_weights,
+    weigh,
+)
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -68,15 +77,36 @@ __all__ = ["Linear"]
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Learner):
-    """`lr` left out is chosen from public facts: rows, width and noise. `bins` is for undeclared ones.
+    """Softmax or linear regression by private gradient descent.
 
-    `features` are descriptions of `privaware.features`, applied in order; the result is scaled to norm 1. Noise
-    grows with the `constant` of a row, the entry that carries the bias: left out, it is 1, or a tenth beside named
-    features. `centre` is the part of the budget for a private mean of the rows, `base` that for the frequencies of
-    classes, from whose logarithms biases start, `weigh` that for weighing the parts of a row;
-    0 for none. `check` is the most of the budget that compares a
-    regression with the mean of its target, which takes less where rows are many. `device` and `progress` change
-    nothing that is released.
+    Parameters
+    ----------
+    steps : int
+        Number of gradient steps.
+    rate : float
+        Sampling rate; 1 takes all rows in every step.
+    norm : float
+        Clipping norm.
+    lr : float, optional
+        Learning rate; by default it is chosen from public facts: rows, width and noise multiplier.
+    momentum : float
+        Momentum coefficient.
+    average : float
+        Fraction of the last iterates whose average is released.
+    bins : int
+        Number of bins for numeric columns that declare none.
+    features : list of dict, optional
+        Descriptions of `privaware.features`, applied in order; the result is scaled to norm 1.
+    constant : float, optional
+        Entry of a row that carries the bias; noise grows with it. The default is 1, or 0.1 with `features`.
+    centre, base, weigh : float
+        Fractions of the budget for a private mean of the rows, for the class frequencies whose logarithms are the
+        initial biases, and for weighting the feature blocks of a row. 0 skips the release.
+    check : float
+        Largest fraction of the budget for comparing a regression with the mean of its target; with many rows less is
+        used.
+    device, progress
+        The device and a progress callback. They do not change the released model.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -109,9 +139,11 @@ class Linear(Learner):
             expect_between("linear", 1e-3, 1e3, constant=self.constant)
         expect_between("linear", 0, 0.45, centre=self.centre, base=self.base, weigh=self.weigh)
         expect_between("linear", 0, 0.4, check=self.check)
-        if self._before + self.check > LARGEST_PARTS:
+        if self._before + self.check > MAX_OTHER_RELEASES:
             parts = f"centre {self.centre:g}, base {self.base:g}, weigh {self.weigh:g} and check {self.check:g}"
-            raise WrongInput(f"linear: expected parts of the budget of at most {LARGEST_PARTS:g} together, got {parts}")
+            raise WrongInput(
+                f"linear: expected parts of the budget of at most {MAX_OTHER_RELEASES:g} together, got {parts}"
+            )
         if 2 * self.check > 1 - self._before:  # otherwise more noise would cost more
             left = f"{(1 - self._before) / 2:g}"
             raise WrongInput(f"linear: expected check of at most half of what others leave, {left}, got {self.check:g}")
@@ -121,13 +153,13 @@ class Linear(Learner):
             )
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        self._width(schema)  # features that do not fit the rows are refused before anything is charged
+        self._width(schema)  # raises before any charge if the features do not fit the rows
         cost: Event = self.steps * self._sampler.event(Gaussian(noise=noise))
         check = self._check(schema, noise)
         self._parts(schema)
         for part in (self.centre, self.base if schema.classes else 0.0, self.weigh):
             cost = Gaussian(noise=noise * self._share(part, check)) + cost if part else cost
-        for part in (MEAN * check, (1 - MEAN) * check):
+        for part in (MEAN_FRACTION * check, (1 - MEAN_FRACTION) * check):
             cost = cost + Gaussian(noise=noise * self._share(part, check)) if check else cost
         return cost
 
@@ -139,7 +171,7 @@ class Linear(Learner):
         return self.run_on(self.rows_for(data), data, noise, rng)
 
     def _run_in_parts(self, data: Rows, noise: float, rng: Rng) -> Model:
-        """The same from sums over parts of a table, none of which is in memory as a matrix."""
+        """Do the same as `run` with sums over the parts of a table, without holding all rows in memory."""
         from privaware.learners._linear.parts import PartsGradient
 
         schema, chain = data.schema, self._chain(data.schema)
@@ -149,7 +181,7 @@ class Linear(Learner):
         return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
 
     def rows_for(self, data: Data) -> Any:
-        """Rows of norm at most 1 on their lattice: an array, or on a GPU a tensor."""
+        """Return the rows of `data` with norm at most 1 on their lattice: an array, or a tensor on a GPU."""
         from privaware.learners._linear.gradient import ROWS
 
         chain = self._chain(data.schema)
@@ -163,7 +195,10 @@ class Linear(Learner):
         return clip_rows(rows, 1.0, ROWS, np.float32)
 
     def run_on(self, rows: Any, data: Data, noise: float, rng: Rng) -> Model:
-        """`run` on its `rows_for`, which are moved: several runs may share them where `centre` is 0."""
+        """Run the learner on `rows`, the result of `rows_for(data)`.
+
+        With `centre` above 0 the call modifies `rows`; with `centre` equal to 0 several runs may share them.
+        """
         schema = data.schema
         centre = self._centred(rows, schema, noise, rng) if self.centre else None
         bias = self._initial_bias(data, noise, rng)
@@ -180,17 +215,19 @@ class Linear(Learner):
     def _weighed(
         self, data: Data, rows: Any, centre: Centre | None, noise: float, rng: Rng, bias: np.ndarray
     ) -> np.ndarray:
-        """Weights for rows as they are, after steps on parts of one length and steps on parts weighed by them."""
+        """Return weights for the unweighted rows: first steps on blocks of equal norm, then steps on weighted
+        blocks.
+        """
         from privaware.learners._linear.gradient import ROWS
 
         schema, parts = data.schema, self._parts(data.schema)
-        first = max(1, round(FIRST * self.steps))
+        first = max(1, round(FIRST_STEPS_FRACTION * self.steps))
         mean, scale = (centre.mean, centre.scale) if centre is not None else (np.zeros(rows.shape[1]), 1.0)
         lengths = part_lengths(parts, mean, scale)
         alike = factors(np.ones(len(parts)), parts, lengths)
         gradient = self._gradient(data, weigh(rows, alike, ROWS))
         weights = self._descend(gradient, schema, noise, rng, bias, range(first))
-        exact_margins = gradient.margins(weights, [columns for columns, _ in parts], REACH)
+        exact_margins = gradient.margins(weights, [columns for columns, _ in parts], MARGIN_CLIP)
         of_margins, moved = noise * self._share(self.weigh, 0.0), math.sqrt(len(parts))
         noisy = rng.gaussian(exact_margins, noise=of_margins, sensitivity=moved)
         chosen = factors(part_weights(noisy, parts, of_margins * moved), parts, lengths)
@@ -199,7 +236,9 @@ class Linear(Learner):
         return np.asarray(weights.cpu().numpy() * np.append(chosen, 1.0))
 
     def _parts(self, schema: Schema) -> Any:
-        """Columns and length of each part of a row, where they are weighed."""
+        """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty
+        tuple.
+        """
         if not self.weigh:
             return ()
         chain = self._chain(schema)
@@ -213,27 +252,31 @@ class Linear(Learner):
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """The noise multiplier, over that of a step, of a release that takes this part of the budget."""
+        """Return the noise multiplier of a release that takes the fraction `part` of the budget, relative to one
+        step's.
+        """
         return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
 
     @property
     def _before(self) -> float:
-        """The part of the budget of releases before the last steps, the check's apart."""
+        """The fraction of the budget for releases other than steps and the check."""
         return self.centre + self.base + self.weigh
 
     def _check(self, schema: Schema, noise: float) -> float:
-        """The part of the budget that compares a regression with the mean of its target."""
+        """Return the fraction of the budget that compares a regression with the mean of its target."""
         signal = schema.rows * self.rate * math.sqrt(self.steps) / noise
-        return 0.0 if schema.classes else min(self.check, (MANY / signal) ** 2)
+        return 0.0 if schema.classes else min(self.check, (CHECK_SIGNAL / signal) ** 2)
 
     def _compared(
         self, gradient: LinearGradient | PartsGradient, weights: Tensor, schema: Schema, noise: float, rng: Rng
     ) -> Tensor:
-        """The weights, or those of the mean of the target where the check finds no clear gain over it."""
+        """Return `weights`, or the constant mean of the target if the check finds no clear gain of `weights`
+        over it.
+        """
         check = self._check(schema, noise)
         if not check:
             return weights
-        of_mean, of_gain = (noise * self._share(part * check, check) for part in (MEAN, 1 - MEAN))
+        of_mean, of_gain = (noise * self._share(part * check, check) for part in (MEAN_FRACTION, 1 - MEAN_FRACTION))
         constant = weights.new_zeros(weights.shape)
         mean = noisy_mean(float(gradient.gains(constant, 0.0).value[1]), schema.rows, of_mean, rng)
         if is_better(float(gradient.gains(weights, mean).value[0]), schema.rows, of_gain, rng):
@@ -242,7 +285,7 @@ class Linear(Learner):
         return constant
 
     def _initial_bias(self, data: Data, noise: float, rng: Rng) -> np.ndarray:
-        """Logarithms of the released frequencies of classes, around 0; zeros where none are bought."""
+        """Return the centred logarithms of the released class frequencies, or zeros if `base` is 0."""
         classes = len(data.schema.classes)
         if not self.base or not classes:
             return np.zeros(max(classes, 1))
@@ -252,7 +295,7 @@ class Linear(Learner):
         return np.asarray(logarithms - logarithms.mean())
 
     def _centred(self, rows: Any, schema: Schema, noise: float, rng: Rng) -> Centre:
-        """The released mean of the rows, which are moved to be measured from it."""
+        """Release the mean of `rows`, centre `rows` on it in place, and return the centre."""
         from privaware.learners._linear.gradient import ROWS
 
         noise *= self._share(self.centre, self._check(schema, noise))
@@ -272,9 +315,11 @@ class Linear(Learner):
         initial: np.ndarray | Tensor,
         steps: range | None = None,
     ) -> Tensor:
-        """Weights (outputs, width + 1), the last of each for the constant: the mean over the last steps.
+        """Return the average over the last iterates of the weights (outputs, width + 1); the last column is for the
+        constant.
 
-        They start from `initial` weights, or from 0 and initial biases; `steps` are all of them where none are named.
+        `initial` holds initial weights (a tensor) or initial biases (an array; the other weights start at 0). `steps`
+        are the numbers of the steps to take, by default all.
         """
         from privaware import descent
 
@@ -300,25 +345,31 @@ class Linear(Learner):
         return averages["average"]
 
     def learning_rate(self, schema: Schema, noise: float) -> float:
-        """A learning rate for the noise: large while the signal of the rows dominates, small where noise does."""
+        """Return the learning rate: large while the signal of the rows dominates the noise, small otherwise."""
         if self.lr is not None:
             return self.lr
         named = self.features is not None
         width = 1 if named else max(len(schema.classes), 1) * self._width(schema)
         spread = noise * self.norm * math.sqrt(width * self.steps) / (self.rate * schema.rows)
         if not schema.classes:
-            return float(np.clip((NUMBERS_NAMED if named else NUMBERS) / spread, 1e-4, STABLE))
+            return float(
+                np.clip(
+                    (NAMED_REGRESSION_LR_TIMES_NOISE if named else REGRESSION_LR_TIMES_NOISE) / spread,
+                    1e-4,
+                    MAX_SQUARED_LOSS_LR,
+                )
+            )
         if not named:
-            return float(np.clip(LR / spread, 0.01, 64.0))
-        slower = (1 - self.momentum) / (1 - 0.9)  # constants were fixed at a momentum of 0.9
-        times_noise = LR_NAMED * slower
-        signal = self.norm * self.steps / spread  # rows over the noise of all steps together
+            return float(np.clip(LR_TIMES_NOISE / spread, 0.01, 64.0))
+        slower = (1 - self.momentum) / (1 - 0.9)  # the constants below hold for a momentum of 0.9
+        times_noise = NAMED_LR_TIMES_NOISE * slower
+        signal = self.norm * self.steps / spread  # rows / noise of all steps together
         if self.centre:
-            times_noise *= float(np.clip(math.sqrt(signal / CLEAR), 1.0, 2.0))
+            times_noise *= float(np.clip(math.sqrt(signal / CENTRED_SIGNAL), 1.0, 2.0))
         careful = self.base > 0 or schema.form == "text"
         if careful:
-            times_noise *= min(1.0, signal / SURE)
-        return float(np.clip(times_noise / spread, 1e-4 if careful else 0.01, LARGEST_LR * slower))
+            times_noise *= min(1.0, signal / CAREFUL_SIGNAL)
+        return float(np.clip(times_noise / spread, 1e-4 if careful else 0.01, MAX_NAMED_LR * slower))
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:
@@ -342,7 +393,7 @@ class Linear(Learner):
         return descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
 
     def _clipped_sum(self, gradient: LinearGradient | PartsGradient, weights: Tensor, rng: Rng) -> Tensor:
-        """The sum of the clipped gradients of a step's batch."""
+        """Return the sum of the clipped gradients of one step's batch."""
         import torch
 
         from privaware.learners._linear.parts import PartsGradient
@@ -370,39 +421,48 @@ class Linear(Learner):
         )
 
 
-STABLE = 0.9
-"""The largest learning rate of the squared loss: rows with their constant have squared norm at most 2, so
-descent with momentum beta is stable below (1 + beta); this is half of that."""
+MAX_SQUARED_LOSS_LR = 0.9
+"""Largest learning rate for the squared loss.
 
-LR = 2.0
-"""Learning rate times noise of a weight: one constant for all data, fixed on three public benchmark sets."""
+A row with its constant has squared norm at most 2, so descent with momentum beta is stable below 1 + beta. This value
+is about half of that limit.
+"""
 
-NUMBERS = 0.2
-"""The same for regression: targets have size 1 at most, where logits have several. Fixed on Adult's age and
-hours, predicted from the other columns, of 500 to 16,000 rows at epsilon 0.1 to 1."""
+LR_TIMES_NOISE = 2.0
+"""Default learning rate times the noise in a weight, for classification on default features."""
 
-LR_NAMED = 0.142
-"""The same for named features. Noise is the same in all directions and every row has norm 1, so its effect on an
-output depends neither on the width nor on the number of outputs. Fixed on held-out training rows of Fashion-MNIST
-(docs/results/prior.md); of 0.1, 0.14 and 0.3 it was the best for most texts, of two or of eight classes."""
+REGRESSION_LR_TIMES_NOISE = 0.2
+"""`LR_TIMES_NOISE` for regression, whose targets have absolute value at most 1, whereas logits reach several units."""
 
-MANY = 150.0
-"""Rows x strength of the steps from twice which the check of a regression takes less than a quarter of the budget."""
+NAMED_LR_TIMES_NOISE = 0.142
+"""`LR_TIMES_NOISE` for classification on named features; docs/results/prior.md compares other values.
 
-LARGEST_PARTS = 0.9
-"""The most of the budget that may go to other releases than steps."""
+Noise is the same in all directions and every row has norm 1, so its effect on an output depends neither on the width
+nor on the number of outputs.
+"""
 
-CLEAR = 4_000.0
-"""Rows x strength of all releases from which rows measured from their mean take larger steps, up to twice as large
-from four times as many: on MNIST twice was better at 13,000, on eight small image sets it was not at 3,000."""
+CHECK_SIGNAL = 150.0
+"""Signal (`rows * rate * sqrt(steps) / noise`) at which the check of a regression could use the whole budget.
 
-SURE = 500.0
-"""Rows x strength below which a model of texts, or one that starts from the frequencies of classes, takes smaller
-steps: its noise then falls with its signal, and it ends as the most frequent class. At epsilon 0.1 three unbalanced
-texts of 2,800 to 4,000 rows went from 0.7 to 1.3 points below the constant to 0.0 to 0.2 above it."""
+At twice this signal the check takes at most a quarter of the budget.
+"""
 
-NUMBERS_NAMED = 0.045
-"""The same for a regression on named features."""
+MAX_OTHER_RELEASES = 0.9
+"""Largest fraction of the budget for releases other than steps."""
 
-LARGEST_LR = 300.0
-"""The largest learning rate that was tried for named features."""
+CENTRED_SIGNAL = 4_000.0
+"""Signal (`rows / noise of all steps`) above which centred rows take larger steps, up to twice as large at four times
+it.
+"""
+
+CAREFUL_SIGNAL = 500.0
+"""Signal (`rows / noise of all steps`) below which models of texts, and models with `base`, take smaller steps.
+
+Their noise then shrinks with their signal, and with too few rows the model predicts the most frequent class.
+"""
+
+NAMED_REGRESSION_LR_TIMES_NOISE = 0.045
+"""`LR_TIMES_NOISE` for regression on named features."""
+
+MAX_NAMED_LR = 300.0
+"""Largest default learning rate for named features."""

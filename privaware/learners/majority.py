@@ -1,9 +1,9 @@
-"""The private constant: the most frequent class, with the classes' noisy shares as probabilities.
+"""The private constant: the most frequent class, with noisy class frequencies as probabilities.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity (the private histogram).
-Privacy: epsilon-DP for one row added or removed: it changes one count, a whole number, by one, so L1
-sensitivity 1.
-Use when: rows are too few for anything else, or a floor is wanted that a model must beat.
+Privacy: epsilon-DP for one row added or removed. One row changes one count, an integer, by 1, so the L1 sensitivity is
+1.
+Use when: rows are too few for anything else, or a baseline is wanted that a model must beat.
 
 >>> from privaware.schema import Schema
 >>> Majority().cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
@@ -30,7 +30,7 @@ __all__ = ["Majority"]
 
 @dataclass(frozen=True, kw_only=True)
 class Majority(Learner):
-    """No settings: the price is one histogram of the classes."""
+    """A constant prediction from one noisy histogram of the classes; it has no settings."""
 
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -50,7 +50,7 @@ class Majority(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCounts(Sum[Data, np.ndarray, np.ndarray]):
-    """How many rows each class has."""
+    """The number of rows in each of `classes` classes."""
 
     classes: int
 

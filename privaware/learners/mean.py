@@ -1,10 +1,10 @@
 """The private constant of a regression: the noisy mean of the target.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity.
-Privacy: epsilon-DP for one row added or removed. Targets are scaled to [-1, 1], so a row moves their
-sum by at most 1: they are whole multiples of 2^-30, whose sum is exact in any order. It is divided by the declared
-number of rows, which is public.
-Use when: rows are too few for anything else, or a floor is wanted that a model must beat.
+Privacy: epsilon-DP for one row added or removed. Targets are scaled to [-1, 1], so a row changes their sum by at most
+1. Targets are rounded to multiples of 2^-30, so their sum is exact in any order. The noisy sum is divided by the
+declared number of rows, which is public.
+Use when: rows are too few for anything else, or a baseline is wanted that a model must beat.
 
 >>> from privaware.schema import Schema
 >>> Mean().cost(Schema(low=0, high=10, rows=100), noise=2.0)
@@ -29,11 +29,12 @@ from privaware.schema import Schema
 __all__ = ["Mean"]
 
 TARGETS = Lattice(bound=1 - MARGIN, bits=30)
+"""Lattice to which targets are rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mean(Learner):
-    """No settings: the price is one sum."""
+    """A constant prediction from one noisy sum of the target; it has no settings."""
 
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)

@@ -1,15 +1,16 @@
 """The private constant of a regression with the least absolute error: the median of the target.
 
-Candidates are 4,097 points of a public grid over the target's bounds. The score of one is how far it is from a median,
-which has at most half of the targets below it and at most half above, in rows; the largest noisy score wins.
+The candidates are 4,097 points of a public grid over the target's bounds. The score of a candidate is minus its
+distance, in rows, from a median, which has at most half of the targets below it and at most half above it. The
+candidate with the largest noisy score is released.
 
 Paper: McSherry, Talwar 2007, Mechanism Design via Differential Privacy; Smith 2011, Privacy-Preserving Statistical
 Estimation with Optimal Convergence Rates, for quantiles; noise as Ding et al. 2021, The Permute-and-Flip Mechanism Is
 Identical to Report-Noisy-Max with Exponential Noise, arXiv:2105.07260.
-Privacy: epsilon-DP for one row added or removed. With b of n targets below a candidate and a above it the score is
--max(b - n/2, a - n/2, 0): a row changes n by 1 and each of a and b by 0 or 1, hence either difference, and so the
-score, by at most 1/2. Counts are whole numbers.
-Use when: large errors should count in proportion only, as with skewed amounts, and rows are too few for a model.
+Privacy: epsilon-DP for one row added or removed. Of n targets let b be below a candidate and a above it. The score of
+the candidate is -max(b - n/2, a - n/2, 0). One row changes n by 1 and each of a and b by 0 or 1. It therefore changes
+each difference, and the score, by at most 1/2. Counts are integers.
+Use when: the absolute error matters, as with skewed amounts, and rows are too few for a model.
 
 >>> from privaware.schema import Schema
 >>> Median().cost(Schema(low=0, high=10, rows=100), noise=2.0)
@@ -33,12 +34,12 @@ from privaware.schema import Schema
 __all__ = ["Median"]
 
 GRID = np.linspace(-1, 1, 4097)
-"""Candidates, in a target scaled to [-1, 1]."""
+"""Candidates for the median of a target that is scaled to [-1, 1]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Median(Learner):
-    """No settings: the price is one choice."""
+    """A constant prediction by one private selection from `GRID`; it has no settings."""
 
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
@@ -57,13 +58,13 @@ class Median(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, np.ndarray, float]):
-    """How many targets are at each candidate, and between it and the next; a missing one is counted nowhere."""
+    """The number of targets at each candidate and between neighbouring candidates; missing targets are not counted."""
 
     def partial(self, part: Data) -> np.ndarray:
         targets = scaled(part.y, part.schema)
         targets = np.clip(targets[~np.isnan(targets)], -1, 1)
         cells = 2 * np.searchsorted(GRID, targets, side="right") - 1
-        cells -= GRID[cells // 2] == targets  # even: at a candidate
+        cells -= GRID[cells // 2] == targets  # even cells hold the targets that equal a candidate
         return np.bincount(cells, minlength=2 * len(GRID)).astype(np.int64)
 
     def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:

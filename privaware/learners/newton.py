@@ -1,17 +1,17 @@
 """Noisy Newton steps for softmax or robust linear regression, for tables of few columns.
 
-The matrix of second moments of the rows is released once; times the largest second derivative of the
-loss it bounds every Hessian from above, so that the step it gives never increases the loss. The steps
-then cost one noisy gradient each, and ten achieve what gradient descent does in a hundred. Eigenvalues below the
-noise level are raised to it.
+The second-moment matrix of the rows is released once. Multiplied by the largest second derivative of the loss it is an
+upper bound of every Hessian, so a step with this matrix never increases the loss. Each step then costs one noisy
+gradient, and ten steps achieve what gradient descent achieves in a hundred. Eigenvalues below the noise level are
+raised to the noise level.
 
-Paper: Ganesh, Haghifam, Steinke, Thakurta 2023, Faster Differentially Private Convex Optimization via
-Second-Order Methods, arXiv:2305.13209; the bound after Boehning and Lindsay 1988, released once here.
-Privacy: (epsilon, delta) for one row added or removed: steps + 1 Gaussian releases. A row of length R moves the
-sum of x x' by R^2 in Frobenius norm (off-diagonal entries count twice, and have half the variance each), and
-the gradients' sum by R times its slope, at most 1, or sqrt 2 for a softmax of more than two classes. Rows and slopes
-are on public lattices and their sums exact in any order, so that other rows' terms do not move
-(`_convex/bounded_rows.py`).
+Paper: Ganesh, Haghifam, Steinke, Thakurta 2023, Faster Differentially Private Convex Optimization via Second-Order
+Methods, arXiv:2305.13209; the bound after Boehning and Lindsay 1988, released once here.
+Privacy: (epsilon, delta) for one row added or removed, by steps + 1 Gaussian releases. A row x of norm at most R
+changes the sum of x x' by at most R^2 in Frobenius norm (off-diagonal entries count twice, and have half the variance
+each). It changes the sum of gradients by R times the derivative of its loss, which is at most 1, or sqrt(2) for a
+softmax of more than two classes. Rows and derivatives lie on public lattices and their sums are exact in any order, so
+one row does not change the terms of other rows (`_convex/bounded_rows.py`).
 Use when: columns are few (tens) and rows many.
 
 >>> from privaware.schema import Column, Schema
@@ -53,7 +53,17 @@ __all__ = ["Newton"]
 
 @dataclass(frozen=True, kw_only=True)
 class Newton(Learner):
-    """`ridge` is the least curvature of any direction, in rows; `reach` the unit of residuals in regression."""
+    """Softmax or robust linear regression by noisy Newton steps.
+
+    Parameters
+    ----------
+    steps : int
+        Number of Newton steps.
+    ridge : float
+        Lower bound on the curvature in any direction, in rows.
+    reach : float
+        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 

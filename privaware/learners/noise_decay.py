@@ -1,13 +1,13 @@
-"""Private gradient descent with more noise early and less noise late, at one total price.
+"""Private gradient descent with more noise in early steps than in late steps, at one total cost.
 
 The noise multiplier follows `noise_schedule`, a table whose lengths count epochs: {"name": "exponential", "factor":
-0.99}, {"name": "time_decay", "decay": 0.05}, {"name": "exponential", "factor": 0.6, "every": 10} (steps) or
-{"name": "polynomial", "power": 3, "end": 0.3}. One schedule sets both the noise of a step and its price.
+0.99}, {"name": "time_decay", "decay": 0.05}, {"name": "exponential", "factor": 0.6, "every": 10} (steps) or {"name":
+"polynomial", "power": 3, "end": 0.3}. The schedule determines both the noise of each step and its cost.
 
 Paper: Yu et al. 2019, Differentially Private Model Publishing for Deep Learning, arXiv:1904.02200; algorithm AdpAlloc
 of DPMLBench (exponential, 0.01 an epoch).
-Privacy: (epsilon, delta) for one row added or removed: the composition of all steps, each at its own noise.
-Use when: late steps need precision more than early ones. Compare with dpsgd and a falling learning rate first.
+Privacy: (epsilon, delta) for one row added or removed: the composition of all steps, each at its own noise multiplier.
+Use when: late steps need precision more than early ones. Compare with `dpsgd` and a decreasing learning rate first.
 
 >>> from privaware.learners.dpsgd import DpSgd
 >>> from privaware.schema import Column, Schema
@@ -32,7 +32,17 @@ __all__ = ["NoiseDecay"]
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseDecay(MomentumNetwork):
-    """`dpsgd` whose noise multiplier shrinks by a hundredth every epoch, unless another `noise_schedule` is given."""
+    """`dpsgd` whose noise multiplier changes during training.
+
+    Parameters
+    ----------
+    noise_schedule : dict
+        The schedule of the noise multiplier; by default it shrinks by one hundredth every epoch.
+
+    Notes
+    -----
+    `MomentumNetwork` explains the other settings.
+    """
 
     noise_schedule: dict[str, Any] | None = field(
         default_factory=lambda: {"name": "exponential", "factor": math.exp(-0.01)}

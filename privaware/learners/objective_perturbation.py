@@ -1,21 +1,21 @@
 """Objective perturbation: logistic (or robust linear) regression with a random linear term in the objective.
 
-The released weights are the exact minimiser of the losses' sum, a ridge and a random linear term. Tables
-are one-hot encoded, images flattened, text hashed, so that a row with its constant has a bounded norm;
-more than two classes are one problem each. Regression takes the log-cosh loss, whose derivative is
-bounded. The minimiser is certified by its gradient, and noise that costs a thousandth covers the remaining
-distance (approximate minima perturbation, Iyengar et al. 2019).
+The released weights are the exact minimiser of the sum of the losses, a ridge and a random linear term. Tables are
+one-hot encoded, images flattened and texts hashed, so a row with its constant has a bounded norm. More than two classes
+are solved as one problem each. Regression uses the log-cosh loss, whose derivative is bounded. The norm of the gradient
+certifies the minimiser. The remaining distance is covered by noise that costs a thousandth of the budget (approximate
+minima perturbation, Iyengar et al. 2019).
 
-Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization; Kifer, Smith,
-Thakurta 2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583.
-Privacy: one row added or removed. distribution="gamma": pure, epsilon = 1 / noise (twice that for a row replaced:
-the published epsilon of Chaudhuri et al.). distribution="gaussian": a Gaussian mechanism of slightly less noise. One
-row moves the vector implied by any weights by at most its norm R, and the log-determinant by at most
-curvature R^2 / ridge; `analysis` says how the two are combined: "tight", as derived in `_convex/objective_prices.py`,
-or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal `delta`). The ridge is raised to
-R^2 noise where a smaller one could not be paid for; the number of rows is nowhere used. The gradient that certifies
-a minimiser has a proven rounding error, which the last noise covers; weights without that certificate are refused
-(`_convex/solver.py`).
+Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization; Kifer, Smith, Thakurta
+2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583.
+Privacy: for one row added or removed. distribution="gamma" is pure, with epsilon = 1 / noise; for one row replaced
+epsilon is twice that, which is the published epsilon of Chaudhuri et al. distribution="gaussian" is a Gaussian
+mechanism of slightly less noise. One row of norm at most R changes the linear term implied by any weights by at most R,
+and the log-determinant by at most curvature R^2 / ridge. `analysis` says how the two changes are combined: "tight", as
+derived in `_convex/objective_prices.py`, or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the
+internal `delta`). The ridge is raised to R^2 noise where the analysis does not hold for a smaller one. The number of
+rows is not used. The gradient that certifies a minimiser has a proven rounding error, which the last noise covers.
+Weights without a certificate are refused (`_convex/solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
 >>> from privaware.schema import Column, Schema
@@ -51,12 +51,29 @@ from privaware.schema import Schema
 __all__ = ["ObjectivePerturbation", "PureAnalysis", "fit_many"]
 
 NAME = "objective_perturbation"
+"""Name of the learner in error messages."""
+
 ANALYSES = {"gamma": ("tight", "chaudhuri"), "gaussian": ("tight", "redberg", "kifer")}
+"""The privacy analyses of each noise distribution."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectivePerturbation(Learner):
-    """`ridge` left out follows the noise; some analyses spend a `delta` inside; `reach` is for regression."""
+    """Logistic or robust linear regression by objective perturbation.
+
+    Parameters
+    ----------
+    distribution : str
+        Distribution of the random linear term: "gaussian" or "gamma".
+    analysis : str
+        The privacy analysis, among `ANALYSES[distribution]`.
+    ridge : float, optional
+        Ridge of the objective; by default it follows from the noise multiplier.
+    delta : float
+        The delta that the analyses "kifer" and "redberg", and "tight" for regression, spend internally.
+    reach : float
+        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     guarantee: ClassVar[str] = "(epsilon, delta), or epsilon with gamma noise"
@@ -101,7 +118,7 @@ class ObjectivePerturbation(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _terms(self, schema: Schema, noise: float) -> tuple[float, float, Event]:
-        """For one problem: its noise multiplier, its ridge and its event."""
+        """Return the noise multiplier, the ridge and the event of one problem."""
         count, loss = outputs(schema), _loss(schema)
         multiplier = noise * (count if self.distribution == "gamma" else math.sqrt(count))
         curvature = LOSSES[loss].curvature * NORM**2
@@ -126,14 +143,22 @@ class ObjectivePerturbation(Learner):
             epsilon = _objective_prices.redberg_epsilon(multiplier, rest, curvature / ridge)
         else:
             epsilon = _objective_prices.gaussian_epsilon(multiplier, rest, NORM**2 / ridge, loss)
-        # the noise that covers the tolerance is a Gaussian release as well, at the rest of delta
+        # the noise that covers the tolerance is another Gaussian release, at delta = self.delta - rest
         epsilon += _objective_prices.plain_epsilon(SMEAR * multiplier, self.delta - rest)
         return multiplier, ridge, Approximate(epsilon=epsilon, delta=self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PureAnalysis:
-    """The relation that an epsilon is for, and the analysis behind it: "tight", or "chaudhuri" as published."""
+    """The privacy analysis behind an epsilon of `fit_many`.
+
+    Parameters
+    ----------
+    relation : str
+        The neighbouring relation that epsilon is for: "add_remove" or "replace_one".
+    name : str
+        "tight", or "chaudhuri" as published.
+    """
 
     relation: str = "add_remove"
     name: str = "tight"
@@ -154,12 +179,31 @@ def fit_many(
     ridge: Any = 1.0,
     analysis: PureAnalysis | None = None,
 ) -> np.ndarray:
-    """Weights (problems, columns) of as many pure private logistic regressions, each a release of its own.
+    """Fit many pure private logistic regressions to the same rows, each a release of its own.
 
-    Problem p sees the columns of `masks[p]` (all of them without masks), its rows are clipped to `norm[p]`, which is
-    declared and never read off the rows, and it costs `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
-    `labels` are 0 and 1 (or -1 and 1), for all problems or (problems, rows). `ridge` is in sum form (rows x Lambda)
-    and raised where epsilon asks for it. A constant column is the caller's to add.
+    Parameters
+    ----------
+    rows : numpy.ndarray
+        The private rows (rows, columns). The caller adds a constant column if one is wanted.
+    labels : numpy.ndarray
+        Labels 0 and 1 (or -1 and 1), one array for all problems or one for each (problems, rows).
+    epsilons : float or array
+        The epsilon of each problem. Problem p costs `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
+    rng : Rng
+        The source of noise.
+    masks : numpy.ndarray, optional
+        The columns that each problem uses (problems, columns); by default all.
+    norm : float or array
+        The norm to which rows are clipped in each problem; it is declared, never computed from the rows.
+    ridge : float or array
+        The ridge of each problem in sum form (rows x Lambda); it is raised where epsilon requires it.
+    analysis : PureAnalysis, optional
+        The relation and the privacy analysis; by default "tight" for one row added or removed.
+
+    Returns
+    -------
+    numpy.ndarray
+        Weights (problems, columns).
 
     >>> rows = np.random.default_rng(0).random((50, 3))
     >>> weights = fit_many(rows, rows[:, 0] > 0.5, epsilons=[1.0, 1e9], rng=Rng(seed=1), norm=2.0)
@@ -185,14 +229,13 @@ def fit_many(
 
 
 def default_ridge(noise: float, norm: float, width: int, distribution: str) -> float:
-    """The ridge at which noise alone gives the weights the norm `LENGTH`, and at least 1."""
+    """Return the ridge at which noise alone gives the weights norm `MAX_NOISE_NORM`, but at least 1."""
     noise_norm = noise * norm * (width if distribution == "gamma" else math.sqrt(width))
-    return max(1.0, noise_norm / LENGTH)
+    return max(1.0, noise_norm / MAX_NOISE_NORM)
 
 
-LENGTH = 16.0
-"""The norm that noise alone may give the weights: one constant for all data, the best of 2, 4, 8, 16 and 32 on
-held-out training rows of five public data sets (`privaware reproduce ours/convex/lengths`, docs/results/convex.md)."""
+MAX_NOISE_NORM = 16.0
+"""Norm that noise alone may give the weights; docs/results/convex.md compares other values."""
 
 
 def _problems(
@@ -213,7 +256,7 @@ def _problems(
         ridge=ridge,
         norm=norm,
         masks=np.ones((len(ridge), columns), bool) if masks is None else masks,
-        tolerance=TOLERANCE * norm * (1 + TOLERANCE * noise * columns),  # large linear terms round more
+        tolerance=TOLERANCE * norm * (1 + TOLERANCE * noise * columns),  # large linear terms have large rounding errors
     )
 
 
@@ -235,7 +278,10 @@ def _released(
 def _many_terms(
     epsilons: np.ndarray, ridges: np.ndarray, norms: np.ndarray, analysis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Noise and ridge of pure problems, for one row added or removed; `_released` draws 1 / SMEAR more noise."""
+    """Return the noise and ridge of each pure problem, for one row added or removed.
+
+    `_released` later multiplies the noise by 1 + 1 / SMEAR.
+    """
     if analysis == "tight":
         return 1 / epsilons, np.maximum(ridges, norms**2 / epsilons * (1 + 1 / SMEAR))
     problems = zip(epsilons, ridges, norms, strict=True)

@@ -1,13 +1,12 @@
 """Output perturbation: logistic (or robust linear) regression, solved exactly, and noise added to the weights.
 
 Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization, algorithm 1.
-Privacy: one row added or removed. The objective is a sum of losses plus ridge / 2 |w|^2, without a number of
-rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row norm:
-the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by two slacks more because the
-solver stops before it, at a gradient of proven rounding error; weights without that certificate are refused
-(`_convex/solver.py`).
-distribution="gaussian" is a Gaussian mechanism on it, priced by its exact curve; distribution="gamma" (density falling
-with the length of the noise) is pure, epsilon = 1 / noise.
+Privacy: for one row added or removed. The objective is the sum of the losses plus ridge / 2 |w|^2 and does not contain
+the number of rows. It is ridge-strongly convex, and one row adds a term whose gradient has norm at most R, the declared
+row norm. The minimiser therefore moves by at most R / ridge (2 R / ridge when a row is replaced). The solver stops near
+the minimiser, at a gradient of proven rounding error, which adds twice `slack` to the sensitivity. Weights without this
+certificate are refused (`_convex/solver.py`). distribution="gaussian" is a Gaussian mechanism, accounted exactly.
+distribution="gamma" (noise whose density decreases with its norm) is pure, with epsilon = 1 / noise.
 Use when: comparing with objective perturbation, which is better in most settings.
 
 >>> from privaware.schema import Schema
@@ -40,14 +39,23 @@ from privaware.schema import Schema
 
 __all__ = ["OutputPerturbation", "classic_noise"]
 
-LENGTH = 1.5
-"""The norm that the noise may have: one constant for all data, the best of 0.5, 1, 1.5, 3 and 6 on held-out training
-rows of five public data sets (`privaware reproduce ours/convex/lengths`, docs/results/convex.md)."""
+MAX_NOISE_NORM = 1.5
+"""Norm that the noise may have; docs/results/convex.md compares other values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputPerturbation(Learner):
-    """`ridge` left out follows the noise; `reach` is the unit of residuals in regression."""
+    """Logistic or robust linear regression with noise added to the exact weights.
+
+    Parameters
+    ----------
+    distribution : str
+        Distribution of the noise: "gaussian" or "gamma".
+    ridge : float, optional
+        Ridge of the objective; by default it follows from the noise multiplier.
+    reach : float
+        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     guarantee: ClassVar[str] = "(epsilon, delta), or epsilon with gamma noise"
@@ -97,14 +105,14 @@ class OutputPerturbation(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _noise(self, schema: Schema, noise: float) -> float:
-        """The noise multiplier of each problem, such that all of them cost what one costs at `noise`."""
+        """Return the noise multiplier of each problem at which all problems together cost one release at `noise`."""
         count = outputs(schema)
         return noise * (count if self.distribution == "gamma" else math.sqrt(count))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _AddedNoise:
-    """Exact weights plus a noise vector, as `Rng.perturb` asks for; the volume element is constant."""
+    """Exact weights plus a noise vector, in the form that `Rng.perturb` expects; the volume element is constant."""
 
     exact: np.ndarray
 
@@ -118,7 +126,7 @@ class _AddedNoise:
 
     @property
     def slack(self) -> np.ndarray:
-        return self.tolerance  # the sum is exact but for rounding
+        return self.tolerance  # the sum is exact up to rounding
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         return self.exact + vectors
@@ -128,12 +136,26 @@ class _AddedNoise:
 
 
 def default_ridge(noise: float, width: int, distribution: str) -> float:
-    """The ridge at which the noise has norm `LENGTH`, and at least 1."""
-    return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / LENGTH)
+    """Return the ridge at which the noise has norm `MAX_NOISE_NORM`, but at least 1."""
+    return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / MAX_NOISE_NORM)
 
 
 def classic_noise(epsilon: float, delta: float) -> float:
-    """sqrt(2 ln(1.25 / delta)) / epsilon, as papers print it: proved for epsilon below 1, false above 8.
+    """Return the classic noise multiplier of the Gaussian mechanism, sqrt(2 ln(1.25 / delta)) / epsilon.
+
+    The formula is proved for epsilon below 1 and false for epsilon above 8.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon, above 0 and below 1.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        The noise multiplier.
 
     >>> round(classic_noise(0.5, delta=1e-5), 3)
     9.69

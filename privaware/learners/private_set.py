@@ -9,8 +9,8 @@ whoever releases them may release the model too, and any other trained on them.
 Paper: Chen, Kerkouche, Fritz 2022, Private Set Generation with Discriminative Information, arXiv:2211.04446; algorithm
 PrivSet of DPMLBench (ten examples a class, network: learning rate 0.01, batch 10, 300 epochs).
 Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient moves the sum of a query by at most
-`norm`; the price is that of networks x rounds x queries steps of DP-SGD, and a query more is refused. Everything else
-reads noisy gradients and public randomness only.
+`norm`; the cost is the cost of networks x rounds x queries steps of DP-SGD, and one more query is refused. Everything
+else reads noisy gradients and public randomness only.
 Use when: the data themselves shall be shared, in a small form, rather than one model. `dpsgd` is more accurate. The
 published settings, which are the defaults from 50,000 rows on, ask for 100,000 gradients: lower `networks` for a first
 look.

@@ -1,7 +1,7 @@
 """Private gradient descent whose clipping norm follows a quantile of the gradients' norms.
 
-Each step also releases how many rows of the batch lie within the norm; the norm then moves towards the quantile
-`target`. Sum and count are one Gaussian release of the price of one step.
+Each step also releases how many rows of the batch have a gradient within the norm; the norm then moves towards the
+quantile `target`. Sum and count are one Gaussian release at the cost of one step.
 
 Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871; algorithm AdpClip
 of DPMLBench (target 0.7, clip_lr 0.1, norms from 0.05 to 10, count_noise of a twentieth of the batch).

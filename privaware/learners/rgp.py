@@ -1,18 +1,19 @@
 """RGP: private gradient descent on low-rank reparametrised weights.
 
-Each large weight matrix is written as a product of two narrow factors plus the rest; only the gradients by the factors
-are clipped and get noise, which are far fewer numbers. From them follows a gradient by the matrix itself, which is
-trained with momentum. The factors follow the change of the matrix since its initial values. Layers whose factors would
-be no fewer numbers (small ones, the output), biases and norms are trained as in `dpsgd`.
+Each large weight matrix is written as a product of two narrow factors plus a residual. Only the gradients of the
+factors are clipped and get noise; they have far fewer entries. The gradient of the matrix itself is computed from them,
+and the matrix is trained with momentum. The factors follow the change of the matrix since its initial values. Biases,
+norm layers and layers whose factors would not be smaller (small layers, the output) are trained as in `dpsgd`.
 
 Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization, arXiv:2106.09352;
-`sides` "left" after the authors' later code. Algorithm RGP of DPMLBench, whose code charges twice for one release,
-trains the output a hundred times slower and does not sample as it is priced; ours does none of these.
-Privacy: (epsilon, delta) for one row added or removed. A row's gradients by all factors and all other parameters are
-clipped as one vector, so a step is one Gaussian release and costs what a step of `dpsgd` costs. The factors come from
-earlier releases and random numbers: post-processing.
-Use when: a network is so wide that the noise on all of its weights drowns the gradient. It takes no more memory than
-`dpsgd`: at its peak on a CPU 0.7 GiB for a step of ResNet20 with 128 rows, and 7.3 GiB for VGG (129 million parameters)
+`sides` = "left" after the authors' later code. Algorithm RGP of DPMLBench. The code of DPMLBench charges twice for one
+release, trains the output a hundred times slower and does not sample as it is accounted for. This implementation does
+none of these.
+Privacy: (epsilon, delta) for one row added or removed. A row's gradients of all factors and of all other parameters are
+clipped as one vector, so a step is one Gaussian release at the cost of a step of `dpsgd`. The factors come from earlier
+releases and random numbers: post-processing.
+Use when: a network is so wide that noise on all of its weights dominates the gradient. RGP takes no more memory than
+`dpsgd`: on a CPU at most 0.7 GiB for a step of ResNet20 with 128 rows, and 7.3 GiB for VGG (129 million parameters)
 with 8 rows.
 
 >>> from privaware.testing import rows_for
@@ -38,9 +39,22 @@ __all__ = ["Rgp"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rgp(MomentumNetwork):
-    """`rank` of the factors, which `sides` of them are released, and a weight `decay`.
+    """`dpsgd` on low-rank factors of the weight matrices.
 
-    Up to step `warm_up` the factors are those of the matrices themselves. `dpsgd` has the other settings.
+    Parameters
+    ----------
+    rank : int
+        Rank of the factors.
+    sides : str
+        Which factors are released: "both" or "left".
+    warm_up : int
+        Up to this step the factors follow the matrices themselves instead of their change since initialisation.
+    decay : float
+        Weight decay.
+
+    Notes
+    -----
+    `MomentumNetwork` explains the other settings.
     """
 
     rank: int = 16

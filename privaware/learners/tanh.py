@@ -5,7 +5,7 @@ activations keep gradients small, so less of them is clipped away.
 
 Paper: Papernot et al. 2021, Tempered Sigmoid Activations for Deep Learning with Differential Privacy,
 arXiv:2007.14191; algorithm TanhAct of DPMLBench.
-Privacy: that of dpsgd: the architecture is chosen without looking at rows.
+Privacy: the same guarantee as `dpsgd`. The choice of the architecture does not depend on rows.
 Use when: a network with ReLU loses much of its gradients to clipping. With group norm it may hurt at large epsilon.
 
 >>> from privaware.testing import rows_for
@@ -31,12 +31,22 @@ from privaware.schema import Schema
 __all__ = ["Tanh"]
 
 TANH = (2.0, 2.0, 1.0)
-"""Scale, temperature and offset at which a tempered sigmoid is the hyperbolic tangent."""
+"""Scale, temperature and offset of the tempered sigmoid that equals the hyperbolic tangent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tanh(MomentumNetwork):
-    """`dpsgd` whose activations are tempered sigmoids; `tempered` holds their scale, temperature and offset."""
+    """`dpsgd` on a network whose activations are tempered sigmoids.
+
+    Parameters
+    ----------
+    tempered : sequence of float
+        Scale, temperature and offset of the activation; the default is tanh.
+
+    Notes
+    -----
+    `MomentumNetwork` explains the other settings.
+    """
 
     phase: ClassVar[str] = "model design"
 

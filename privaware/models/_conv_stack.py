@@ -15,7 +15,7 @@ __all__ = ["Conv", "ConvLayer", "Pool", "build_stack", "conv_layers", "flattened
 
 
 class Conv(NamedTuple):
-    """A convolution with bias, then the activation."""
+    """A convolution with bias, followed by the activation."""
 
     filters: int
     kernel: int
@@ -24,17 +24,18 @@ class Conv(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A pool over squares of `kernel`."""
+    """A pooling layer over squares of `kernel` x `kernel` pixels."""
 
     kernel: int = 2
     stride: int = 2
 
 
 ConvLayer = Conv | Pool
+"""One layer of a stack."""
 
 
 def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
-    """The number of values of one image behind `stack`."""
+    """Return the number of values of one image after `stack`; raise if the image is too small."""
     channels, height, width = model.inputs
     for layer in stack:
         padding = layer.padding if isinstance(layer, Conv) else 0
@@ -50,7 +51,9 @@ def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
 
 
 def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
-    """The layers of `stack` with their names; `groups` adds a group norm without weights before each activation."""
+    """Return the layers of `stack` with their names; `groups` adds a group norm without weights before each
+    activation.
+    """
     from torch import nn
 
     from privaware.models._layers import pool
@@ -78,7 +81,7 @@ def build_stack(
     dropout: float = 0.0,
     groups: int = 0,
 ) -> nn.Sequential:
-    """`stack`, then dense layers with activation, dropout before the output, and a linear output layer."""
+    """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer."""
     from collections import OrderedDict
 
     from torch import nn

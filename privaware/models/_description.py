@@ -1,7 +1,7 @@
-"""What every architecture shares: a frozen, validated description that can be written as JSON and built.
+"""The base of all architectures: a frozen, validated description that can be written as JSON and built.
 
-A family is one file with one subclass of `Description`: it names its fields, checks them in `__post_init__` and builds
-the module in `_module`. Everything else is here.
+A family is one module with one subclass of `Description`. The subclass names its fields, checks them in `__post_init__`
+and builds the torch module in `_module`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
+"""Names of activations."""
 POOLINGS = ("max", "average")
+"""Names of pooling layers."""
 WIDTH_LIMIT = 2**31
-"""Every layer is narrower than this. A wider layer would fail only when it is built, after the charge."""
+"""Upper bound on the width of a layer; a wider layer would fail only when it is built, after the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """An architecture as plain values. `name` is the family's file, the other fields are public settings."""
+    """An architecture as plain values. `name` is the module of the family, the other fields are public settings."""
 
     name: ClassVar[str]
 
@@ -53,14 +55,27 @@ class Description:
 
     @property
     def codes(self) -> int | None:
-        """The number of codes where inputs are codes; None for real numbers."""
+        """The number of codes if inputs are codes; None if they are real numbers."""
         return None
 
     def _module(self) -> nn.Module:
         raise WrongInput(f"{self.name}: expected a family that builds a module")
 
     def build(self, rng: Rng | np.random.Generator | torch.Generator | None = None, device: Any = None) -> nn.Module:
-        """A new module with initial weights from `rng`, or from the operating system's entropy without one."""
+        """Return a new module with initial weights from `rng`, by default from the operating system's entropy.
+
+        Parameters
+        ----------
+        rng : Rng, numpy.random.Generator or torch.Generator, optional
+            The source of the initial weights.
+        device : optional
+            The device of the module; on "meta" it has shapes but no memory.
+
+        Returns
+        -------
+        torch.nn.Module
+            The module.
+        """
         import torch
 
         if str(device) == "meta":
@@ -71,11 +86,11 @@ class Description:
         return module if device is None else module.to(device)
 
     def describe(self) -> dict[str, Any]:
-        """The description as JSON values: `build(describe())` builds the same architecture."""
+        """Return the description as JSON values: `build(describe())` builds the same architecture."""
         values = {field.name: _json_value(getattr(self, field.name)) for field in fields(self)}
         return {"name": self.name, **values}
 
-    # Checks of one field each: refused with one sentence, or stored in its canonical type.
+    # Each check raises one sentence about one field, or stores the field in its canonical type.
 
     def _error(self, field: str, expected: str) -> WrongInput:
         value = _json_value(getattr(self, field))
@@ -118,7 +133,7 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True)
 class Activated(Description):
-    """A description with an activation. `tempered` holds scale, temperature and offset of the tempered sigmoid."""
+    """A description with an activation; `tempered` holds scale, temperature and offset of the tempered sigmoid."""
 
     activation: str = "relu"
     tempered: tuple[float, float, float] = (2.0, 2.0, 1.0)
@@ -142,7 +157,7 @@ class Activated(Description):
             raise self._error("tempered", "left out unless activation is tempered")
 
     def describe(self) -> dict[str, Any]:
-        """The description as JSON values; `tempered` only if it is used."""
+        """Return the description as JSON values; `tempered` is included only if it is used."""
         values = super().describe()
         if not self._uses_tempered():
             del values["tempered"]
@@ -174,7 +189,7 @@ class ImageDescription(Activated):
 
 
 def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
-    """One side of an image after a convolution or a pool; zero or less if the image is too small.
+    """Return one side of an image after a convolution or a pool; zero or less if the image is too small.
 
     >>> output_size(28, kernel=8, stride=2, padding=2)
     13
@@ -184,10 +199,11 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> in
 
 @contextmanager
 def seeded(rng: Rng | np.random.Generator | torch.Generator | None) -> Iterator[None]:
-    """Layers built inside draw their weights from `rng`; torch's global generator is restored afterwards.
+    """Draw the initial weights of layers that are built inside from `rng`; torch's global generator is restored
+    afterwards.
 
-    PyTorch's layers use only the global generator, so it is seeded for a while. Initial weights protect no row, so the
-    32 bits of its seed are enough.
+    PyTorch's layers use only the global generator, so it is seeded temporarily. Initial weights protect no row, so a
+    seed of 32 bits is enough.
     """
     import torch
 
@@ -213,12 +229,12 @@ def _seed(rng: Any) -> int:
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Whether a value is a whole number of at least `least`."""
+    """Return whether `value` is an integer of at least `least`."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value is a finite number."""
+    """Return whether `value` is a finite number."""
     return (
         isinstance(value, (int, float, np.integer, np.floating))
         and not isinstance(value, bool)

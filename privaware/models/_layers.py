@@ -1,7 +1,7 @@
-"""The modules that PyTorch lacks. Everything else in this folder consists of PyTorch's own layers.
+"""The modules that PyTorch lacks; everything else in this folder consists of PyTorch's own layers.
 
-Those with parameters (`LSTM`, `StandardisedConv2d`, `Constant`) have no sub-modules, so that a training engine can
-treat each as one layer. None of them mixes rows.
+Modules with parameters (`LSTM`, `StandardisedConv2d`, `Constant`) have no sub-modules, so a training engine can treat
+each as one layer. None of them mixes rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Tempered(nn.Module):
-    """The tempered sigmoid of Papernot et al.: scale / (1 + exp(-temperature x)) - offset. (2, 2, 1) is tanh."""
+    """The tempered sigmoid of Papernot et al.: scale / (1 + exp(-temperature * x)) - offset; (2, 2, 1) is tanh."""
 
     def __init__(self, scale: float, temperature: float, offset: float) -> None:
         super().__init__()
@@ -53,23 +53,26 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
-    """A new activation layer."""
+    """Return a new activation layer."""
     return Tempered(*tempered) if name == "tempered" else _ACTIVATIONS[name]()
 
 
 def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
-    """A new pooling layer."""
+    """Return a new pooling layer."""
     layer = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
     return layer(size, stride, padding)
 
 
 def global_pool(kind: str) -> nn.Module:
-    """A new layer that pools each channel to one number."""
+    """Return a new layer that pools each channel to one number."""
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
 
 
 def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
-    """Draws every convolution from a normal of deviation gain / sqrt(filters x kernel area), and zeroes its bias."""
+    """Draw every convolution's weights from a normal distribution, and set its bias to zero.
+
+    The standard deviation is gain / sqrt(filters * kernel area).
+    """
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
             outgoing = layer.out_channels * math.prod(layer.kernel_size)
@@ -79,14 +82,14 @@ def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
 
 
 class LastStep(nn.Module):
-    """The last step of a sequence (rows, steps, width)."""
+    """A layer that returns the last step of a sequence (rows, steps, width)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, -1]
 
 
 class PadChannels(nn.Module):
-    """Appends channels of zeros."""
+    """A layer that appends channels of zeros."""
 
     def __init__(self, extra: int) -> None:
         super().__init__()
@@ -133,15 +136,16 @@ class Branches(nn.Module):
 
 
 class LSTM(nn.Module):
-    """Long short-term memory with one bias vector, (rows, steps, inputs) to the hidden states (rows, steps, units).
+    """Long short-term memory with one bias vector, from (rows, steps, inputs) to hidden states (rows, steps, units).
 
-    Parameters: `weight_ih` (4 units, inputs), `weight_hh` (4 units, units), `bias` (4 units), in the order input,
-    forget, cell, output gate. PyTorch's own layer has a second bias, which adds 4 units parameters and nothing else.
+    Parameters: `weight_ih` (4 units, inputs), `weight_hh` (4 units, units) and `bias` (4 units), in the order input,
+    forget, cell, output gate. PyTorch's own layer has a second bias of 4 units, which has no effect on what the layer
+    can compute.
 
-    With z the gates before their activation, z[t] = weight_ih x[t] + weight_hh h[t-1] + bias, per-example gradients are
-    sums over steps of dz[t] x[t]^T, of dz[t] h[t-1]^T and of dz[t]. The output is all of h (zero before the first
-    step), and `probe`, a tensor (rows, steps, 4 units) of zeros added to z, receives dz as its gradient: that is all
-    a rule for per-example gradients needs.
+    Per-example gradients: let z[t] = weight_ih x[t] + weight_hh h[t-1] + bias be the gates before their activation. The
+    gradients are sums over steps of dz[t] x[t]^T, of dz[t] h[t-1]^T and of dz[t]. The output is all of h (zero before
+    the first step). `probe` is a tensor (rows, steps, 4 units) of zeros that is added to z, so its gradient is dz. A
+    rule for per-example gradients needs nothing else.
     """
 
     def __init__(self, inputs: int, units: int) -> None:
@@ -174,7 +178,7 @@ class LSTM(nn.Module):
 class StandardisedConv2d(nn.Module):
     """A convolution with weight standardisation: filters of zero mean and unit norm.
 
-    It is not a subclass of `nn.Conv2d`, so that no rule for that layer applies to it: the gradient of `weight` passes
+    It is not a subclass of `nn.Conv2d`, so no rule for that layer applies to it: the gradient of `weight` passes
     through the standardisation, which is the same for every row.
     """
 
@@ -188,7 +192,7 @@ class StandardisedConv2d(nn.Module):
             nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5)
 
     def standardised(self) -> Tensor:
-        """The standardised filters."""
+        """Return the standardised filters."""
         centred = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
         fan_in = self.weight[0].numel()
         variance = centred.square().sum((1, 2, 3), keepdim=True) / max(fan_in - 1, 1)
@@ -213,13 +217,14 @@ class Constant(nn.Module):
 
 
 class Trees(nn.Module):
-    """A bias, a score for the level of each column, slopes of numbers, and the leaf of each tree.
+    """A sum of a bias, a score for the level of each column, slopes times numbers, tree leaves and random Fourier
+    features.
 
-    Inputs are ordinal codes, then numbers.
-    `right` says of each split and each level of its column whether a row goes right; the first split of a tree is the
-    highest bit of the leaf's number. Trees are looked up some at a time: memory stays small. The angle of a random
-    Fourier feature is the sum of its frequencies for the bias, the level of each column and each number, in
-    revolutions. Stored models call the frequencies `turns` and the amplitudes of the features `swings`.
+    Inputs are ordinal codes, followed by numbers. `right` says, for each split and each level of its column, whether a
+    row goes right; the first split of a tree is the highest bit of the leaf's number. Trees are evaluated `SOME` at a
+    time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of its frequencies for the bias,
+    the level of each column and each number. Stored models call the frequencies `turns` and the weights of the features
+    `swings`.
     """
 
     SOME = 64
@@ -271,13 +276,13 @@ class Trees(nn.Module):
 
 
 def _skew_corrected(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
-    """Outputs of a regression with skew correction, as in training (`learners/_boosting/regression.py`)."""
+    """Return outputs of a regression with the skew correction of training (`learners/_boosting/regression.py`)."""
     away = ((outputs - centre) / spread).clamp(-8.0, 8.0)
     return centre + shift + spread / strength * torch.expm1(strength * away)
 
 
 def _unclipped(outputs: Tensor) -> Tensor:
-    """Logits of two classes from those whose gradients were clipped to a half where they were learnt."""
+    """Return the logits of two classes from outputs that were learned with gradients clipped to 1/2."""
     differences = outputs[:, 1] - outputs[:, 0]
     logits = differences.sign() * (nn.functional.softplus(differences.abs()) - math.log(2)).clamp_min(0)
     return torch.stack([-logits / 2, logits / 2], 1)

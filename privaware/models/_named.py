@@ -28,7 +28,7 @@ class NamedNetwork:
 
 
 def named() -> dict[str, NamedNetwork]:
-    """Every published network by name: paper, family, data, number of parameters."""
+    """Return every published network by name: paper, family, data, number of parameters."""
     papers = (_named_bao, _named_tramer_boneh, _named_dpmlbench, _named_dpnas, _named_wrn)
     return {f"{row[0]}.{row[1]}": _entry(row) for paper in papers for row in paper.ROWS}
 

@@ -135,7 +135,7 @@ REGRESSION = {
     (12, 60): 40_741,
     (12, 120): 160_681,
 }
-"""Hidden layers and units of each: parameters."""
+"""Numbers of parameters by (number of hidden layers, units of each layer)."""
 
 MEDICAL: list[Row] = [
     (

@@ -1,4 +1,4 @@
-"""What the tables of published networks share: a row, and the shapes of images."""
+"""The form of the tables of published networks: a row, and the shapes of images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["COLOUR", "GREY", "MNIST", "Row"]
 
 Row = tuple[str, int, str, dict[str, Any], str]
-"""Name, number of parameters, where it is printed, description, and a note."""
+"""Name, number of parameters, where the network is printed, description, and a note."""
 
 MNIST = [1, 28, 28]
 """Input shape of MNIST."""

@@ -20,7 +20,7 @@ def network(inputs: list[int], layers: list[list[Any]], *hidden: int) -> dict[st
 
 
 def conv3x3(*filters: int | str) -> list[list[Any]]:
-    """3 x 3 convolutions by their filters, and "M" for a 2 x 2 pool."""
+    """Return 3 x 3 convolutions with the given numbers of filters; "M" stands for a 2 x 2 pool."""
     return [["pool", 2, 2] if f == "M" else [f, 3, 1, 1] for f in filters]
 
 

@@ -1,8 +1,8 @@
 """Blocks of one convolution and one pool, then dense layers, with dropout before the output.
 
-Images are first pooled by 2 (`halve`), the first convolution is 5 x 5 without padding, the others 3 x 3 with padding,
-and no pool follows the last one, as in the search space of Bao et al. LeNet-5 and their network for random weights
-training are other settings of the same fields.
+Images are first pooled by 2 (`halve`). The first convolution is 5 x 5 without padding, the others are 3 x 3 with
+padding, and no pool follows the last one, as in the search space of Bao et al. LeNet-5 and their network for random
+weights training are other settings of the same fields.
 
 Paper: Bao, Bauer and Bindschaedler, appendices B and D.
 Privacy: no cost of its own; no layer mixes rows.
@@ -29,7 +29,25 @@ __all__ = ["Cnn"]
 
 @dataclass(frozen=True, kw_only=True)
 class Cnn(ImageDescription):
-    """`filters` of each convolution, with its `kernels` and `paddings` (empty: 5 then 3, and 0 then 1)."""
+    """A convolutional network.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    filters, kernels, paddings : tuple of int
+        Filters, kernel side and padding of each convolution; by default kernels of 5 then 3, and paddings of 0 then 1.
+    hidden : tuple of int
+        Units of each dense layer.
+    halve, pool_last : bool
+        Whether a pool comes before the first convolution, and after the last one.
+    dropout : float
+        Dropout rate before the output.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+    """
 
     name: ClassVar[str] = "cnn"
 

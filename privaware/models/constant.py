@@ -22,7 +22,7 @@ __all__ = ["Constant"]
 
 @dataclass(frozen=True, kw_only=True)
 class Constant(Description):
-    """`outputs` numbers, initially zero. `inputs` is only recorded: no column is used."""
+    """A model of `outputs` numbers, initially zero; `inputs` is only recorded, because no column is used."""
 
     name: ClassVar[str] = "constant"
 

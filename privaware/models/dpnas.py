@@ -1,14 +1,14 @@
 """The network of DPNAS for one cell: a stem, three stages of a cell and a pool, and a dense head.
 
-A cell is a fully connected graph of five nodes behind an entry (a 1 x 1 convolution). Each of its 15 edges, in the
-order (0,1), (0,2), (1,2), (0,3), ... (4,5), carries one of ten operations, by name or by number: zero, max_pool,
+A cell is a fully connected directed graph of five nodes after an entry (a 1 x 1 convolution). Each of its 15 edges, in
+the order (0,1), (0,2), (1,2), (0,3), ... (4,5), has one of ten operations, by name or by number: zero, max_pool,
 average_pool, identity, and depth-wise 3 x 3 convolutions with group norm and the activation relu, selu, tanh, linear,
-hardtanh or sigmoid. A node is the sum of its edges, the cell's output all nodes concatenated; every stage has the
-same cell.
+hardtanh or sigmoid. A node is the sum of its edges, and the output of a cell is the concatenation of all nodes. Every
+stage has the same cell.
 
-Paper: Cheng et al., DPNAS. That the convolutions are depth-wise is not said in the paper; it is the only reading that
-gives the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools are 2 x 2 as in the authors' code; the paper
-says 3 x 3.
+Paper: Cheng et al., DPNAS. The paper does not say that the convolutions are depth-wise, but only depth-wise
+convolutions give the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools are 2 x 2 as in the authors' code;
+the paper says 3 x 3.
 Privacy: no cost of its own; no layer mixes rows. Searching a cell on private rows has its own cost.
 Use when: rows are images of 28 x 28 or 32 x 32 and a cell is known.
 
@@ -31,11 +31,30 @@ if TYPE_CHECKING:
 __all__ = ["Dpnas", "OPERATIONS"]
 
 OPERATIONS = ("zero", "max_pool", "average_pool", "identity", "relu", "selu", "tanh", "linear", "hardtanh", "sigmoid")
+"""Names of the operations of an edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dpnas(ImageDescription):
-    """`channels` of each stage (the stem has those of the first), then `squeeze` channels and `hidden` dense units."""
+    """The network of DPNAS for one cell.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    cell : tuple
+        The operation of each edge, by name or by number.
+    channels : tuple of int
+        Channels of each stage; the stem has the channels of the first stage.
+    squeeze, hidden : int
+        Channels after the last stage, and units of the dense layer.
+    groups : int
+        Groups of the group norms.
+    activation, tempered, pooling
+        The activation of the head, the parameters of a tempered sigmoid, and the kind of pools between stages.
+    """
 
     name: ClassVar[str] = "dpnas"
 
@@ -128,7 +147,7 @@ class Dpnas(ImageDescription):
 
 
 def _nodes(cell: Any) -> int:
-    """How many nodes a cell of this length has; 0 if it is not a cell."""
+    """Return the number of nodes of a cell; 0 if `cell` is not a cell."""
     if not isinstance(cell, (list, tuple)):
         return 0
     if not all(op in OPERATIONS or (is_count(op, 0) and op < len(OPERATIONS)) for op in cell):

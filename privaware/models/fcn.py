@@ -24,7 +24,21 @@ __all__ = ["Fcn"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fcn(Activated):
-    """`hidden` is the width of each hidden layer; `activation` is one name, or one for each of them."""
+    """A fully connected network.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Number of inputs and outputs.
+    hidden : tuple of int
+        Width of each hidden layer.
+    activation : str or tuple of str
+        One activation, or one for each hidden layer.
+    tempered : tuple of float
+        Parameters of a tempered sigmoid.
+    dropout : float
+        Dropout rate after each hidden layer.
+    """
 
     name: ClassVar[str] = "fcn"
 

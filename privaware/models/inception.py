@@ -1,11 +1,11 @@
 """A small Inception network: five blocks of parallel branches, every convolution with a group norm.
 
-Paper: DPMLBench, Tables 15 and 17. The paper counts 1.97M parameters; the authors' code, followed here, gives
-1,609,690 on colour images, and Table 17 taken literally (one 7 x 7 branch in block C) 1,460,506: neither is 1.97M.
+`pooling` is the kind of the pools with a stride; the pools inside blocks A, C and E and the last pool always average.
+
+Paper: DPMLBench, Tables 15 and 17. The paper counts 1.97M parameters. The authors' code, followed here, gives 1,609,690
+on colour images, and Table 17 taken literally (one 7 x 7 branch in block C) gives 1,460,506: neither is 1.97M.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench.
-
-`pooling` is that of the pools with a stride; the pools inside blocks A, C and E and the last one average.
 
 >>> from privaware.models import count
 >>> count(Inception(inputs=(3, 32, 32), outputs=10))
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Inception"]
 
-# One block is a list of branches; a branch is a pool or nothing, then convolutions (filters, kernel, stride, padding).
+# A block is a list of branches. A branch is a pool or "", then convolutions (filters, kernel, stride, padding).
 A = (
     ("", (32, 1, 1, 0)),
     ("", (24, 1, 1, 0), (32, 5, 1, 2)),
@@ -51,7 +51,21 @@ Branch = tuple[str | tuple[int, int, int, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Inception(ImageDescription):
-    """`groups` of the norms, which have weights; `dropout` before the output."""
+    """A small Inception network.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    groups : int
+        Groups of the group norms, which have weights.
+    dropout : float
+        Dropout rate before the output.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools with a stride.
+    """
 
     name: ClassVar[str] = "inception"
 
@@ -100,7 +114,7 @@ class Inception(ImageDescription):
         )
 
     def _block(self, channels: int, block: tuple[Branch, ...]) -> tuple[nn.Module, int]:
-        """The block, and its number of output channels."""
+        """Return the block, and its number of output channels."""
         from privaware.models._layers import Branches
 
         branches = [self._branch(channels, branch) for branch in block]

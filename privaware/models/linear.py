@@ -1,7 +1,7 @@
 """One linear layer: logistic regression under the cross-entropy, linear regression under the squared error.
 
 With `inputs` as (channels, height, width) and `groups` above zero, the channels are first group-normalised without
-weights: the linear head on scattering features of Tramer and Boneh, and what DPMLBench calls MLP.
+weights. This is the linear head on scattering features of Tramer and Boneh, and the network that DPMLBench calls MLP.
 
 Paper: Tramer and Boneh, section 2.2 and appendix C.3; Bao et al., section V; DPMLBench, appendix D.
 Privacy: no cost of its own; no layer mixes rows.
@@ -26,7 +26,17 @@ __all__ = ["Linear"]
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Description):
-    """`inputs` is a number of columns, or (channels, height, width); an input of any shape is flattened."""
+    """One linear layer.
+
+    Parameters
+    ----------
+    inputs : int or tuple of int
+        Number of columns, or channels, height and width; an input of any shape is flattened.
+    outputs : int
+        Number of outputs.
+    groups : int
+        Groups of the norm of the channels; 0 for none.
+    """
 
     name: ClassVar[str] = "linear"
 

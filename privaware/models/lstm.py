@@ -1,11 +1,11 @@
 """A word embedding, one LSTM layer, dense layers and the output.
 
-A row is `length` word codes below `words`; shorter texts are padded with code 0 on the left, since the state after
-the last word is the output. The recurrent layer has one bias vector, as in Keras; PyTorch's own has two, 4 x units
-more parameters.
+A row is `length` word codes below `words`. Shorter texts are padded with code 0 on the left, because the state after
+the last word is the output. The recurrent layer has one bias vector, as in Keras; PyTorch's own layer has two, with 4 x
+units more parameters.
 
-Paper: Bao, Bauer and Bindschaedler, Tables XXVII, XXVIII and XXXI. Where those print 150 beside the embedding they mean
-the length of a text: 1,000 words of 50 numbers are its 50,000 parameters.
+Paper: Bao, Bauer and Bindschaedler, Tables XXVII, XXVIII and XXXI. The number 150 next to the embedding in these tables
+is the length of a text: 1,000 words of 50 numbers are the embedding's 50,000 parameters.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: rows are short texts and the order of words matters.
 
@@ -29,7 +29,27 @@ __all__ = ["Lstm"]
 
 @dataclass(frozen=True, kw_only=True)
 class Lstm(Activated):
-    """`embedding` numbers for each of `words`, `units` of the LSTM, `hidden` dense layers, dropout, output."""
+    """A recurrent network for texts.
+
+    Parameters
+    ----------
+    words : int
+        Number of word codes.
+    length : int
+        Number of words of a text.
+    embedding : int
+        Width of the word embedding.
+    units : int
+        Units of the LSTM.
+    hidden : tuple of int
+        Units of each dense layer.
+    outputs : int
+        Number of outputs.
+    dropout : float
+        Dropout rate before the output.
+    activation, tempered
+        The activation of the dense layers, and the parameters of a tempered sigmoid.
+    """
 
     name: ClassVar[str] = "lstm"
 

@@ -1,15 +1,14 @@
 """Residual networks for small images with group norm without weights: 20, 32, 44, 56, 74 or 110 layers and more.
 
-Three stages of two-convolution blocks with 16, 32 and 64 filters; where a stage has stride 2, the shortcut takes every
-other pixel, normalises and appends channels of zeros, so that it has no parameters.
+There are three stages of two-convolution blocks with 16, 32 and 64 filters. Where a stage has stride 2, the shortcut
+takes every other pixel, normalises and appends channels of zeros, so the shortcut has no parameters. Initial weights of
+convolutions follow He et al.
 
-Paper: DPMLBench, Table 14; the table of the full network is missing from the paper. Table 14 says "no weights" only
-for the first norm, the authors' code for all of them; ours has none anywhere (268,346 parameters on colour images,
-0.26M in the paper's Table 2; with weights it would be 269,818).
+Paper: DPMLBench, Table 14; the table of the full network is missing from the paper. Table 14 says "no weights" only for
+the first norm, the authors' code for all of them. Here no norm has weights (268,346 parameters on colour images, 0.26M
+in the paper's Table 2; with weights there would be 269,818).
 Privacy: no cost of its own; no layer mixes rows.
-Use when: comparing with DPMLBench, or asking what depth costs under privacy.
-
-Initial weights of convolutions follow He et al.
+Use when: comparing with DPMLBench, or studying how depth affects accuracy under privacy.
 
 >>> from privaware.models import count
 >>> count(ResNet(inputs=(3, 32, 32), outputs=10))
@@ -31,7 +30,23 @@ __all__ = ["ResNet"]
 
 @dataclass(frozen=True, kw_only=True)
 class ResNet(ImageDescription):
-    """`depth` is 6 n + 2 layers; `filters` are those of the three stages; `pooling` is that of the global pool."""
+    """A residual network for small images.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    depth : int
+        Number of layers, 6 n + 2.
+    filters : tuple of int
+        Filters of the three stages.
+    groups : int
+        Groups of the group norms.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of the global pool.
+    """
 
     name: ClassVar[str] = "resnet"
 

@@ -1,8 +1,10 @@
 """Three 3 x 3 convolutions, each with activation and pool, one dense layer and the output.
 
-Paper: DPMLBench. Its table of this network is missing from the paper; the structure is that of the authors' code and
-its 171,246 parameters agree with the 0.17M of the paper's Table 2. With `groups` a group norm without weights precedes
-each of the three activations (their Figure 4; four groups in their code).
+With `groups` a group norm without weights precedes each of the three activations.
+
+Paper: DPMLBench. The table of this network is missing from the paper. The structure follows the authors' code, and its
+171,246 parameters agree with the 0.17M of the paper's Table 2. The group norms are in Figure 4 (four groups in the
+authors' code).
 Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench.
 
@@ -27,7 +29,23 @@ __all__ = ["SimpleCnn"]
 
 @dataclass(frozen=True, kw_only=True)
 class SimpleCnn(ImageDescription):
-    """`filters` of the convolutions, `hidden` units of the dense layers, `groups` of the norm (0: none)."""
+    """A small convolutional network.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    filters : tuple of int
+        Filters of each convolution.
+    hidden : tuple of int
+        Units of each dense layer.
+    groups : int
+        Groups of the group norms; 0 for no norm.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+    """
 
     name: ClassVar[str] = "simple_cnn"
 

@@ -30,7 +30,23 @@ __all__ = ["TramerBoneh"]
 
 @dataclass(frozen=True, kw_only=True)
 class TramerBoneh(ImageDescription):
-    """`layers` in order, then dense layers of `hidden` units, then the output."""
+    """A convolutional network of Tramer and Boneh.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    layers : tuple of tuple
+        Convolutions (filters, kernel, stride, padding) and pools ("pool", kernel, stride), in order.
+    hidden : tuple of int
+        Units of each dense layer.
+    groups : int
+        Groups of the norm of the input channels; 0 for no norm.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+    """
 
     name: ClassVar[str] = "tramer_boneh"
 

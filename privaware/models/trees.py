@@ -29,19 +29,33 @@ if TYPE_CHECKING:
 
 __all__ = ["Trees", "curves"]
 
-DEEPEST = 16
+MAX_DEPTH = 16
+"""Largest depth of a tree."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Description):
-    """`levels` holds the number of levels of each column; with neither `trees` nor `waves` it is additive in columns.
+    """The description of a sum of level scores, slopes, trees and random Fourier features.
 
-    `waves` is the number of random Fourier features; the name is that of stored models.
-    `deviations` are what noise alone gave the score of a level of each column, then the slope of each number.
-    With `clipped` the scores of two classes were learnt from gradients that were clipped to a half: a chance q of the
-    rarer one stands for q / (q + 1/2), and outputs are the logits of that.
-    `bent` are centre, spread, strength and shift of the skew correction of one output, or nothing
-    (`learners/_boosting/regression.py`); the name is that of stored models.
+    Parameters
+    ----------
+    levels : tuple of int
+        Number of levels of each column.
+    outputs : int
+        Number of outputs.
+    numbers : int
+        Number of columns that also have a slope.
+    trees, depth : int
+        Number and depth of the trees. With neither trees nor `waves` the model is additive in columns.
+    waves : int
+        Number of random Fourier features, under the name that stored models use.
+    deviations : tuple of float
+        Standard deviation that noise alone gives a score of each column, then the slope of each number.
+    clipped : bool
+        Whether the scores of two classes were learned from gradients that were clipped to 1/2. A probability q of the
+        rarer class is then learned as q / (q + 1/2), and the outputs are corrected to logits of q.
+    bent : tuple of float
+        Centre, spread, strength and shift of the skew correction of one output (`learners/_boosting/regression.py`).
     """
 
     name: ClassVar[str] = "trees"
@@ -63,8 +77,8 @@ class Trees(Description):
         self._check_count("trees", least=0)
         self._check_count("waves", least=0)
         self._check_count("depth")
-        if self.depth > DEEPEST:
-            raise self._error("depth", f"a whole number of at most {DEEPEST}")
+        if self.depth > MAX_DEPTH:
+            raise self._error("depth", f"a whole number of at most {MAX_DEPTH}")
         if not isinstance(self.clipped, bool) or (self.clipped and self.outputs != 2):
             raise self._error("clipped", "false, or true for two outputs")
         good = isinstance(self.deviations, (list, tuple)) and all(is_finite(value) for value in self.deviations)
@@ -96,10 +110,10 @@ class Trees(Description):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What one column adds to the outputs (before clipping is undone), for each of its levels.
+    """What one column adds to the outputs, for each of its levels, before clipping is corrected.
 
-    `scores` has a row for each level and a column for each output; `deviations` is, for each level, the standard
-    deviation that privacy noise alone gave a score.
+    `scores` has a row for each level and a column for each output. `deviations` is, for each level, the standard
+    deviation that privacy noise alone gives a score.
     """
 
     column: str
@@ -109,9 +123,20 @@ class Curve:
 
 
 def curves(model: Any) -> list[Curve]:
-    """The curves of an additive model; trees or random Fourier features, if any, add what columns do together.
+    """Return the curves of a model of `additive` or `boosted`.
 
-    A number's slope is added at the middle of each level.
+    The slope of a number is included at the middle of each level. Trees, if there are any, add interactions of columns
+    that the curves do not show.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+
+    Returns
+    -------
+    list of Curve
+        One curve for each column.
     """
     described = dict(model.architecture)
     if described.pop("name") != "trees":

@@ -1,13 +1,13 @@
 """VGG: 3 x 3 convolutions with pools between them, then two wide dense layers with dropout.
 
-Paper: DPMLBench, Table 16. What the paper calls VGG16 has the eight convolutions of VGG-11 (configuration A):
-128,807,306 parameters on colour images, as its Table 2 rounds. Before the dense layers the image is averaged onto 7 x
-7, which for 32 x 32 images repeats one pixel 49 times; `spread` is that 7.
+Initial weights of convolutions follow He et al. with the gain of the activation (the authors' code keeps the gain of
+ReLU for tanh too). Weights of dense layers have standard deviation 0.01, and their biases are zero.
+
+Paper: DPMLBench, Table 16. The network that the paper calls VGG16 has the eight convolutions of VGG-11 (configuration
+A): 128,807,306 parameters on colour images, as its Table 2 rounds. Before the dense layers the image is averaged onto 7
+x 7 points (`spread` = 7), which for 32 x 32 images repeats one pixel 49 times.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench. It is far too wide for small budgets.
-
-Initial weights of convolutions follow He et al. with the gain of the activation (the authors' code keeps that of ReLU
-for tanh too), those of dense layers have deviation 0.01 and no bias.
 
 >>> from privaware.models import count
 >>> count(Vgg(inputs=(3, 32, 32), outputs=10))
@@ -28,11 +28,30 @@ if TYPE_CHECKING:
 __all__ = ["Vgg"]
 
 GAINS = {"tanh": 5 / 3, "hardtanh": 5 / 3, "tempered": 5 / 3, "sigmoid": 1.0, "selu": 1.0}
+"""Gain of the initial weights for each activation; sqrt(2) for any other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vgg(ImageDescription):
-    """`filters` by stage, a pool after each stage, then `hidden` dense layers."""
+    """A VGG network.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    filters : tuple of tuple of int
+        Filters of the convolutions of each stage; a pool follows each stage.
+    hidden : tuple of int
+        Units of each dense layer.
+    spread : int
+        Side of the grid onto which the image is averaged before the dense layers.
+    dropout : float
+        Dropout rate after each dense layer.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+    """
 
     name: ClassVar[str] = "vgg"
 

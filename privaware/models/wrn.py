@@ -1,9 +1,9 @@
 """Wide residual network with group norm and weight standardisation; WRN-16-4 by default.
 
-Activation before convolution, three stages of (depth - 4) / 6 blocks with 16, 32 and 64 times `width` filters.
-Filters are standardised to zero mean and unit norm, so that their scale does not matter.
+Activations come before convolutions. There are three stages of (depth - 4) / 6 blocks with 16, 32 and 64 times `width`
+filters. Filters are standardised to zero mean and unit norm, so their scale does not matter.
 
-Paper: Zagoruyko and Komodakis, Wide residual networks; with these norms the network of De et al., Unlocking
+Paper: Zagoruyko and Komodakis, Wide residual networks. With these norms it is the network of De et al., Unlocking
 high-accuracy differentially private image classification through scale, and of the `prior` features. None of the four
 papers prints its number of parameters: 2,751,146 for ten classes of colour images.
 Privacy: no cost of its own; no layer mixes rows.
@@ -29,7 +29,25 @@ __all__ = ["Wrn"]
 
 @dataclass(frozen=True, kw_only=True)
 class Wrn(ImageDescription):
-    """`depth` is 6 n + 4 layers; `pooling` is that of the last, global pool, `stride` that of the first convolution."""
+    """A wide residual network.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    depth : int
+        Number of layers, 6 n + 4.
+    width : int
+        Factor on the number of filters.
+    groups : int
+        Groups of the group norms.
+    stride : int
+        Stride of the first convolution.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of the global pool.
+    """
 
     name: ClassVar[str] = "wrn"
 

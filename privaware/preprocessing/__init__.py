@@ -1,6 +1,6 @@
-"""Paid transformations, one a file: private ranges and bins of columns, normalisation, principal components, weights.
+"""Paid transformations, one in each module: private ranges and bins, normalisation, principal components, weights.
 
-A transformation is a mechanism that releases a feature map or a schema with its ranges filled in. Each one is a frozen
+A transformation is a mechanism that releases a feature map or a schema with its ranges filled in. It is a frozen
 dataclass of public settings that inherits `Transformation`. A mechanism that releases names of columns is a selector
 (`privaware.selectors`).
 """
@@ -19,8 +19,13 @@ __all__ = ["Transformation", "find_transformation"]
 class Transformation(Mechanism[Any], Protocol):
     """A mechanism that releases a feature map, or a schema with ranges filled in.
 
-    `prices_replacement` is true if `cost` already prices a replaced row under the relation `replace_one`. Otherwise
-    `cost` prices one row added or removed, and a replaced row counts as two such changes.
+    Attributes
+    ----------
+    releases : str
+        "feature" or "schema".
+    prices_replacement : bool
+        True if `cost` already prices a replaced row under the relation `replace_one`. Otherwise `cost` prices one row
+        added or removed, and a replaced row counts as two such changes.
     """
 
     releases: ClassVar[Literal["feature", "schema"]] = "feature"
@@ -28,7 +33,17 @@ class Transformation(Mechanism[Any], Protocol):
 
 
 def find_transformation(name: str) -> type[Transformation]:
-    """Return the transformation called `name`, from this folder or from another package.
+    """Return the transformation called `name`, from this folder or from another installed package.
+
+    Parameters
+    ----------
+    name : str
+        The name of the transformation's module, such as "pca".
+
+    Returns
+    -------
+    type
+        A class that implements `Transformation`.
 
     >>> find_transformation("pca").__name__
     'Pca'

@@ -1,4 +1,4 @@
-"""Counts of numbers on public grids, and the edges that they give."""
+"""Counts of numbers on public grids, and bin edges from such counts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from privaware.data import Edges
 __all__ = ["cells", "equal_bins", "grid_between"]
 
 CELLS = 16
-"""About half the number of cells of a finer grid."""
+"""About half the number of cells of a grid."""
 
 
 def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many values lie below the first edge, between each two (the lower one included), and above the last one."""
+    """Return how many `values` lie below the first edge, between each two edges, and above the last edge.
+
+    A value equal to an edge counts in the cell above the edge. Values that are not finite are not counted.
+    """
     known = np.isfinite(values)
     positions = Edges(edges).position(values if known.all() else values[known])
     return np.bincount(positions, minlength=len(edges) + 1).astype(float)
 
 
 def grid_between(low: float, high: float) -> np.ndarray:
-    """Edges from the low bound to just above the high one: equal cells, and ever narrower ones towards zero."""
+    """Return edges from `low` to just above `high`: equal cells, and cells that become narrower towards zero."""
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-3, 0.5, CELLS // 2)[:-1]
     edges = np.concatenate([np.linspace(low, high, CELLS + 1), anchor + sizes, anchor - sizes])
@@ -29,7 +32,7 @@ def grid_between(low: float, high: float) -> np.ndarray:
 
 
 def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, ...]:
-    """Inner edges of about so many bins with about equal numbers of rows."""
+    """Return the inner edges of about `bins` bins with about equal numbers of rows."""
     if bins < 2:
         return ()
     so_far = np.cumsum(counts)

@@ -1,8 +1,8 @@
 """Second moments of bounded rows, and their release with symmetric noise.
 
-Rows are clipped onto a public lattice and their products are added exactly (`exact_sums`), so one row moves a sum by
-its own term, whatever the number and order of rows. That needs a row's features to be a function of the row alone,
-bit for bit, which `rows_after` sees to.
+Rows are clipped onto a public lattice and their products are added exactly (`exact_sums`). One row therefore changes a
+sum by its own term only, whatever the number and order of rows. This requires that a row's features are a function of
+the row alone, bit for bit, which `rows_after` ensures.
 """
 
 from __future__ import annotations
@@ -19,36 +19,40 @@ from privaware.features.onehot import OneHot
 from privaware.learners._fixed_features import rows_after, shape_after
 from privaware.noise import Rng
 
-ROWS_AT_ONCE = 2**13
-"""Rows that are in memory at once after their features."""
+ROWS_PER_BLOCK = 2**13
+"""Number of rows that are in memory at a time after their features."""
 
 
 def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
-    """The rows after their features (tables without any are one-hot encoded), a block at a time."""
+    """Yield the rows after `features`, a block at a time; without features, tables are one-hot encoded."""
     one_hot = not features and data.schema.form == "table"
-    for at in range(0, max(len(data), 1), ROWS_AT_ONCE):
-        block = data.take(np.arange(at, min(at + ROWS_AT_ONCE, len(data))))
-        if one_hot:  # computed entry by entry, whatever the number of rows
+    for at in range(0, max(len(data), 1), ROWS_PER_BLOCK):
+        block = data.take(np.arange(at, min(at + ROWS_PER_BLOCK, len(data))))
+        if one_hot:  # computed entry by entry, so the number of rows does not matter
             yield OneHot()(block.x, data.schema)
         else:
             yield rows_after(features, block).reshape(len(block), *shape_after(features, data.schema))
 
 
 def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
-    """Flat rows on the lattice of `norm`, each clipped to a little less; values that are not finite count as 0."""
+    """Return flat rows on the lattice of `norm`, clipped slightly below `norm`; values that are not finite
+    count as 0.
+    """
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     return clip_rows(flat, norm, row_lattice(norm, flat.shape[1]))
 
 
 def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> np.ndarray:
-    """The exact sum over `clipped` rows of a a', or of a b' with others that were clipped to norm 1."""
+    """Return the exact sum over `clipped` rows a of a a', or of a b' if `others` holds rows b that were clipped to norm
+    1.
+    """
     total = Total()
     add_second_moments(total, rows, norm, others)
     return np.asarray(total.value)
 
 
 def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
-    """Adds the exact `second_moments` of some of the rows to the total of all."""
+    """Add the exact `second_moments` of some rows to the `total` of all rows."""
     lattice = row_lattice(norm, rows.shape[1])
     if others is None:
         add_outer_sum(total, rows, rows, lattice, lattice)
@@ -57,19 +61,22 @@ def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.n
 
 
 def folded(square: np.ndarray) -> np.ndarray:
-    """A symmetric matrix as a vector of the same L2 norm: off-diagonal entries once, times root 2."""
+    """Return a symmetric matrix as a vector of the same L2 norm: off-diagonal entries appear once, times sqrt(2)."""
     above = np.triu_indices(len(square), 1)
     return np.concatenate([np.diagonal(square), math.sqrt(2) * square[above]])
 
 
 def unfolded(vector: np.ndarray, size: int) -> np.ndarray:
-    """The symmetric matrix back. Noise of deviation s on the vector is s on the diagonal, s / root 2 off it."""
+    """Return the symmetric matrix of a vector that `folded` returned.
+
+    Noise of standard deviation s on the vector becomes s on the diagonal and s / sqrt(2) off the diagonal.
+    """
     upper = np.diag(vector[:size] / 2)
     upper[np.triu_indices(size, 1)] = vector[size:] / math.sqrt(2)
     return np.asarray(upper + upper.T)
 
 
 def release(exact: np.ndarray, noise: float, sensitivity: float, rng: Rng) -> np.ndarray:
-    """A symmetric matrix with noise; `sensitivity` is in Frobenius norm."""
+    """Return the symmetric matrix `exact` with Gaussian noise; `sensitivity` is in Frobenius norm."""
     noisy = rng.gaussian(folded(exact), noise=noise, sensitivity=sensitivity)
     return unfolded(noisy, len(exact))

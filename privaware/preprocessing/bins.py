@@ -1,12 +1,14 @@
 """Bins of about equal numbers of rows for numbers whose bounds are declared, from one release of noisy counts.
 
-The numbers of all columns are counted on public grids between their bounds: equal cells, and ever narrower ones towards
-zero (or the bound nearest to it), because amounts are often skewed. Columns with declared bins keep them.
+The numbers of all columns are counted on public grids between their bounds. A grid has equal cells, and cells that
+become narrower towards zero (or towards the bound nearest to zero), because amounts are often skewed. Columns with
+declared bins keep them.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles.
-Privacy: (epsilon, delta) for one row added or removed: it moves one cell of each of c columns by one, so that the
-    counts move by sqrt(c) (sqrt(2 c) when a row is replaced): one Gaussian release. Missing values are not counted.
-Use when: columns are skewed and a linear model follows, which sees each bin as a level of its own.
+Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. One row changes one cell of each of c
+columns by 1, so it changes the counts by at most sqrt(c) in L2 norm, or sqrt(2 c) when a row is replaced. Missing
+values are not counted.
+Use when: columns are skewed and a linear model follows, which treats each bin as a level of its own.
 
 >>> from privaware.schema import Column, Schema
 >>> known = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
@@ -35,7 +37,13 @@ __all__ = ["Bins"]
 
 @dataclass(frozen=True, kw_only=True)
 class Bins(Transformation):
-    """Releases the schema with `count` bins of each number that has bounds and no bins."""
+    """A transformation that adds bins to each numeric column with bounds and without bins, and releases the schema.
+
+    Parameters
+    ----------
+    count : int
+        Number of bins of each column.
+    """
 
     releases: ClassVar[Literal["schema"]] = "schema"
     prices_replacement: ClassVar[bool] = True
@@ -51,7 +59,7 @@ class Bins(Transformation):
 
     @staticmethod
     def join(data: Data, schema: Schema) -> Data:
-        """The same rows with the schema that was released."""
+        """Return the same rows with the released `schema`."""
         return replace(data, schema=schema)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
@@ -75,7 +83,10 @@ class Bins(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
-    """How many numbers of each column lie in each cell of its grid."""
+    """The number of values of each column in each cell of its grid.
+
+    `places` are the positions of the columns in a row, and `sensitivity` is the L2 sensitivity of all counts.
+    """
 
     places: tuple[int, ...]
     grids: tuple[np.ndarray, ...]
@@ -94,6 +105,6 @@ class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
 
 
 def _unbinned(schema: Schema) -> list[Column]:
-    """The number columns with bounds and without bins; those that a date becomes have no bins of their own."""
+    """Return the numeric columns with bounds and without bins; columns that a date is coded into never have bins."""
     declared = {column.name for column in schema.columns if column.kind == "number" and not column.bins}
     return [column for column in schema.used if column.name in declared and column.low is not None]

@@ -1,17 +1,17 @@
-"""Private data normalisation: noisy mean and deviation of each channel, so that channels have one scale.
+"""Private data normalisation: noisy mean and standard deviation of each channel, so that channels have one scale.
 
-`features` are applied to the rows. A row contributes the mean of each channel over its positions, clipped to norm
-`means`, and the mean of the squares, clipped to norm `squares`; both sums are released, divided by the declared
-number of rows, and become a `Standardise` feature. A variance has the noise of its mean square as floor: a smaller
-one is mostly noise, and its channel would be scaled up by it.
+`features` are applied to the rows. A row contributes two vectors: the mean of each channel over its positions, clipped
+to norm `means`, and the mean of the squares, clipped to norm `squares`. The sums of both vectors are released and
+divided by the declared number of rows. They become a `Standardise` feature. A variance is at least the noise of its
+mean square: a smaller variance is mostly noise, and would scale its channel up.
 
-Paper: Tramer and Boneh 2021, Differentially private learning needs better features (or much more
-    data), appendix B.1, arXiv:2011.11660. Their code takes the two norms from the exact medians of the
-    private rows; here they are public constants.
-Privacy: (epsilon, delta) for one row added or removed, two Gaussian releases. A row adds one vector of
-    norm at most `means` to the first sum and one of norm at most `squares` to the second, also as
-    computed: the vectors lie on public lattices, so that sums have no rounding error (see `_moments`).
-Use when: channels differ in scale (wavelet scattering) and rows are tens of thousands.
+Paper: Tramer and Boneh 2021, Differentially private learning needs better features (or much more data), appendix B.1,
+arXiv:2011.11660. Their code takes the two norms from the exact medians of the private rows; here they are public
+constants.
+Privacy: (epsilon, delta) for one row added or removed, by two Gaussian releases. A row adds one vector of norm at most
+`means` to the first sum and one of norm at most `squares` to the second. This holds in floating-point arithmetic: the
+vectors lie on public lattices, so sums have no rounding error (see `_moments`).
+Use when: channels differ in scale (wavelet scattering) and there are tens of thousands of rows.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -43,7 +43,17 @@ __all__ = ["Normalise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Normalise(Transformation):
-    """`means` and `squares` bound the norms of a row's two vectors; `floor` is the least variance at any noise."""
+    """A transformation that releases the mean and standard deviation of each channel.
+
+    Parameters
+    ----------
+    means, squares : float
+        Clipping norms of a row's channel means and of its mean squares.
+    floor : float
+        Lower bound on the variance of a channel, at any noise.
+    features : tuple
+        Features that are applied to the rows first.
+    """
 
     in_parts: ClassVar[bool] = True
 
@@ -68,7 +78,7 @@ class Normalise(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
-    """The sums over rows of clipped means and of clipped mean squares."""
+    """The sums over rows of clipped channel means and of clipped mean squares; `norms` are the two clipping norms."""
 
     norms: tuple[float, float]
     features: tuple[Any, ...]

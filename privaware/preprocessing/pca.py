@@ -1,20 +1,19 @@
 """Principal components of bounded rows from a noisy second-moment matrix (Analyze Gauss).
 
-`features` are applied to the rows, which are flattened and clipped to `norm`; A = sum a a' gets symmetric
-Gaussian noise; the first eigenvectors of the noisy matrix become a `Project` feature. Rows are not
-centred: the mean would be one more release.
+`features` are applied to the rows, which are flattened and clipped to `norm`. Symmetric Gaussian noise is added to A =
+sum a a' over rows a. The first eigenvectors of the noisy matrix become a `Project` feature. Rows are not centred,
+because the mean would be one more release.
 
-Paper: Dwork, Talwar, Thakurta and Zhang 2014, Analyze Gauss: optimal bounds for privacy-preserving
-    principal component analysis.
-Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A row moves A by a a',
-    whose Frobenius norm is |a|^2 <= norm^2, also as computed: rows lie on a public lattice, so that the
-    sum has no rounding error (see `_moments`). Noise is drawn for the vector of diagonal entries and of
-    root 2 times the upper ones, which has the same norm, so a diagonal entry has deviation noise
-    norm^2 and another one root 2 less: the same price as equal noise on the upper triangle, and a
-    smaller error. Plain components (`private=False`) have no guarantee: their cost is Unproven, and
-    every accountant and ledger refuses it.
-Use when: rows are many and a few directions carry them. Directions whose eigenvalue is below about
-    noise norm^2 sqrt(2 width) are lost in the noise.
+Paper: Dwork, Talwar, Thakurta and Zhang 2014, Analyze Gauss: optimal bounds for privacy-preserving principal component
+analysis.
+Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. A row changes A by a a', whose
+Frobenius norm is |a|^2 <= norm^2. This holds in floating-point arithmetic: rows lie on a public lattice, so the sum has
+no rounding error (see `_moments`). Noise is drawn for the vector of the diagonal entries and of sqrt(2) times the upper
+entries, which has the same norm as A. A diagonal entry gets noise of standard deviation noise * norm^2, any other entry
+gets 1 / sqrt(2) of that. This costs as much as equal noise on the upper triangle and has a smaller error. Plain
+components (`private=False`) have no guarantee: their cost is Unproven, and every accountant and ledger refuses it.
+Use when: rows are many and a few directions carry most of their variance. Directions whose eigenvalue is below about
+noise * norm^2 * sqrt(2 * width) are lost in the noise.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -46,7 +45,19 @@ __all__ = ["Pca"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pca(Transformation):
-    """`features` come first; tables are one-hot encoded if there are none."""
+    """A transformation that releases principal components.
+
+    Parameters
+    ----------
+    components : int
+        Number of components.
+    norm : float
+        Norm to which rows are clipped.
+    private : bool
+        Whether noise is added; without noise there is no guarantee.
+    features : tuple
+        Features that are applied to the rows first; without features, tables are one-hot encoded.
+    """
 
     in_parts: ClassVar[bool] = True
 
@@ -74,7 +85,7 @@ class Pca(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(Sum[Data, Total, np.ndarray]):
-    """The sum of a a' over clipped rows."""
+    """The sum of a a' over clipped rows a."""
 
     norm: float
     private: bool
@@ -95,7 +106,7 @@ class Moments(Sum[Data, Total, np.ndarray]):
 
 
 def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Columns with their largest entry positive, since an eigenvector has no sign of its own."""
+    """Return the columns with their largest entry positive, since the sign of an eigenvector is arbitrary."""
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
     return tuple(map(tuple, vectors.astype(np.float32).tolist()))

@@ -1,21 +1,23 @@
 """Ranges, categories and bins of all columns from noisy counts on public grids, where only names and rows are declared.
 
-All columns together are counted in a few rounds. Where kinds are not known, a first round counts the values of
-each kind. The next one counts the numbers of each column (and of a regression target) in half
-decades of either sign, with zero apart, and how often each word occurs: cells and words that stand out of the noise
-remain. Another round (two where rows are many) counts numbers on finer grids within what remains, equal cells and ever
-narrower ones towards zero, and cuts off the ends that hold next to nothing. From the last counts each number may get
-`bins` of about equal numbers of rows.
+All columns are counted together in a few rounds:
+1. If the kinds of some columns are not declared, the first round counts the values of each kind.
+2. The next round counts the numbers of each column (and of a regression target) in half decades of either sign, with
+   zero apart, and how often each word occurs. Cells and words that stand out of the noise remain.
+3. One more round, or two if rows are many, counts numbers on finer grids within the remaining cells: equal cells, and
+   cells that become narrower towards zero. Ends that hold almost no rows are cut off.
+
+From the last counts each number may get `bins` of about equal numbers of rows.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles;
-    Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
-Privacy: one row added or removed moves one cell or one word of each of c columns by one, and one of a regression's
-    target by two (its counts are doubled, so that they have half the noise): the counts of a round move by sqrt(c), or
-    sqrt(c + 4) with a target (at most twice that when a row is replaced); all rounds together are one Gaussian of the
-    given noise. Words that only one unit has (a row, or all rows of a person) pass the threshold with probability delta
-    at most, over all columns, which is Approximate(0, delta) for as many rows as a unit has: see `word_threshold`.
-    Missing values, NaN and infinities are not counted.
-Use when: bounds are not declared and columns are many: the price of a round grows with the root of their number.
+Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
+Privacy: one row added or removed changes one cell or one word of each of c columns by 1, and one cell of a regression's
+target by 2 (the target's counts are doubled, which halves their noise). The counts of a round change by at most sqrt(c)
+in L2 norm, or sqrt(c + 4) with a target (at most twice that when a row is replaced). All rounds together are one
+Gaussian release at the given noise multiplier. Words that only one unit has (a row, or all rows of a person) pass the
+threshold with probability at most delta, over all columns; this costs Approximate(0, delta) for as many rows as a unit
+has: see `word_threshold`. Missing values, NaN and infinities are not counted.
+Use when: bounds are not declared and columns are many: the noise of a round grows with the square root of their number.
 
 >>> from privaware.schema import Column, Schema
 >>> known = Schema(columns=(Column(name="age"),), classes=("no", "yes"), rows=1000)
@@ -51,25 +53,31 @@ from privaware.schema import Column, Schema
 
 __all__ = ["Ranges"]
 
-KINDS = 0.1
-"""Weight of the round that decides the kinds of columns; rounds share the budget by their weights."""
+KINDS_WEIGHT = 0.1
+"""Weight of the round that decides the kinds of columns; rounds share the budget in proportion to their weights."""
 
-LOCATE = 0.5
+LOCATE_WEIGHT = 0.5
 """Weight of the round that finds the decades of numbers and the words."""
 
-REFINE = 0.4
+REFINE_WEIGHT = 0.4
 """Weight of the rounds with finer grids."""
 
-CLEAR = 50.0
-"""Rows over the noise of a count from which a second, still finer grid follows; below, one has all of that share."""
+MIN_ROWS_PER_NOISE = 50.0
+"""Smallest ratio of rows to the noise of a count at which the finer grids take two rounds instead of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranges(Transformation):
-    """Releases the schema with kinds, bounds and categories filled in; `delta` is for all categories.
+    """A transformation that releases the schema with kinds, bounds and categories filled in.
 
-    With `single` a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
-    `bins` is the number of bins of about equal numbers of rows that each number gets (0: none).
+    Parameters
+    ----------
+    delta : float
+        Probability, over all columns, that a word which only one unit has is released.
+    single : bool
+        Whether a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+    bins : int
+        Number of bins of about equal numbers of rows that each number gets; 0 for none.
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
@@ -91,11 +99,11 @@ class Ranges(Transformation):
         return event + Approximate(epsilon=0.0, delta=self.delta, rows=proven) if words else event
 
     def outline(self, schema: Schema) -> Schema:
-        """The public facts of the release before it is run: the same names and kinds, all bounded."""
+        """Return the public facts of the release before it is run: the same names and kinds, all bounded."""
         return outline(schema)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """The schema, from rows as `Data.uncoded` holds them."""
+        """Return the schema, computed from rows in the form of `Data.uncoded`."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
         kinds: dict[str, np.ndarray] = {}
         if undecided := open_columns(schema, "undecided"):
@@ -135,7 +143,9 @@ class Ranges(Transformation):
         common: dict[str, tuple[tuple[str, ...], float]],
         kinds: dict[str, np.ndarray],
     ) -> Column:
-        """The column with bounds or categories; one whose texts are too many for categories is text."""
+        """Return the column with bounds or categories; a column with too many different texts for categories becomes
+        text.
+        """
         if column.name in spans:
             low, high = spans[column.name]
             inner = tuple(edge for edge in bins.get(column.name, ()) if low < edge < high)
@@ -152,13 +162,13 @@ class Ranges(Transformation):
 
 
 def _rounds(schema: Schema, noise: float) -> list[float]:
-    """The noise multiplier of each round; together they are one release of `noise`."""
-    shares = [KINDS] * bool(open_columns(schema, "undecided")) + [LOCATE] * bool(_counted(schema))
+    """Return the noise multiplier of each round; all rounds together are one release at `noise`."""
+    shares = [KINDS_WEIGHT] * bool(open_columns(schema, "undecided")) + [LOCATE_WEIGHT] * bool(_counted(schema))
     of_numbers = bool(open_columns(schema, "number", "date", "undecided")) or open_target(schema)
-    shares += [REFINE] * of_numbers
+    shares += [REFINE_WEIGHT] * of_numbers
     noises = [noise * math.sqrt(sum(shares) / share) for share in shares]
     halved = noises[-1] * math.sqrt(2) if noises else 0.0
-    if of_numbers and schema.rows >= CLEAR * halved * _sensitivity(schema, _counted(schema)):
+    if of_numbers and schema.rows >= MIN_ROWS_PER_NOISE * halved * _sensitivity(schema, _counted(schema)):
         noises[-1:] = [halved, halved]
     return noises
 
@@ -168,14 +178,14 @@ def _counted(schema: Schema) -> int:
 
 
 def _sensitivity(schema: Schema, columns: float) -> float:
-    """How far one row moves a round: one count of each column by one, and another one too where it is replaced.
+    """Return the L2 sensitivity of a round over `columns` columns: one row changes one count of each column by 1.
 
-    A target of weight w counts as w^2 columns.
+    A replaced row changes two counts of each column. A target of weight w counts as w^2 columns.
     """
     return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
 
 
 def _places(schema: Schema, columns: list[Column]) -> tuple[tuple[int, Column], ...]:
-    """Where the columns stand among those that are declared."""
+    """Return each column with its position among the declared columns."""
     positions = {column.name: at for at, column in enumerate(schema.declared)}
     return tuple((positions[column.name], column) for column in columns)

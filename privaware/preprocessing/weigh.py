@@ -1,13 +1,15 @@
 """Private weights of entries, by how frequent each is: for hashed words and other rows of many entries.
 
-`features` are applied to the rows, which are clipped to norm 1. The sum of the sizes of every entry is released. An
-entry of noisy sum m > 0 gets the squared weight 2 m c / (m^2 + c^2) where c is the deviation of the noise, and one of
-another sum gets none. This is the estimate of naive Bayes under noise: a sum for one class that is known to within
-some c says how classes differ in m / (m^2 + c^2) of itself. What is frequent counts less, as in TF-IDF, and so does
-what is too rare to be seen through the noise. The weights become a `Weighed` feature.
+`features` are applied to the rows, which are clipped to norm 1. The sum over rows of the absolute value of every entry
+is released. Let c be the standard deviation of its noise. An entry of noisy sum m > 0 gets the squared weight 2 m c /
+(m^2 + c^2); an entry of noisy sum m <= 0 gets weight 0. This is the estimate of naive Bayes under noise: if a sum for
+one class is known up to noise c, the fraction m / (m^2 + c^2) of it says how classes differ. Frequent entries get
+smaller weights, as in TF-IDF, and so do entries that are too rare to be seen through the noise. The weights become a
+`Weighed` feature.
 
-Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A row adds a vector of norm at most 1 to
-    the sum, also as computed: the vectors lie on a public lattice, so that sums have no rounding error.
+Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. A row adds a vector of norm at most 1
+to the sum. This holds in floating-point arithmetic: the vectors lie on a public lattice, so sums have no rounding
+error.
 Use when: the data are text; `auto` takes it there with a tenth of the budget.
 
 >>> from privaware.features.hashed import Hashed
@@ -37,13 +39,19 @@ from privaware.schema import Schema
 
 __all__ = ["Weigh"]
 
-NUMBERS_AT_ONCE = 2**24
-"""Numbers of all rows of a block together, after their features."""
+MAX_NUMBERS_PER_BLOCK = 2**24
+"""Largest number of entries of a block of rows after their features."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Weigh(Transformation):
-    """Rows are those after `features`, or one-hot encoded tables where there are none."""
+    """A transformation that releases a weight for each entry of a row.
+
+    Parameters
+    ----------
+    features : tuple
+        Features that are applied to the rows first; without features, tables are one-hot encoded.
+    """
 
     in_parts: ClassVar[bool] = True
 
@@ -60,7 +68,7 @@ class Weigh(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeSums(Sum[Data, Total, np.ndarray]):
-    """The sums over rows of the sizes of entries."""
+    """The sums over rows of the absolute values of entries."""
 
     features: tuple[Any, ...]
 
@@ -68,7 +76,7 @@ class SizeSums(Sum[Data, Total, np.ndarray]):
         total = Total()
         for rows in transformed(self.features, part):
             width = math.prod(rows.shape[1:])
-            size = max(1, NUMBERS_AT_ONCE // max(width, 1))
+            size = max(1, MAX_NUMBERS_PER_BLOCK // max(width, 1))
             for at in range(0, max(len(rows), 1), size):
                 add_column_sums(total, np.abs(clipped(rows[at : at + size], 1.0)), row_lattice(1.0, width))
         return total

@@ -1,7 +1,7 @@
 """Public facts about a data set, and their TOML file.
 
 A schema holds everything that is public before a row is read: columns with bounds or categories, classes, the declared
-number of rows, the privacy unit (`unit`) and the neighbouring relation (`relation`). Nothing here reads a row.
+number of rows, the privacy unit (`unit`) and the neighbouring relation (`relation`). This package does not read rows.
 
 >>> age = Column(name="age", low=17, high=90, bins=(30, 45, 60))
 >>> schema = Schema(columns=(age,), target="income", classes=("<=50K", ">50K"), rows=1000)
@@ -13,7 +13,7 @@ Bounds and categories that are not declared have a privacy cost:
 >>> schema.bounded, schema.bare().bounded
 (True, False)
 
-A declared column may become several coded ones, which are what a learner sees:
+A declared column may become several coded columns, which a learner sees:
 
 >>> joined = Column(name="joined", kind="date", low="2015-01-01", high="2025-01-01", parts=("days", "month"))
 >>> [column.name for column in Schema(columns=(joined,), classes=("n", "y")).used]

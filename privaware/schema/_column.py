@@ -1,7 +1,4 @@
-"""One declared column.
-
-Checks of declared values that columns and schemas share.
-"""
+"""One declared column, and checks of declared values that columns and schemas share."""
 
 from __future__ import annotations
 
@@ -14,24 +11,27 @@ from privaware._validate import expect, expect_one_of, shown
 __all__ = ["Column", "DATE_PARTS", "KINDS", "LARGEST", "NOT_USED", "as_date", "folded"]
 
 LARGEST = 1e150
-"""Bounds stay below it, so that squares and differences are finite."""
+"""Largest absolute value of a bound, so that squares and differences of bounds are finite."""
 
 
 def is_finite(value: Any) -> bool:
+    """Return whether `value` is a number of absolute value at most `LARGEST`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and -LARGEST <= value <= LARGEST
 
 
 def are_apart(low: Any, high: Any) -> bool:
+    """Return whether `low` and `high` are finite and `high - low` is at least `1 / LARGEST`."""
     return is_finite(low) and is_finite(high) and float(high) - float(low) >= 1 / LARGEST
 
 
 def is_count(value: Any, most: int = 10**15) -> bool:
+    """Return whether `value` is an integer from 1 to `most`."""
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
 def is_text(value: Any) -> bool:
-    """Whether it is text that a UTF-8 file can hold."""
+    """Return whether `value` is text that a UTF-8 file can hold."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -39,7 +39,7 @@ def is_text(value: Any) -> bool:
 
 
 def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
-    """Lists become tuples, so that equal facts are equal schemas."""
+    """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas."""
     for name in names:
         value = getattr(declared, name)
         expect(isinstance(value, (list, tuple)), who, f"{name} as a list", value)
@@ -48,28 +48,50 @@ def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
 
 
 KINDS = ("number", "category", "boolean", "date", "time", "text", "identifier", "ignore", "undecided")
+"""Kinds of columns."""
 NOT_USED = ("identifier", "ignore")
-"""Kinds that no learner sees: an identifier tells rows or persons apart, anything else is left out."""
+"""Kinds that no learner sees: an identifier distinguishes rows or persons, an ignored column is left out."""
 DATE_PARTS = ("days", "month", "weekday", "hour")
-"""What a date becomes: days since 1970 within its bounds, and the others in their public ranges."""
+"""Parts that a date is coded into: days since 1970 within its bounds, and three parts with public ranges."""
 MOST_SLOTS = 4096
+"""Largest number of hash buckets of a text column."""
 EPOCH = datetime.datetime(1970, 1, 1)
+"""The moment from which days are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One declared column.
 
-    `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a category of its own), or
-    a number to fill in. `unseen` says the same of a value that is not declared or not of the column's kind: "refuse",
-    or "other", by which an unknown category counts as other, and what is no number or date as missing. `bins` are
-    public inner edges; numbers are clipped to [low, high], and so are dates, whose bounds are dates. With `fold`
-    categories are compared without case and repeated blanks. `categories` of a boolean are its spellings of false and
-    true, where they are not the usual ones; `day_first` says that 3/4/2020 is in April; `parts` are those of a date (or
-    the slots of a text) that are used, by default all; `slots` is into how many words of a text are hashed.
+    A number or date without bounds and a category without categories are known by name and kind only. An undecided
+    column is known by its name only: its kind is released under privacy.
 
-    A number or date without bounds and a category without categories are known by name and kind only; an undecided
-    column is known by its name only: its kind is paid for.
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    kind : str
+        One of `KINDS`.
+    low, high : float, optional
+        Bounds of a number, or of a date (written as dates). Values are clipped to them.
+    categories : tuple of str
+        The declared categories; for a boolean, its spellings of false and true, if they are unusual.
+    bins : tuple of float
+        Public inner edges of bins of a number.
+    missing : str or float
+        How an empty or infinite value is coded: "refuse" (an error), "category" (a category of its own), or a number to
+        fill in.
+    unseen : str
+        How a value is coded that is not declared or not of the column's kind: "refuse" (an error), or "other". With
+        "other" an unknown category counts as other, and a value that is no number or date counts as missing.
+    fold : bool
+        Whether categories are compared without case and repeated blanks.
+    day_first : bool
+        Whether 3/4/2020 is in April.
+    parts : tuple of str
+        The parts of a date, or the hash buckets of a text, that are used; by default all.
+    slots : int
+        The number of hash buckets for the words of a text.
     """
 
     name: str
@@ -107,7 +129,7 @@ class Column:
         self._expect(list(self.parts) == known, f"parts in order among {', '.join(self.known_parts[:4])}", self.parts)
 
     def _days_from_dates(self) -> None:
-        """Bounds written as dates become days since 1970."""
+        """Convert bounds written as dates to days since 1970."""
         for name in ("low", "high", "missing"):
             value = getattr(self, name)
             if isinstance(value, datetime.date) or (isinstance(value, str) and value not in ("refuse", "category")):
@@ -125,7 +147,7 @@ class Column:
         ordered = all(is_finite(b) for b in self.bins) and list(self.bins) == sorted(set(self.bins))
         self._expect(ordered, "bins as increasing finite numbers", self.bins)
         if self.low is None and self.high is None:
-            return  # not declared: released under privacy
+            return  # bounds that are not declared are released under privacy
         bounds = (self.low, self.high)
         self._expect(are_apart(self.low, self.high), "finite bounds low < high", bounds)
         if not isinstance(self.missing, str) and self.low is not None and self.high is not None:
@@ -149,21 +171,31 @@ class Column:
 
     @property
     def known_parts(self) -> tuple[str, ...]:
-        """What a column of this kind can become."""
+        """The parts that a column of this kind can be coded into."""
         if self.kind == "date":
             return DATE_PARTS
         return tuple(f"slot {at + 1}" for at in range(self.slots)) if self.kind == "text" else ()
 
     @property
     def bounded(self) -> bool:
-        """Whether everything a learner needs is declared."""
+        """Whether everything that a learner needs is declared."""
         if self.kind == "category":
             return bool(self.categories)
         return self.low is not None if self.kind in ("number", "date") else self.kind != "undecided"
 
 
 def folded(word: str) -> str:
-    """A word without its case and repeated blanks.
+    """Return a word without its case and repeated blanks.
+
+    Parameters
+    ----------
+    word : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The text in folded case, with single blanks.
 
     >>> folded(" New   YORK") == folded("new york")
     True
@@ -172,7 +204,7 @@ def folded(word: str) -> str:
 
 
 def as_date(days: float) -> datetime.date | None:
-    """The date, or date and time, that is exactly so many days after 1970, if there is one."""
+    """Return the date, or date and time, that is exactly `days` days after 1970, or None if there is none."""
     try:
         moment = EPOCH + datetime.timedelta(days=days)
     except OverflowError:

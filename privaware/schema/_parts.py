@@ -1,4 +1,4 @@
-"""What a declared column becomes: numbers and categories, which are all that a learner sees."""
+"""The coded columns of a declared column: numbers and categories, which are all that a learner sees."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEVELS = {
     "weekday": tuple(str(day) for day in range(1, 8)),
     "hour": tuple(str(hour) for hour in range(24)),
 }
-"""Public ranges of the parts of a date; weekday 1 is Monday."""
+"""Public levels of the parts of a date; weekday 1 is Monday."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodedColumn(Column):
-    """A number or category that is `part` of the declared column `source`.
+    """A number or category that is the part `part` of the declared column `source`.
 
-    The slots of one text have a squared norm of at most 1 together.
+    The hash buckets of one text together have a squared norm of at most 1.
     """
 
     source: str = ""
@@ -29,11 +29,12 @@ class CodedColumn(Column):
 
     @property
     def of_text(self) -> bool:
+        """Whether the column is a hash bucket of a text."""
         return self.part.startswith("slot ")
 
 
 def coded_columns(column: Column) -> tuple[Column, ...]:
-    """The numbers and categories of one declared column; one that is not decided yet stays as it is."""
+    """Return the numbers and categories that a declared column is coded into; an undecided column stays as it is."""
     if column.kind == "boolean":
         return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
     if column.kind == "time":

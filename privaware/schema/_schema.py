@@ -1,4 +1,4 @@
-"""What is public about a data set, and its TOML file."""
+"""The public facts about a data set, and their TOML file."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from privaware.schema._parts import coded_columns
 __all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]
 
 FORMS = ("table", "image", "text")
+"""Forms of data."""
 LATER = ("fold", "day_first", "parts", "slots")
-"""Entries of a column that the first cards did not have."""
+"""Fields of a column that the first model cards did not have."""
 RELATIONS = ("add_remove", "replace_one")
+"""Neighbouring relations."""
 GIVEN_KINDS = "the names and kinds of the columns"
+"""Assumed public when bounds are released under privacy and kinds are declared."""
 GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not paid for"
-"""What is assumed of the columns where bounds, and perhaps kinds, are released under privacy."""
+"""Assumed public when bounds, and the kinds of some columns, are released under privacy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The public facts about a data set. `Schema.load` reads them from a TOML file.
+    """The public facts about a data set. `Schema.read` reads them from a TOML file.
 
     Attributes
     ----------
@@ -116,17 +119,19 @@ class Schema:
 
     @property
     def unit_rows(self) -> int:
-        """How many rows adding or removing one unit changes: one, the cap, or both versions of a row with its label."""
+        """The number of rows that adding or removing one unit changes: 1 for a row, 2 for a label, `cap` for a
+        person.
+        """
         return {"row": 1, "label": 2}.get(self.unit, self.cap)
 
     @cached_property
     def declared(self) -> tuple[Column, ...]:
-        """The columns that are used, as they are declared: a file has one column for each of them."""
+        """The declared columns that are used; a file has one column for each of them."""
         return tuple(column for column in self.columns if column.kind not in NOT_USED)
 
     @cached_property
     def used(self) -> tuple[Column, ...]:
-        """The columns a learner sees: numbers and categories, of which a declared column may become several."""
+        """The coded columns that a learner sees; a declared column may become several numbers and categories."""
         if self.form != "table":
             return self.declared
         return tuple(coded for column in self.declared for coded in coded_columns(column))
@@ -138,7 +143,19 @@ class Schema:
         return known and all(column.bounded for column in self.declared)
 
     def keep(self, names: tuple[str, ...]) -> Schema:
-        """The same schema with fewer columns, named as declared or as coded: then only such parts stay."""
+        """Return the schema with only the columns in `names`.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Names of declared columns, or of coded columns. For a declared column given by coded names only those parts
+            remain.
+
+        Returns
+        -------
+        Schema
+            The smaller schema.
+        """
         chosen, columns = set(names), []
         for column in self.columns:
             parts = {f"{column.name} ({part})": part for part in column.known_parts} if self.form == "table" else {}
@@ -150,9 +167,10 @@ class Schema:
         return replace(self, columns=tuple(columns))
 
     def bare(self) -> Schema:
-        """Only names, kinds, classes and the number of rows: bounds and categories are released under privacy.
+        """Return the schema with only names, kinds, classes and the number of rows; everything else is released under
+        privacy.
 
-        Whether a column has missing values is not public either, so each gets a category for them.
+        Whether a column has missing values is not public either, so each column gets a category for them.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
@@ -168,7 +186,7 @@ class Schema:
         return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 
     def toml(self) -> str:
-        """The file a person reads, edits and confirms."""
+        """Return the schema as TOML, which a person can read, edit and confirm."""
         lines = [
             f"{item.name} = {_toml(getattr(self, item.name))}"
             for item in fields(self)
@@ -186,7 +204,18 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """The schema written in TOML; anything unknown or ill-formed is refused with a sentence."""
+        """Return the schema in a TOML text.
+
+        Parameters
+        ----------
+        text : str
+            The TOML text. Unknown or ill-formed entries raise `WrongInput`.
+
+        Returns
+        -------
+        Schema
+            The schema.
+        """
         try:
             raw = tomllib.loads(text)
         except (ValueError, RecursionError) as problem:
@@ -204,7 +233,18 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
-        """The schema in a file."""
+        """Return the schema in a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+        """
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -218,7 +258,9 @@ class Schema:
             raise WrongInput(f"{Path(path).name}: {problem}") from None
 
     def json(self) -> dict[str, Any]:
-        """Plain values for `model.json`; entries that columns got later are there where they say something."""
+        """Return plain values for `model.json`; the fields in `LATER` are included only if they differ from their
+        defaults.
+        """
         entries = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
         entries["columns"] = [
             {
@@ -233,7 +275,18 @@ class Schema:
 
     @classmethod
     def from_json(cls, value: Any) -> Schema:
-        """The schema that `json` wrote."""
+        """Return the schema from the values that `json` returned.
+
+        Parameters
+        ----------
+        value : dict
+            The values.
+
+        Returns
+        -------
+        Schema
+            The schema.
+        """
         good = isinstance(value, dict) and isinstance(value.get("columns"), list)
         _expect(good, "a schema object", value)
         columns = tuple(_construct(Column, column, "column") for column in value["columns"])

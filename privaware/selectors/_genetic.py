@@ -11,12 +11,16 @@ from privaware._validate import expect_count, expect_fraction
 from privaware.errors import WrongInput
 
 Fitness = Callable[[np.ndarray], np.ndarray]
+"""A function from sets of columns (sets, columns) to their scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """The best `keep` of a population are parents; a child is a `crossover` of two, or a `mutation` of one, or a copy.
-    A set has at most `most` columns, and at least one."""
+    """Settings of a genetic search. A set has at least one and at most `most` columns.
+
+    The best fraction `keep` of a population become parents. A child is a crossover of two parents with probability
+    `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy.
+    """
 
     population: int
     generations: int
@@ -26,7 +30,9 @@ class Evolution:
     most: int
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
-        """The fittest set of all generations; a fitness from released scores makes it post-processing."""
+        """Return the fittest set of all generations; if `fitness` uses released scores only, this is
+        post-processing.
+        """
         population = self.first(width, rng)
         best, top = population[0], -np.inf
         for left in reversed(range(self.generations)):
@@ -42,7 +48,7 @@ class Evolution:
         return min(self.population, max(2, round(self.keep * self.population)))
 
     def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
-        """Random sets, every size equally likely."""
+        """Return random sets; every size is equally likely."""
         sizes = rng.integers(1, min(self.most, width) + 1, size=(self.population, 1))
         return _ranks(rng.random((self.population, width))) < sizes
 
@@ -59,7 +65,7 @@ class Evolution:
         return self._within_limits(np.where(mutated, flipped, children), rng)
 
     def _within_limits(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Empty sets get one random column, too large ones lose some."""
+        """Give empty sets one random column, and remove random columns from sets of more than `most`."""
         keys = rng.random(masks.shape)
         empty = ~masks.any(axis=1)
         masks[empty] = keys[empty] == keys[empty].max(axis=1, keepdims=True)
@@ -69,18 +75,19 @@ class Evolution:
 
 
 def _ranks(keys: np.ndarray) -> np.ndarray:
+    """Return the rank of each entry within its row."""
     return np.asarray(keys.argsort(axis=1).argsort(axis=1))
 
 
 def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> None:
-    """Shares of parents and children."""
+    """Raise unless `keep`, `crossover` and `mutation` are fractions and crossover + mutation is at most 1."""
     expect_fraction(name, keep=keep, crossover=crossover, mutation=mutation)
     if crossover + mutation > 1:
         raise WrongInput(f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}")
 
 
 def expect_search(name: str, columns: int | None, population: int, generations: int) -> None:
-    """Whole numbers of at least 1 and a population that can breed."""
+    """Raise unless all are integers of at least 1 and `population` is at least 2."""
     expect_count(name, optional=True, columns=columns)
     expect_count(name, population=population, generations=generations)
     expect_count(name, 2, population=population)

@@ -1,4 +1,4 @@
-"""The merit of sets of columns: correlated with the target, not with each other. All of it is post-processing."""
+"""The merit of sets of columns that depend on the target but not on each other; all of it is post-processing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 
 
 def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    """k r / sqrt(k + k (k - 1) f) for each mask (sets, columns): r is the mean uncertainty shared with the
-    target and f the mean over pairs; the empty set has merit 0.
+    """Return k r / sqrt(k + k (k - 1) f) for each set in `masks` (sets, columns).
+
+    k is the number of columns in the set, r the mean symmetrical uncertainty of its columns with the target, and f the
+    mean over pairs of its columns, all from `shared`. The empty set has merit 0.
 
     >>> two = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])  # a column and its copy
     >>> merits(np.array([[True, False], [True, True]]), two).tolist()
@@ -21,7 +23,7 @@ def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
 
 
 def best_first(shared: np.ndarray) -> tuple[list[int], list[float]]:
-    """Columns in the order in which the best next one is added, and the merit after each."""
+    """Return the columns in the order in which a greedy search adds them, and the merit after each addition."""
     related, among = shared[:-1, -1], shared[:-1, :-1]
     left, order, gained = np.ones(len(related), dtype=bool), [], []
     sums, pairs, overlap = 0.0, 0.0, np.zeros(len(related))

@@ -1,27 +1,26 @@
-"""What the selectors share: columns as slots, and noisy two-way tables of all pairs from one release.
+"""Code that the selectors share: columns as slots, and noisy two-way tables of all pairs from one release.
 
-A row is one slot of each column (declared categories, public bins, or equal bins between declared
-bounds; missing and unseen values have theirs) and one of the target. What is released is not the
-tables but their independent parts. With e the one-hot block of a column of K slots and P = I - 11'/K,
-the table of columns i and j follows from the declared number of rows, from sum P e_i and sum P e_j,
-and from sum (P e_i)(P e_j)'. A row has |P e_i|^2 = 1 - 1/K_i, or 0 where no slot is set, so one row
-added or removed moves
+A row sets one slot of each column (a declared category, a public bin, or an equal bin between declared bounds; missing
+and unseen values have slots of their own) and one slot of the target. The release contains the independent parts of the
+tables instead of the tables. Let e_i be the one-hot block of column i with K_i slots, and P = I - 11'/K. The table of
+columns i and j follows from the declared number of rows, from sum P e_i and sum P e_j, and from sum (P e_i)(P e_j)'. A
+row has |P e_i|^2 = 1 - 1/K_i, or 0 if no slot is set. With L the number of slots of the target, one row added or
+removed changes, in L2 norm,
 
     all single parts together by at most        sqrt(sum_i  (1 - 1/K_i)),
     all tables with the target by at most       sqrt(sum_i  (1 - 1/K_i)(1 - 1/L)),
     all tables of two columns by at most        sqrt(sum_i<j (1 - 1/K_i)(1 - 1/K_j)),
 
-in L2 distance, because |uv'|_F = |u||v|. Each family is divided by its bound and multiplied by the
-root of its share; shares add to 1, so the vector moves by at most 1, and is released by one
-Gaussian call. That holds for the numbers as computed: counts, and counts times K_i K_j less their means,
-are whole numbers without error; a conversion and a product with a public number follow, each off by at most 2^-53
-of an entry, so by 2^-53 n of the bound for n rows. On both of two neighbours that is 2^-51 n, and the bounds are
-taken `MARGIN` larger, which covers 2^32 rows.
+because |uv'|_F = |u||v|. Each family is divided by its bound and multiplied by the square root of its share of the
+budget. Shares add up to 1, so one row changes the whole vector by at most 1, and the vector is one Gaussian release.
 
-Why not noise on the entropies, as the paper proposes: one entropy moves by up to h(1/n) when a row
-is replaced, all m(m+1)/2 of them at once, and noise of that size exceeds the entropies themselves
-on small data (2.6 bits for 43 columns of 191 rows at epsilon 2.31, where an entropy is at most 1
-bit). The same budget gives a table with the target an error of about 4 rows in 191.
+The bound holds in floating-point arithmetic. Counts, and counts times K_i K_j minus their means, are integers without
+error. A conversion and a product with a public number follow, each with an error of at most 2^-53 of an entry, which is
+2^-53 n of the bound for n rows. On two neighbouring data sets this is 2^-51 n, and the bounds are taken larger by
+`MARGIN`, which covers 2^32 rows.
+
+The paper adds noise to the entropies instead. One entropy changes by up to h(1/n) when a row is replaced, and all m (m
++ 1) / 2 entropies change at once. On small data noise of that size exceeds the entropies themselves.
 """
 
 from __future__ import annotations
@@ -39,21 +38,22 @@ from privaware.features.onehot import OneHot
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-CELLS = 1 << 22
-"""Entries of one-hot rows in memory."""
+MAX_ONE_HOT_ENTRIES = 1 << 22
+"""Largest number of entries of one-hot rows in memory."""
 
-CONSTANT = 1e-3
-"""Bits: two columns with less entropy than this count as constant."""
+MIN_ENTROPY = 1e-3
+"""Entropy of a pair of columns, in bits, below which both count as constant."""
 
-SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
-"""Of the budget: the tables with the target decide most about a column, so they get the most."""
+BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
+"""Fractions of the budget; tables with the target get the most, because they decide most about a column."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Noisy counts around the uniform distribution: `single` (slots,), `joint` (slots, slots), and their noise.
+    """Noisy counts minus the counts of a uniform distribution: `single` (slots,) and `joint` (slots, slots).
 
-    `noise` is the standard deviation of one entry for each pair of columns, the target last.
+    `slots` is the number of slots of each column, the target last, and `rows` the declared number of rows. `noise` is
+    the standard deviation of one entry for each pair of columns.
     """
 
     slots: tuple[int, ...]
@@ -64,14 +64,14 @@ class Tables:
 
 
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
-    """How many slots each column has, and at last the target."""
+    """Return the number of slots of each column, and last the number of slots of the target."""
     expect_table(schema)
     encode = OneHot(bins=bins)
     return (*(encode.width(Schema(columns=(column,))) for column in schema.used), len(schema.classes) or bins)
 
 
 def expect_table(schema: Schema) -> None:
-    """Columns to choose from."""
+    """Raise unless `schema` is a table with columns to choose from."""
     if schema.form != "table" or not schema.used:
         raise WrongInput(
             f"expected a table with columns to choose from, got a schema of form {schema.form!r} "
@@ -80,10 +80,10 @@ def expect_table(schema: Schema) -> None:
 
 
 def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
-    """One-hot rows over all columns and the target, some rows at a time."""
+    """Yield one-hot rows over all columns and the target, a block of rows at a time."""
     sizes = slots(data.schema, bins)
     encode = OneHot(bins=bins, norm=math.sqrt(len(sizes) - 1))
-    step = max(1, CELLS // sum(sizes))
+    step = max(1, MAX_ONE_HOT_ENTRIES // sum(sizes))
     for at in range(0, len(data), step):
         part = data.take(np.arange(at, min(at + step, len(data))))
         target = np.zeros((len(part), sizes[-1]), np.float32)
@@ -92,6 +92,7 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def _target(data: Data, size: int) -> np.ndarray:
+    """Return the slot of each row's target."""
     if data.schema.classes:
         return np.clip(data.y, 0, size - 1).astype(np.int64)
     low, high = data.schema.low, data.schema.high
@@ -102,14 +103,14 @@ def _target(data: Data, size: int) -> np.ndarray:
 
 
 def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
-    """The tables, from one Gaussian release of deviation `noise` over sensitivity 1."""
+    """Return the tables, from one Gaussian release at noise multiplier `noise` and sensitivity 1."""
     counts = TwoWayCounts(schema=data.schema, bins=bins, pairs=pairs)
     return counts.release(data.parts.total(counts), noise, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
-    """All two-way tables as one matrix (slots, slots) of whole numbers: a matrix product of one-hot blocks."""
+    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks."""
 
     schema: Schema
     bins: int
@@ -118,7 +119,9 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
     def partial(self, part: Data) -> np.ndarray:
         exact = np.zeros((sum(slots(self.schema, self.bins)),) * 2, dtype=np.int64)
         for block in blocks(part, self.bins):
-            exact += (block.T @ block).astype(np.int64)  # at most CELLS rows: below 2^24, so float32 is exact
+            exact += (block.T @ block).astype(
+                np.int64
+            )  # at most MAX_ONE_HOT_ENTRIES rows: below 2^24, so float32 is exact
         return exact
 
     def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -131,6 +134,7 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
 def _noisy_tables(
     exact_counts: np.ndarray, schema: Schema, sizes: tuple[int, ...], pairs: bool, noise: float, rng: Rng
 ) -> Tables:
+    """Return the noisy tables from the exact two-way counts."""
     families = _families(sizes, pairs)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
     exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
@@ -161,7 +165,9 @@ def _noisy_tables(
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """Which pairs of columns, which entries of the joint counts, and what an entry is divided by."""
+    """A family of tables: its `pairs` of columns, the `mask` of its entries in the joint counts, and their divisor
+    `unit`.
+    """
 
     pairs: np.ndarray
     mask: np.ndarray
@@ -169,6 +175,7 @@ class _Family:
 
 
 def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
+    """Return the families of tables that are released, each with its share of the budget."""
     squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
     last = len(sizes) - 1
     upper = np.triu(np.ones((len(sizes),) * 2, dtype=bool), 1)
@@ -179,11 +186,11 @@ def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
     bounds = {name: float((np.outer(squares, squares)[of]).sum()) for name, of in chosen.items()}
     bounds["single"] = float(squares.sum())
     names = [name for name, bound in bounds.items() if bound > 0 or name == "single"]
-    total = sum(SHARES[name] for name in names)
+    total = sum(BUDGET_SHARES[name] for name in names)
     families = {}
     for name in names:
         mask = np.repeat(np.repeat(chosen[name], sizes, axis=0), sizes, axis=1)
-        unit = math.sqrt(max(bounds[name], 1e-12) * total / SHARES[name]) / (1 - MARGIN)
+        unit = math.sqrt(max(bounds[name], 1e-12) * total / BUDGET_SHARES[name]) / (1 - MARGIN)
         families[name] = _Family(pairs=chosen[name], mask=mask, unit=unit)
     return families
 
@@ -193,16 +200,17 @@ def _starts(sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Sums over the slots of each column."""
+    """Return sums over the slots of each column."""
     return np.asarray(np.add.reduceat(values, _starts(sizes), axis=axis))
 
 
 def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
+    """Return one value for each slot, repeated from one value for each column."""
     return np.repeat(values, sizes, axis=axis)
 
 
 def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Each column's slots less their mean."""
+    """Return `values` with the mean over its column's slots subtracted from each slot."""
     shape = [1] * values.ndim
     shape[axis] = len(sizes)
     means = _sums(values, sizes, axis) / np.array(sizes).reshape(shape)
@@ -210,7 +218,7 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
 
 
 def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Each column's slots less their mean, times the number of slots: whole numbers."""
+    """Return `counts` minus the mean over each column's slots, times the number of slots: integers."""
     shape = [1] * counts.ndim
     shape[axis] = sum(sizes)
     times = _spread(np.array(sizes, dtype=np.int64), sizes, 0).reshape(shape)
@@ -218,10 +226,10 @@ def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) ->
 
 
 def uncertainties(tables: Tables) -> np.ndarray:
-    """Symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last.
+    """Return the symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last.
 
-    Post-processing of a release. The deviation of a table from independence is shrunk by the share of it that the
-    known noise explains (James and Stein's rule), so that noise alone does not look like dependence.
+    This is post-processing of a release. The deviation of a table from independence is shrunk by the fraction of it
+    that the known noise explains (the James-Stein rule), so noise alone does not look like dependence.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)
@@ -239,19 +247,20 @@ def uncertainties(tables: Tables) -> np.ndarray:
     joint = _sums(_sums(_bits(table), sizes, 0), sizes, 1)
     alone = _sums(_bits(_sums(table, sizes, 1)), sizes, 0)
     both = alone + alone.T
-    shared = np.where(both > CONSTANT, 2 * (1 - joint / np.maximum(both, CONSTANT)), 0.0)
+    shared = np.where(both > MIN_ENTROPY, 2 * (1 - joint / np.maximum(both, MIN_ENTROPY)), 0.0)
     return np.asarray(np.clip(shared, 0.0, 1.0))
 
 
 def _bits(share: np.ndarray) -> np.ndarray:
+    """Return -p log2(p) for each probability."""
     return np.asarray(-share * np.log2(np.where(share > 0, share, 1.0)))
 
 
 def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
-    """The names of the columns in a mask, in the schema's order."""
+    """Return the names of the columns in `mask`, in the schema's order."""
     return tuple(column.name for column, selected in zip(schema.used, mask, strict=True) if selected)
 
 
 def limit(columns: int | None, schema: Schema) -> int:
-    """How many columns may be selected: all of them unless a number is set."""
+    """Return how many columns may be selected: `columns`, or all columns if it is None."""
     return len(schema.used) if columns is None else min(columns, len(schema.used))

@@ -26,7 +26,7 @@ __all__ = ["All"]
 
 @dataclass(frozen=True, kw_only=True)
 class All(Selector):
-    """Nothing to set."""
+    """A selector that keeps all columns; it has no settings."""
 
     in_parts: ClassVar[bool] = True
 

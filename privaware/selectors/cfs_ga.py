@@ -1,14 +1,13 @@
 """Correlation-based selection by genetic search: the set of highest merit, of whatever size.
 
-The same released uncertainties and merit as `cfs_greedy`; a population of sets evolves for some
-generations, and the set of highest merit of all of them is selected.
+It uses the same released uncertainties and the same merit as `cfs_greedy`. A population of sets evolves for some
+generations, and the set of highest merit of all generations is selected.
 
-Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in
-    differentially private machine learning, algorithm 4; rates of parents, crossover and mutation
-    are not in the paper.
-Privacy: (epsilon, delta) for one row added or removed; the one Gaussian release of `_tables`. The
-    search is post-processing, however large the population.
-Use when: as `cfs_greedy`, where sets matter that no single column leads to.
+Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in differentially private
+machine learning, algorithm 4; the paper does not give the rates of parents, crossover and mutation.
+Privacy: (epsilon, delta) for one row added or removed, by the one Gaussian release of `_tables`. The search is
+post-processing, however large the population.
+Use when: as `cfs_greedy`, if good sets cannot be found by adding one column at a time.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -37,7 +36,21 @@ __all__ = ["CfsGa"]
 
 @dataclass(frozen=True, kw_only=True)
 class CfsGa(Selector):
-    """At most `columns` are selected; `bins` is for numbers without declared ones."""
+    """Correlation-based selection by genetic search.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Largest number of columns that are selected; by default all columns may be.
+    population, generations : int
+        Number of sets in a generation, and number of generations.
+    keep : float
+        Fraction of a generation that become parents.
+    crossover, mutation : float
+        Probabilities that a child is a crossover of two parents, or a mutation of one.
+    bins : int
+        Number of bins for numbers without declared bins.
+    """
 
     in_parts: ClassVar[bool] = True
 

@@ -1,16 +1,16 @@
 """Correlation-based selection, best column first: related to the target, not to each other.
 
-The merit of a set of k columns is k r / sqrt(k + k (k - 1) f), with r the mean symmetrical
-uncertainty that they share with the target and f the mean that they share with each other. The
-column that raises it most is added, until there are as many as asked or the merit no longer rises.
+The merit of a set of k columns is k r / sqrt(k + k (k - 1) f), where r is the mean symmetrical uncertainty of the
+columns with the target and f the mean symmetrical uncertainty of pairs of columns. The column that raises the merit
+most is added, until there are `columns` of them or, without `columns`, the merit no longer rises.
 
-Paper: Hall 1999, Correlation-based feature selection for machine learning; Bao, Bauer and
-    Bindschaedler, On the importance of architecture and feature selection in differentially private
-    machine learning, algorithm 3, where noise goes on entropies. Noise on the independent parts of
-    all two-way tables is far smaller at the same price: see `_tables`, which also has the proof.
-Privacy: (epsilon, delta) for one row added or removed; one Gaussian release, which one row
-    moves by at most 1 in L2 norm. Uncertainties, merits and the search are post-processing of what was released.
-Use when: columns overlap (one-hot slots, several measurements of one thing) and rows are thousands.
+Paper: Hall 1999, Correlation-based feature selection for machine learning; Bao, Bauer and Bindschaedler, On the
+importance of architecture and feature selection in differentially private machine learning, algorithm 3, which adds
+noise to entropies. Noise on the independent parts of all two-way tables is far smaller at the same cost: see `_tables`,
+which also has the proof.
+Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release, which one row changes by at most 1 in
+L2 norm. Uncertainties, merits and the search are post-processing of the release.
+Use when: columns overlap (one-hot slots, several measurements of one thing) and there are thousands of rows.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -39,7 +39,15 @@ __all__ = ["CfsGreedy"]
 
 @dataclass(frozen=True, kw_only=True)
 class CfsGreedy(Selector):
-    """`columns` left out stops where the merit is highest; `bins` is for numbers without declared ones."""
+    """Correlation-based selection by greedy search.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Number of columns to select; by default the number at which the merit is highest.
+    bins : int
+        Number of bins for numbers without declared bins.
+    """
 
     in_parts: ClassVar[bool] = True
 

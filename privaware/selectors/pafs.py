@@ -1,25 +1,23 @@
 """Privacy-aware selection: a genetic search for the columns on which private models do best.
 
-Rows are split once into two parts. Every new set of columns trains one private logistic regression
-(objective perturbation, pure) on the first part, and the number of rows of the second part that it
-predicts correctly is released with noise: that is the set's fitness. A set that comes up again keeps its
-fitness. A regression target counts as above or below the middle of its declared range.
+Rows are split once into training and validation rows. For every new set of columns one private logistic regression
+(objective perturbation, pure) is trained on the training rows. The number of validation rows that it predicts correctly
+is released with noise and is the fitness of the set. A set that comes up again keeps its fitness. A regression target
+counts as above or below the middle of its declared range.
 
-Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in
-    differentially private machine learning, section VIII-B, where fitness is exact accuracy on the test
-    rows and the price is that of the models that happened to be trained; neither is private.
-Privacy: (epsilon, delta) for one row added or removed. At most `models` sets are tried, a number fixed
-    before the rows are read, and all of them are paid for: each is Pure(1 / noise) to the rows of the
-    first part (with more than two classes, one problem a class at that share of it), and one
-    Gaussian(noise) to those of the second, whose count of correct predictions one row moves by at most 1
-    (predictions are computed without rounding, so no row changes another's). A row is in one part, by a
-    draw of its own, so the part that costs more is the cost.
-    Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
-    average (logarithmic distribution), is sampled independently, and only the best is released. That is
-    private selection, at no more than twice the cost of a single model, whatever their number.
-Use when: columns are many, rows are tens of thousands, and a linear model follows. For small data the
-    cost of hundreds of models leaves only noise: use private selection (`adaptive=False`), or
-    `cfs_greedy`, which is one release.
+Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in differentially private
+machine learning, section VIII-B. There fitness is exact accuracy on the test rows, and the cost counts only the models
+that happened to be trained; neither is private.
+Privacy: (epsilon, delta) for one row added or removed. At most `models` sets are tried, a number fixed before the rows
+are read, and all of them are charged. Each costs Pure(1 / noise) for the training rows (with more than two classes, one
+problem for each class at 1 / classes of that epsilon) and one Gaussian(noise) for the validation rows, whose count of
+correct predictions one row changes by at most 1. Predictions are computed without rounding, so no row changes the
+prediction of another. A row is in one part, by a random draw of its own, so the cost is that of the more expensive
+part. Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on average
+(logarithmic distribution), is sampled independently, and only the best is released. This is private selection, at no
+more than twice the cost of a single model, whatever the number of models.
+Use when: columns are many, there are tens of thousands of rows, and a linear model follows. For small data the cost of
+hundreds of models leaves only noise: use private selection (`adaptive=False`), or `cfs_greedy`, which is one release.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -52,16 +50,34 @@ from privaware.selectors._tables import chosen, expect_table, limit
 
 __all__ = ["Pafs"]
 
-POPULATION = 4096
-"""Sets whose models are solved together."""
+SETS_PER_BATCH = 4096
+"""Number of sets whose models are solved together."""
 
 ENTRIES = Lattice(bound=1.0, bits=20)
-"""Of validation rows."""
+"""Lattice of the entries of validation rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pafs(Selector):
-    """At most `columns` are selected; `models` left out is population x generations, or all sets there are."""
+    """Privacy-aware selection of columns by the noisy accuracy of private models.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Largest number of columns that are selected; by default all columns may be.
+    population, generations : int
+        Number of sets in a generation, and number of generations.
+    models : int, optional
+        Number of sets that are charged; by default `population * generations`, but at most the number of possible sets.
+    adaptive : bool
+        Whether later sets depend on earlier scores; otherwise private selection among random sets is used.
+    held_out : float
+        Fraction of the rows used for validation.
+    keep : float
+        Fraction of a generation that become parents.
+    crossover, mutation : float
+        Probabilities that a child is a crossover of two parents, or a mutation of one.
+    """
 
     columns: int | None = None
     population: int = 600
@@ -88,7 +104,7 @@ class Pafs(Selector):
         return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
     def trial_count(self, schema: Schema) -> int:
-        """How many sets are paid for."""
+        """Return the number of sets that are charged."""
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
         requested = self.models or self.population * self.generations
@@ -119,7 +135,7 @@ class Pafs(Selector):
 
 
 class _Trials:
-    """Noisy scores of the sets tried so far, and the rows to try more of them on."""
+    """The noisy scores of the sets tried so far, and the rows on which more sets can be tried."""
 
     def __init__(self, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
         schema = train.schema
@@ -132,7 +148,7 @@ class _Trials:
         self.scores: dict[bytes, float] = {}
 
     def fitness(self, masks: np.ndarray) -> np.ndarray:
-        """Scores of many sets; new ones are trained while they are paid for, and count as worst afterwards."""
+        """Return the scores of many sets. New sets are trained while the charge covers them; later ones score worst."""
         keys = [line.tobytes() for line in np.packbits(masks, axis=1)]
         new = {key: at for at, key in enumerate(keys) if key not in self.scores}
         fresh = list(new.values())[: self.left]
@@ -143,10 +159,10 @@ class _Trials:
         return np.array([self.scores.get(key, -np.inf) for key in keys])
 
     def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
-        """The best of `count` independent random sets; nothing is remembered, so each is a trial of its own."""
+        """Return the best of `count` independent random sets; no score is cached, so each set is a trial of its own."""
         top, winner = -np.inf, np.ones(width, dtype=bool)
-        for at in range(0, count, POPULATION):
-            batch = replace(search, population=min(POPULATION, count - at))
+        for at in range(0, count, SETS_PER_BATCH):
+            batch = replace(search, population=min(SETS_PER_BATCH, count - at))
             masks = batch.first(width, self.rng.initial)
             scores = self._noisy_scores(masks, pure=True)
             if scores.max() > top:
@@ -154,6 +170,9 @@ class _Trials:
         return winner
 
     def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
+        """Return noisy counts of correct predictions of private models on the sets in `masks`; `pure` selects Laplace
+        noise.
+        """
         problems, sets = len(self.labels), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])
         weights = fit_many(
@@ -176,9 +195,10 @@ class _Trials:
 
 
 def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Released weights times rows on `ENTRIES`, weights rounded such that no product or sum has a rounding error.
+    """Return released weights times rows on the lattice `ENTRIES`, without rounding errors in products or sums.
 
-    So which class a row is predicted is a function of the row and the release, not of the row's position.
+    The weights are rounded for this purpose. The predicted class of a row is then a function of the row and the release
+    alone, not of the row's position.
     """
     bits = MANTISSA - ENTRIES.bits - math.ceil(math.log2(rows.shape[1]))
     public = Lattice(bound=max(float(np.abs(weights).max(initial=0.0)), 2.0**-99), bits=bits)
@@ -186,28 +206,30 @@ def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _mean(models: int) -> float:
-    """Of the logarithmic distribution, which has at least one trial."""
+    """Return the mean of the logarithmic distribution, which has at least one trial."""
     return max(float(models), 2.0)
 
 
 def _secret_count(models: int, rng: Rng) -> int:
+    """Return a random number of trials from the logarithmic distribution."""
     selected = Selected(event=Pure(epsilon=1.0), distribution="logarithmic", mean=_mean(models))
     eta, gamma = accounting.trial_count_parameters(selected)
     return rng.runs(eta=eta, gamma=gamma)
 
 
 def _problems(schema: Schema) -> int:
+    """Return the number of problems of one set: one for two classes or regression, otherwise one for each class."""
     return len(schema.classes) if len(schema.classes) > 2 else 1
 
 
 def _encoded(data: Data) -> np.ndarray:
-    """Every column adds at most 1 to a row's squared norm, and so does the constant at the end."""
+    """Return one-hot rows with a constant; each column, and the constant, adds at most 1 to a row's squared norm."""
     rows = OneHot(norm=math.sqrt(OneHot().squares(data.schema)))(data.x, data.schema)
     return np.hstack([rows.astype(float), np.ones((len(data), 1))])
 
 
 def _labels(data: Data) -> np.ndarray:
-    """Labels 0 and 1 (problems, rows)."""
+    """Return labels 0 and 1 (problems, rows)."""
     schema = data.schema
     if len(schema.classes) > 2:
         return np.asarray(np.arange(len(schema.classes))[:, None] == data.y)

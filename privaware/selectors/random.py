@@ -30,7 +30,13 @@ __all__ = ["Random"]
 
 @dataclass(frozen=True, kw_only=True)
 class Random(Selector):
-    """`columns` of them; a random number if left out."""
+    """A selector of random columns.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Number of columns; by default a random number.
+    """
 
     in_parts: ClassVar[bool] = True
 

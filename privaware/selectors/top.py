@@ -1,18 +1,20 @@
 """The columns most dependent on the target, by repeated report-noisy-max (peeling).
 
-The score of a column is how far its table with the target is from independence, in rows: T = sum of
-|n_sc - n_s n_c / n| over slots s and classes c, less the most that independent rows would show
-on average (a public number, since columns with many slots show more by chance).
+The score of a column measures how far its table with the target is from independence, in rows. It is T = sum of |n_sc -
+n_s n_c / n| over slots s and classes c, minus the largest expectation of T for independent rows. That expectation is a
+public number; it is larger for columns with many slots, which show more dependence by chance.
 
-Paper: peeling by report-noisy-max, after Dwork, Su and Zhang 2021, Differentially private false
-    discovery rate control; Dwork and Roth 2014, chapter 3.
-Privacy: (epsilon, delta) for one row added or removed, `columns` times Pure(1 / noise). A row at
-    (s, c) adds 1 to one count, so the first term moves by 1 in L1. With a, b the marginal counts and
-    e, f those of the row, the second goes from ab'/n to (ab' + af' + eb' + ef') / (n + 1), a change
-    of at most n/(n + 1) + (2n + 1)/(n + 1) < 3. So T moves by less than 4 (and from no rows to one it
-    stays 0), and for small shares of s and c it moves by nearly that much. As computed: n T is a
-    whole number without error, and T, at most 2n, is rounded three times, by 2^-52 n each; `MARGIN` of
-    the score is left off for that, which covers 2^32 rows.
+Paper: peeling by report-noisy-max, after Dwork, Su and Zhang 2021, Differentially private false discovery rate control;
+Dwork and Roth 2014, chapter 3.
+Privacy: (epsilon, delta) for one row added or removed, at `columns` times Pure(1 / noise). The sensitivity of T is
+below 4:
+1. A row at (s, c) adds 1 to one count, so the term n_sc changes by 1 in L1 norm.
+2. Let a, b be the marginal counts and e, f those of the row. The term n_s n_c / n changes from ab'/n to (ab' + af' +
+   eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
+3. So T changes by less than 4 (from no rows to one row it stays 0). For rare s and c it changes by nearly 4.
+4. In floating-point arithmetic n T is an integer without error. T is at most 2n and is rounded three times, by 2^-52 n
+   each. The score is reduced by the factor 1 - `MARGIN`, which covers this for 2^32 rows.
+
 Use when: columns are many, few are wanted, and overlap among them does no harm.
 
 >>> from privaware.noise import Rng
@@ -42,7 +44,15 @@ __all__ = ["Top"]
 
 @dataclass(frozen=True, kw_only=True)
 class Top(Selector):
-    """`columns` are selected; `bins` is for numbers without declared ones."""
+    """Selection of the columns most dependent on the target.
+
+    Parameters
+    ----------
+    columns : int
+        Number of columns to select.
+    bins : int
+        Number of bins for numbers without declared bins.
+    """
 
     in_parts: ClassVar[bool] = True
 
@@ -63,7 +73,7 @@ class Top(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
-    """The tables of all columns, and of the target, with the target: whole numbers (slots, slots of the target)."""
+    """The integer tables (slots, slots of the target) of all columns, and of the target, with the target."""
 
     schema: Schema
     bins: int
@@ -73,7 +83,7 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
         sizes = slots(self.schema, self.bins)
         exact = np.zeros((sum(sizes), sizes[-1]), dtype=np.int64)
         for block in blocks(part, self.bins):
-            exact += (block.T @ block[:, -sizes[-1] :]).astype(np.int64)  # whole numbers below 2^24: exact in float32
+            exact += (block.T @ block[:, -sizes[-1] :]).astype(np.int64)  # below 2^24: exact in float32
         return exact
 
     def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -90,14 +100,16 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
 
 
 def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """T of every column: the L1 distance of its table with the target from independence, in rows."""
+    """Return T of every column: the L1 distance of its table with the target from independence, in rows."""
     return distances(exact[: -sizes[-1]], np.diagonal(exact[-sizes[-1] :]), sizes[:-1])
 
 
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """T of columns with these numbers of slots, from the counts (slots, classes) and those of the classes."""
+    """Return T of columns with `sizes` slots, from the counts `table` (slots, classes) and the class counts
+    `classes`.
+    """
     total = max(int(classes.sum()), 1)
-    whole = np.int64 if total < 2**31 else object  # Python's numbers, where products exceed 64 bits
+    whole = np.int64 if total < 2**31 else object  # Python integers when products exceed 64 bits
     counts = table.astype(whole)
     deviation = np.abs(total * counts - np.outer(counts.sum(axis=1), classes.astype(whole))).sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -105,7 +117,7 @@ def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) ->
 
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """The largest expected T when column and target are independent: all slots equally likely.
+    """Return the largest expected T of each column if it is independent of the target: all slots equally likely.
 
     >>> by_chance((2, 5, 2), 100).round(1).tolist()
     [8.0, 16.0]

@@ -1,26 +1,26 @@
-"""A column is selected only if leaving it out costs more accuracy than the noise on its weights.
+"""Selection of the columns whose removal would cost more accuracy than the noise on their weights.
 
-A linear model theta whose weights are released with noise of deviation s has, on a row x with residual
-c = y - theta.x, the expected squared error c^2 + s^2 |x|^2. Without column m (whose block of entries
-is x_m, with weights theta_m) it is (theta_m.x_m + c)^2 + s^2 |x|^2 - s^2 |x_m|^2. So dropping m helps
-exactly when |theta_m.x_m + c| <= sqrt(c^2 + d), d = s^2 |x_m|^2. Squared errors add over rows, so on
-all rows together it helps exactly when
+Let theta be the weights of a linear model, released with noise of standard deviation s. Let x be a row and c = y -
+theta.x its residual. The expected squared error on the row is c^2 + s^2 |x|^2. Let x_m be the entries of column m and
+theta_m its weights. Without column m the expected squared error is (theta_m.x_m + c)^2 + s^2 |x|^2 - s^2 |x_m|^2. So
+dropping m helps exactly when |theta_m.x_m + c| <= sqrt(c^2 + d), with d = s^2 |x_m|^2. Squared errors add over rows. On
+all rows together dropping m helps exactly when
 
     2 theta_m.sum(c x_m) + theta_m' sum(x_m x_m') theta_m  <=  s^2 sum |x_m|^2.
 
-Columns are one-hot, so that |x_m|^2 = 1 / columns on every row and the right side is public; the left
-side is known from second moments, which are released once. Columns that fail are dropped, the worst
-first, and the model is solved again, until all remaining ones are worth their noise.
+Columns are one-hot, so |x_m|^2 = 1 / columns on every row and the right side is public. The left side follows from
+second moments, which are released once. Columns that fail are dropped, the worst first, and the model is solved again,
+until all remaining columns are worth their noise.
 
-Paper: Bao, Bauer and Bindschaedler, lemma 1 and corollary 1. The lemma's printed bound |theta_m| <=
-    (sqrt(c^2 + d) - |c|) / |x_m| is only sufficient, though printed as an equivalence: with c = 1,
-    d = 3 and theta_m x_m = -2 dropping wins (1 against 4) while the bound says otherwise. For c = 0 both
-    are the corollary, |theta_m| <= s.
-Privacy: (epsilon, delta) for one row added or removed, one Gaussian release of (sum x x', sum x y').
-    Rows and targets have norm at most 1, so a row moves it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= root 2, also as
-    computed: both lie on public lattices, so that the sums have no rounding error (see `_moments`).
-    Solving and dropping use released numbers only.
-Use when: a linear model follows and its budget is known: `model_noise` is its noise multiplier over this one's.
+Paper: Bao, Bauer and Bindschaedler, lemma 1 and corollary 1. The lemma's printed bound |theta_m| <= (sqrt(c^2 + d) -
+|c|) / |x_m| is only sufficient, though printed as an equivalence: with c = 1, d = 3 and theta_m x_m = -2 dropping wins
+(1 against 4) while the bound says otherwise. For c = 0 both are the corollary, |theta_m| <= s.
+Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release of (sum x x', sum x y'). Rows and
+targets have norm at most 1, so a row changes it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= sqrt(2). This holds in floating-point
+arithmetic: rows and targets lie on public lattices, so the sums have no rounding error (see `_moments`). Solving and
+dropping use released numbers only.
+Use when: a linear model follows and its budget is known: `model_noise` is its noise multiplier divided by that of this
+selector.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -51,14 +51,25 @@ from privaware.selectors._tables import chosen, limit, slots
 __all__ = ["Worth"]
 
 LIPSCHITZ = 2.0
-"""Largest gradient of half a squared error with rows, targets and predictions of norm at most 1."""
+"""Largest gradient norm of half a squared error with rows, targets and predictions of norm at most 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Worth(Selector):
-    """The model to follow is ridge regression on the same encoding, its weights released with noise.
+    """Selection of columns that are worth the noise on their weights.
 
-    `ridge` is its penalty as a share of the declared rows; at most `columns` are kept.
+    The following model is assumed to be ridge regression on the same encoding, whose weights are released with noise.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Largest number of columns that are kept; by default all columns may be.
+    model_noise : float
+        Noise multiplier of the following model divided by the noise multiplier of this selector.
+    ridge : float
+        Ridge penalty of the following model as a fraction of the declared rows.
+    bins : int
+        Number of bins for numbers without declared bins.
     """
 
     in_parts: ClassVar[bool] = True
@@ -82,7 +93,7 @@ class Worth(Selector):
         moments, outputs = release(Moments(bins=self.bins), data.parts, noise, rng)
         owner = np.repeat(np.arange(len(schema.used)), slots(schema, self.bins)[:-1])
         penalty = self.ridge * schema.rows
-        spread = self.model_noise * noise * LIPSCHITZ / penalty  # of each weight of the model
+        spread = self.model_noise * noise * LIPSCHITZ / penalty  # standard deviation of each weight of the model
         price = spread**2 * outputs.shape[1] * schema.rows / len(schema.used)
         selected = worthy(
             _positive(moments),
@@ -98,7 +109,7 @@ class Worth(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
-    """The sums of x x' and of x y' over one-hot rows and their targets."""
+    """The sums of x x' and of x y' over one-hot rows x and their targets y."""
 
     bins: int
 
@@ -130,11 +141,12 @@ def worthy(
     most: int,
     blur: float = 0.0,
 ) -> np.ndarray:
-    """Which columns are worth their noise; `owner` says which column an entry belongs to, `price`
-    what the noise on one column's weights adds to the squared error, and `blur` how noisy the moments
-    with the target are: what such noise alone appears to explain is not counted.
+    """Return the mask of the columns that are worth their noise.
 
-    At most 1/8 of the columns are dropped at a time, the worst of those that fail; one always stays.
+    `owner` is the column of each entry. `price` is the squared error that the noise on one column's weights adds.
+    `blur` is the noise of the moments with the target; the part of the error that such noise alone appears to explain
+    is not counted. At most 1/8 of the columns are dropped at a time, the worst of those that fail, and one column
+    always remains.
     """
     selected = np.ones(int(owner.max()) + 1, dtype=bool)
     while selected.sum() > 1:
@@ -151,7 +163,7 @@ def worthy(
 def explained(
     moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, selected: np.ndarray, penalty: float, blur: float
 ) -> np.ndarray:
-    """What leaving each column out adds to the squared error."""
+    """Return the squared error that leaving out each column adds."""
     inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]
     inverse = np.linalg.inv(square + penalty * np.eye(len(inside)))
@@ -168,13 +180,15 @@ def explained(
 
 
 def _positive(moments: np.ndarray) -> np.ndarray:
-    """The nearest positive semidefinite matrix: noise may have made eigenvalues negative."""
+    """Return the nearest positive semidefinite matrix, because noise may have made eigenvalues negative."""
     values, vectors = np.linalg.eigh(moments)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _targets(data: Data) -> np.ndarray:
-    """Targets of norm at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers."""
+    """Return targets of norm at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers for
+    regression.
+    """
     schema = data.schema
     if not schema.classes:
         return scaled(data.y, schema)[:, None]

@@ -164,14 +164,14 @@ def lengths(bench: Bench, settings: Settings) -> Result:
     noise = bench.prices.calibrated(key, lambda noise: learner.cost(fits.schema, noise), epsilon)
     if bench.dry:
         return {}
-    scores, default = [], module.LENGTH
+    scores, default = [], module.MAX_NOISE_NORM
     try:
         for value in LENGTHS[name]:
-            module.LENGTH = value  # type: ignore[attr-defined]
+            module.MAX_NOISE_NORM = value  # type: ignore[attr-defined]
             models = (learner.run(fits, noise, Rng(seed=seed)) for seed in range(3))
             scores.append(100 * float(np.mean([_score(model, held_out) for model in models])))
     finally:
-        module.LENGTH = default  # type: ignore[attr-defined]
+        module.MAX_NOISE_NORM = default  # type: ignore[attr-defined]
     return {"scores": scores}
 
 

@@ -51,7 +51,7 @@ def test_changes_come_before_the_next_total_and_once_each() -> None:
 
 
 def test_neighbours_are_held_as_one_up_to_enough_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_parts, "HELD", 5)
+    monkeypatch.setattr(_parts, "MIN_HELD_ROWS", 5)
     parts = LocalParts(lambda: [[1, 2], [3], [4, 5], [6, 7, 8, 9, 10, 11], [12]])
     held = parts.held(list, lambda few: [value for part in few for value in part])
     assert held._held == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11], [12]]

@@ -59,7 +59,7 @@ def test_the_first_rows_of_each_person_count_over_all_parts(
     monkeypatch.setattr(_large, "PART", 97)
     monkeypatch.setattr(_large, "LARGE", 1)
     monkeypatch.setattr(LargeCsv, "block", 800)
-    monkeypatch.setattr(_persons, "SLICE", 200)
+    monkeypatch.setattr(_persons, "MAX_ROWS_PER_SLICE", 200)
     if suffix == "csv":
         frame.to_csv(path, index=False)
         rows: Any = LargeCsv(path, READING).streamed(schema)
@@ -105,7 +105,7 @@ def counted(persons: list[str], edges: list[int], cap: int, rows: int) -> list[i
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=30),
     st.lists(st.integers(0, 40), max_size=4),
     st.integers(1, 3),
-    st.sampled_from((1, 3 * _persons.SLICE)),
+    st.sampled_from((1, 3 * _persons.MAX_ROWS_PER_SLICE)),
 )
 def test_p34_a_person_who_leaves_moves_their_own_rows_only_and_at_most_cap(
     persons: list[str], edges: list[int], cap: int, rows: int
@@ -176,7 +176,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Persons have rows in several row groups, parts and slices."""
     monkeypatch.setattr(_large, "PART", 7)
     monkeypatch.setattr(_large, "PIECE", 10)
-    monkeypatch.setattr(_persons, "SLICE", 20)
+    monkeypatch.setattr(_persons, "MAX_ROWS_PER_SLICE", 20)
 
 
 def kept(path: Path, place: Any = None) -> list[float]:

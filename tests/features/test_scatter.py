@@ -19,7 +19,7 @@ from tests.features.reference_scatter import scatter as reference
 def layers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two implementations."""
     if request.param == "fourier":
-        monkeypatch.setattr(_scattering, "LARGEST_MATRIX", 0)
+        monkeypatch.setattr(_scattering, "MAX_MATRIX_ENTRIES", 0)
     scatter._layers.cache_clear()
     yield request.param
     scatter._layers.cache_clear()
@@ -71,7 +71,7 @@ def test_features_agree_with_the_definition_on_larger_images(layers: str, J: int
 def test_matrix_products_agree_with_fft(monkeypatch: pytest.MonkeyPatch, J: int, L: int, size: int) -> None:
     images = np.random.default_rng(size).random((3, 1, size, size), np.float32)
     one = Scatter(J=J, L=L)(images)
-    monkeypatch.setattr(_scattering, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr(_scattering, "MAX_MATRIX_ENTRIES", 0)
     scatter._layers.cache_clear()
     other = Scatter(J=J, L=L)(images)
     scatter._layers.cache_clear()
@@ -90,7 +90,7 @@ def test_features_do_not_depend_on_other_rows_or_the_microbatch(layers: str, mon
     images[0] = 1e6
     assert distance(Scatter()(images)[1:], together[1:]) < 1e-6
     assert distance(Scatter()(images[4:6]), together[4:6]) < 1e-6
-    monkeypatch.setitem(scatter.MEMORY, "cpu", 1)
+    monkeypatch.setitem(scatter.MAX_BYTES_PER_THREAD, "cpu", 1)
     assert distance(Scatter()(images)[1:], together[1:]) < 1e-6
 
 
@@ -114,7 +114,7 @@ def test_microbatch_does_not_depend_on_the_number_of_images() -> None:
 def test_features_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.random.default_rng(4).random((11, 1, 8, 8), np.float32)
     before, together = torch.get_num_threads(), Scatter()(images)
-    monkeypatch.setitem(scatter.MEMORY, "cpu", 1)
+    monkeypatch.setitem(scatter.MAX_BYTES_PER_THREAD, "cpu", 1)
     try:
         torch.set_num_threads(3)
         assert distance(Scatter()(images), together) < 1e-6

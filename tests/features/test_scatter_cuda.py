@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cuda
     [((5, 1, 28, 28), 2, 8), ((3, 3, 32, 32), 2, 8), ((2, 2, 45, 61), 3, 6), ((0, 1, 28, 28), 2, 8)],
 )
 def test_gpu_agrees_with_cpu(shape, J, L, largest, monkeypatch) -> None:
-    monkeypatch.setattr(_scattering, "LARGEST_MATRIX", largest)
+    monkeypatch.setattr(_scattering, "MAX_MATRIX_ENTRIES", largest)
     scatter._layers.cache_clear()
     x = torch.rand(shape, generator=torch.Generator().manual_seed(2))
     before = torch.get_float32_matmul_precision()

@@ -48,7 +48,7 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: object) -> tup
 def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_large, "LARGE", 1)
     monkeypatch.setattr(_large, "PART", 101)
-    monkeypatch.setattr(_persons, "SLICE", 500)
+    monkeypatch.setattr(_persons, "MAX_ROWS_PER_SLICE", 500)
     monkeypatch.setattr(_large_csv, "LARGE", 1)
     monkeypatch.setattr(LargeCsv, "block", 5000)
     monkeypatch.setattr(CsvFile, "frame", lambda self: pytest.fail("all rows in memory"))

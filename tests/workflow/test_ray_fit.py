@@ -74,7 +74,7 @@ def test_persons_on_a_cluster_that_loses_workers_are_capped_as_by_one_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers are lost while persons are looked for in three slices, and when the rows that count are first read."""
-    monkeypatch.setattr(_persons, "SLICE", 600)
+    monkeypatch.setattr(_persons, "MAX_ROWS_PER_SLICE", 600)
     here = fitted(folder, "here", **PERSONS)
     pool = on(monkeypatch, 8, 14)
     there = fitted(folder, "there", ray="auto", **PERSONS)

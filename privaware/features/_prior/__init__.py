@@ -1,1 +1,1 @@
-"""The networks that come with the package: their weights, layers and feature rows."""
+"""The pretrained networks that are part of the package: their weights, layers and feature rows."""

@@ -1,10 +1,10 @@
 """A dictionary of typical positions in the feature maps of synthetic images, and the whitening of its codes.
 
-The vector of a map at one position (its channels) is centred, whitened and scaled to length 1; a code is how far its
-similarity to an entry of the dictionary exceeds `THRESHOLD`, averaged over the quarters of the image. Entries are the
-centres of spherical k-means over positions of synthetic images. Codes are whitened by their covariance over synthetic
-images, of which the largest directions are kept: the others have one common scale. Both were computed by
-`research/pretraining/prior_views.py`.
+The vector of a map at one position (its channels) is centred, whitened and scaled to norm 1. Its code for an entry of
+the dictionary is relu(similarity - THRESHOLD), averaged over the quarters of the image. Entries are the centres of
+spherical k-means over positions of synthetic images. Codes are whitened by their covariance over synthetic images: the
+directions of largest variance are kept, and all other directions share one scale. `research/pretraining/prior_views.py`
+computed dictionary and whitening.
 """
 
 from __future__ import annotations
@@ -22,34 +22,38 @@ from privaware.features._rounded_tensors import rounded
 __all__ = ["POOL", "CodeWhitening", "Dictionary"]
 
 THRESHOLD = 0.2
+"""Similarity below which a code is 0."""
 POOL = 2
+"""Side of the grid over which codes are averaged."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dictionary:
-    """`mean` (channels) and `white` (channels, channels) of positions; `entries` (count, channels) of length 1."""
+    """`mean` (channels) and whitening matrix `white` (channels, channels) of positions; unit `entries` (count,
+    channels).
+    """
 
     mean: Tensor
     white: Tensor
     entries: Tensor
 
     def to(self, device: Any) -> Dictionary:
-        """The same on another device."""
+        """Return the same dictionary on another device."""
         return Dictionary(mean=self.mean.to(device), white=self.white.to(device), entries=self.entries.to(device))
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors to store."""
+        """Return the tensors to store."""
         named = {"dictionary.mean": self.mean, "dictionary.white": self.white}
         exact = {name: value.cpu().contiguous() for name, value in named.items()}
         return exact | rounded({"dictionary.entries": self.entries})
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> Dictionary:
-        """The dictionary behind stored `tensors`."""
+        """Return the dictionary from stored `tensors`."""
         return cls(**{name: tensors[f"dictionary.{name}"].float() for name in ("mean", "white", "entries")})
 
     def codes(self, maps: Tensor) -> Tensor:
-        """Codes (rows, entries, POOL, POOL) of maps (rows, channels, height, width)."""
+        """Return the codes (rows, entries, POOL, POOL) of maps (rows, channels, height, width)."""
         positions = maps.movedim(1, 3) - self.mean
         unit = functional.normalize(positions @ self.white, dim=3)
         codes = functional.relu(unit @ self.entries.T - THRESHOLD)
@@ -58,7 +62,11 @@ class Dictionary:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodeWhitening:
-    """Codes minus `mean` over `scale`, times `rest`, and times `factors` more along `directions` (entries, rank)."""
+    """The whitening of codes.
+
+    With z = (codes - mean) / scale, the result is rest * z + directions @ (factors * (directions.T @ z)); `directions`
+    is (entries, rank).
+    """
 
     mean: Tensor
     scale: Tensor
@@ -67,25 +75,25 @@ class CodeWhitening:
     rest: float
 
     def to(self, device: Any) -> CodeWhitening:
-        """The same on another device."""
+        """Return the same whitening on another device."""
         names = ("mean", "scale", "directions", "factors")
         return CodeWhitening(rest=self.rest, **{name: getattr(self, name).to(device) for name in names})
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors to store."""
+        """Return the tensors to store."""
         named = {"mean": self.mean, "scale": self.scale, "factors": self.factors, "rest": torch.tensor([self.rest])}
         exact = {f"codes.{name}": value.cpu().contiguous() for name, value in named.items()}
         return exact | rounded({"codes.directions": self.directions})
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> CodeWhitening:
-        """The whitening behind stored `tensors`."""
+        """Return the whitening from stored `tensors`."""
         names = ("mean", "scale", "directions", "factors")
         named = {name: tensors[f"codes.{name}"].float() for name in names}
         return cls(rest=float(tensors["codes.rest"][0]), **named)
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """Whitened rows of codes (rows, entries, POOL, POOL)."""
+        """Return whitened rows of codes (rows, entries, POOL, POOL)."""
         rows = (codes.flatten(2).transpose(1, 2) - self.mean) / self.scale
         large = (rows @ self.directions) * self.factors
         return (self.rest * rows + large @ self.directions.T).flatten(1)

@@ -1,4 +1,4 @@
-"""Rows of the network for glyphs and of the small one, as `Prior` has them, to stand beside those of others."""
+"""Feature rows of the network for glyphs and of the small network, for use next to the features of other networks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ __all__ = ["glyph_rows", "small_rows"]
 
 DEPTHS = POOLS = (2,)
 WHITEN = 0.3
+"""Exponent of the whitening."""
 
 
 def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
-    """From preprocessed images to whitened maps of length 1, with the weights on `device`."""
+    """Return the map from preprocessed images to whitened feature maps of norm 1, with the weights on `device`."""
     file = str(SHIPPED_GLYPHS)
     network = stored_weights(file, str(device)).network
     whitening = stored_whitening(file, DEPTHS, POOLS, WHITEN, str(device))
@@ -37,6 +38,6 @@ def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
 
 
 def small_rows(device: Any) -> Callable[[Tensor], Tensor]:
-    """From preprocessed images to rows of length 1 of the small network, with the weights on `device`."""
+    """Return the map from preprocessed images to rows of the small network of norm 1, with the weights on `device`."""
     network = stored_student(str(SHIPPED_SMALL), str(device))
     return lambda inputs: functional.normalize(network.features(inputs), dim=1)

@@ -15,11 +15,13 @@ from privaware.models import build
 __all__ = ["backbone", "channels_at", "feature_maps", "pooled_maps", "preprocess"]
 
 SIDE = 32
-"""Images are resized to this side, the one the network was trained at."""
+"""Side to which images are resized, in pixels; the network was trained at this size."""
 
 
 def backbone(depth: int, width: int, rng: Any = None, device: Any = None, stride: int = 1) -> nn.Sequential:
-    """The network up to its global pool, without the output layer; on the device "meta" it has shapes only."""
+    """Return the network up to its global pooling, without the output layer; on the device "meta" it has shapes
+    only.
+    """
     description = {
         "name": "wrn",
         "inputs": (3, SIDE, SIDE),
@@ -34,15 +36,16 @@ def backbone(depth: int, width: int, rng: Any = None, device: Any = None, stride
 
 
 def channels_at(depth: int, width: int) -> tuple[int, ...]:
-    """The number of channels behind each block."""
+    """Return the number of channels after each block."""
     per_stage = (depth - 4) // 6
     return tuple(16 * width * 2 ** (block // per_stage) for block in range(3 * per_stage))
 
 
 def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:
-    """The rectified outputs of the blocks numbered `depths`; with `normed` behind the next block's group norm.
+    """Return the rectified outputs of the blocks numbered `depths`.
 
-    The last map always passes the network's last norm. Blocks behind the deepest one asked for are not run.
+    With `normed` an output is taken after the group norm of the next block; the output of the last block always passes
+    the network's last norm. Blocks after the deepest of `depths` are not computed.
     """
     blocks: Any = network.blocks
     x: Tensor = network.stem(images)  # type: ignore[operator]
@@ -61,7 +64,7 @@ def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], norm
 
 
 def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
-    """Images in [0, 1] of any size, grey or in colour, as the network's inputs: 3 x side x side in [-1, 1]."""
+    """Return images in [0, 1] of any size, grey or in colour, as network inputs: 3 x side x side in [-1, 1]."""
     images = torch.nan_to_num(images, nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
     if images.shape[-2:] != (side, side):
         images = functional.interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=True)
@@ -72,7 +75,7 @@ def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
 def pooled_maps(
     network: nn.Module, images: Tensor, depths: Sequence[int], pools: Sequence[int], *, mirror: bool, normed: bool
 ) -> list[Tensor]:
-    """Each map averaged to pool x pool; with `mirror` also over the image and its mirror image."""
+    """Return each map averaged to pool x pool; with `mirror` also averaged over the image and its mirror image."""
     pooled = [
         functional.adaptive_avg_pool2d(m, pool)
         for m, pool in zip(feature_maps(network, images, depths, normed), pools, strict=True)

@@ -1,7 +1,8 @@
 """Scattering coefficients whitened by the covariance of synthetic images, as further columns of the prior.
 
-The 243 coefficients of a colour image at one position (81 a channel) are whitened together, by the same matrix at
-every position: statistics of synthetic images hardly depend on it. Stored as an upper triangle in half precision.
+The 243 coefficients of a colour image at one position (81 for each channel) are whitened together, by the same matrix
+at every position, because statistics of synthetic images hardly depend on the position. The matrix is stored as an
+upper triangle in half precision.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from privaware.features._prior.whitening import powers
 __all__ = ["COLUMNS", "ScatteringStatistics", "scattering"]
 
 SETTINGS = {"name": "scatter", "J": 2, "L": 8}
+"""Description of the scattering feature."""
 CHANNELS = 3 * 81
+"""Number of coefficients of a colour image at one position."""
 COLUMNS = CHANNELS * (SIDE // 4) ** 2
-"""The number of whitened coefficients of an image."""
+"""Number of whitened coefficients of an image."""
 
 
 def scattering(device: Any) -> Callable[[Tensor], Tensor]:
-    """From images (rows, 3, 32, 32) in [0, 1] to coefficients (rows, 243, 8, 8), on one device."""
+    """Return the map from images (rows, 3, 32, 32) in [0, 1] to coefficients (rows, 243, 8, 8), on one device."""
     scatter = features.build(dict(SETTINGS))
 
     def run(images: Tensor) -> Tensor:
@@ -46,7 +49,7 @@ class ScatteringStatistics:
 
     @classmethod
     def of(cls, batches: Iterable[Tensor]) -> ScatteringStatistics:
-        """Statistics over batches of coefficients."""
+        """Return the statistics over batches of coefficients."""
         count, total, square = 0, torch.zeros(()), torch.zeros(())
         for batch in batches:
             rows = batch.transpose(0, 1).flatten(1).double()
@@ -60,7 +63,7 @@ class ScatteringStatistics:
         return cls(mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu())
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors to store. Scales span decades, so they and the means stay in single precision."""
+        """Return the tensors to store. Scales span decades, so scales and means stay in single precision."""
         at = torch.triu_indices(*self.covariance.shape)
         return {
             "scatter.mean": self.mean,
@@ -70,7 +73,7 @@ class ScatteringStatistics:
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> ScatteringStatistics:
-        """The statistics behind stored `tensors`."""
+        """Return the statistics from stored `tensors`."""
         if "scatter.mean" not in tensors:
             raise WrongInput(
                 "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"
@@ -81,7 +84,9 @@ class ScatteringStatistics:
         return cls(mean=tensors["scatter.mean"], scale=tensors["scatter.scale"], covariance=block + block.triu(1).T)
 
     def whitening(self, power: float, device: Any) -> Callable[[Tensor], Tensor]:
-        """From coefficients (rows, 243, h, w) to whitened rows; a power of 0 only centres and scales."""
+        """Return the map from coefficients (rows, 243, h, w) to whitened rows; with power 0 it only centres and
+        scales.
+        """
         matrix = (powers([self.covariance], power)[0] / self.scale).to(device)
         mean = self.mean.to(device)[:, None, None]
 

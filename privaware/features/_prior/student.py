@@ -1,7 +1,7 @@
-"""The small network of the prior: residual blocks of plain convolutions, and two layers that predict the large one.
+"""The small network of the prior: residual blocks of plain convolutions, and two layers that predict the large network.
 
-While it learns, every convolution has a batch norm, whose statistics are those of synthetic images. They are folded
-into the weights before the network is written, so that an image passes convolutions and sums alone.
+During training every convolution has a batch norm, whose statistics come from synthetic images. Batch norms are folded
+into the weights before the network is saved, so an image passes only convolutions and sums.
 """
 
 from __future__ import annotations
@@ -24,16 +24,23 @@ from privaware.features._rounded_tensors import restored, rounded
 __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 
 STEM = 5
-"""The side of the first filters, which halve the image."""
+"""Side of the first filters, which have stride 2."""
 LARGEST_ACTIVATION = 12.0
-"""Where activations of a folded network end. Photographs and synthetic images hardly reach it (their rows keep 0.999 of
-their direction). White noise would go far beyond: all such images have one row, and where half precision overflows
-none, which a learner takes as zeros."""
+"""Value at which activations of a folded network are clipped.
+
+Photographs and synthetic images hardly reach it: the cosine between their rows with and without clipping is 0.999.
+White noise far exceeds it: all such images have the same row, and if half precision overflows the row is not finite,
+which a learner treats as zeros.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudentShape:
-    """Channels and blocks of each stage, the points of its pooled map, and the widths of the two layers behind them."""
+    """The sizes of a student.
+
+    `widths` and `blocks` are the number of channels and of blocks of each stage. `pools` is the side of each stage's
+    pooled map. `hidden` and `columns` are the widths of the two last layers.
+    """
 
     widths: tuple[int, ...] = (48, 128, 256)
     blocks: tuple[int, ...] = (2, 2, 2)
@@ -52,7 +59,9 @@ class StudentShape:
 
 
 class Student(nn.Module):
-    """From images in [-1, 1] to predictions of the large prior's features; `learning` has batch norms, others none."""
+    """A network from images in [-1, 1] to predictions of the large prior's features; only with `learning` it has batch
+    norms.
+    """
 
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:
         super().__init__()
@@ -64,8 +73,8 @@ class Student(nn.Module):
         for stage, (width, blocks) in enumerate(zip(shape.widths, shape.blocks, strict=True)):
             strides = [2 if stage else 1] + [1] * (blocks - 1)
             inputs = [channels] + [width] * (blocks - 1)
-            made = (_Block(i, width, s, learning) for i, s in zip(inputs, strides, strict=True))
-            self.stages.append(nn.Sequential(*made))
+            stage_blocks = (_Block(i, width, s, learning) for i, s in zip(inputs, strides, strict=True))
+            self.stages.append(nn.Sequential(*stage_blocks))
             channels = width
         self.norm: nn.Module = nn.BatchNorm1d(shape.pooled) if learning else nn.Identity()
         self.hidden = _layer(shape.pooled, shape.hidden, learning)
@@ -83,7 +92,9 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> Student:
-        """The same function of an image without batch norms, as long as no activation reaches `LARGEST_ACTIVATION`."""
+        """Return the same network without batch norms; the two agree while no activation exceeds
+        `LARGEST_ACTIVATION`.
+        """
         plain = Student(self.shape, learning=False)
         for name, part in self.named_modules():
             if isinstance(part, nn.Sequential) and isinstance(part[-1], nn.BatchNorm2d | nn.BatchNorm1d):
@@ -95,14 +106,14 @@ class Student(nn.Module):
         return plain.eval().requires_grad_(False)
 
     def prepared(self, device: str) -> Student:
-        """On a device, its convolutions in the precision that is fastest there."""
+        """Move the network to `device`, with its convolutions in the fastest precision there, and return it."""
         self.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         for part in (self.stem, self.stages):
             part.to(fastest_precision(device))
         return self
 
     def features(self, images: Tensor) -> Tensor:
-        """Rows in single precision for images in [-1, 1]."""
+        """Return rows in single precision for images in [-1, 1]."""
         weight: Tensor = self.stem.weight  # type: ignore[assignment]
         return self(images.to(weight.dtype)).float()
 
@@ -122,23 +133,23 @@ class _Block(nn.Module):
 
 
 def _rectified(x: Tensor, most: float) -> Tensor:
-    """In place."""
+    """Clip `x` to [0, most] in place."""
     return functional.hardtanh(x, 0.0, most, inplace=True)
 
 
 def _convolution(inputs: int, outputs: int, side: int, stride: int, learning: bool) -> nn.Module:
-    made = nn.Conv2d(inputs, outputs, side, stride, side // 2, bias=not learning)
-    nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
-    return nn.Sequential(made, nn.BatchNorm2d(outputs)) if learning else made
+    convolution = nn.Conv2d(inputs, outputs, side, stride, side // 2, bias=not learning)
+    nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs)) if learning else convolution
 
 
 def _layer(inputs: int, outputs: int, learning: bool) -> nn.Module:
-    made = nn.Linear(inputs, outputs)
-    return nn.Sequential(made, nn.BatchNorm1d(outputs)) if learning else made
+    linear = nn.Linear(inputs, outputs)
+    return nn.Sequential(linear, nn.BatchNorm1d(outputs)) if learning else linear
 
 
 def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """What a batch norm does to a column once it has stopped learning."""
+    """Return the scale and the shift that a batch norm in evaluation mode applies to each column."""
     assert isinstance(norm, nn.BatchNorm2d | nn.BatchNorm1d)
     assert norm.running_var is not None
     assert norm.running_mean is not None
@@ -147,6 +158,7 @@ def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _fold(linear: nn.Module, norm: nn.Module, into: nn.Module) -> None:
+    """Write the weights of `linear`, with `norm` folded in, to `into`."""
     assert isinstance(linear, nn.Conv2d | nn.Linear)
     assert isinstance(into, nn.Conv2d | nn.Linear)
     assert into.bias is not None
@@ -157,21 +169,23 @@ def _fold(linear: nn.Module, norm: nn.Module, into: nn.Module) -> None:
 
 @cache
 def fastest_precision(device: str) -> torch.dtype:
-    """Half precision where the processor computes in it, as Arm servers do: twice as fast as single there."""
+    """Return half precision if the processor computes in it, as Arm servers do at twice the speed, else single
+    precision.
+    """
     arm = device == "cpu" and platform.machine() == "aarch64" and torch.backends.mkldnn.is_available()
     flags = Path("/proc/cpuinfo")
     return torch.float16 if arm and flags.is_file() and "asimdhp" in flags.read_text() else torch.float32
 
 
 def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> None:
-    """Writes a folded student, rounded to eight bits, without pickle."""
+    """Save a folded student, rounded to eight bits, without pickle."""
     from safetensors.torch import save_file
 
     save_file(rounded(student.state_dict()), str(file), {**metadata, "shape": json.dumps(asdict(student.shape))})
 
 
 def load_student(file: str | Path, device: str = "cpu") -> Student:
-    """Reads what `save_student` wrote, onto a device."""
+    """Return the student that `save_student` saved, on `device`."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -1,4 +1,4 @@
-"""What the features of the prior share: images in microbatches, and whitened scattering coefficients."""
+"""Code that the features of the prior share: images in microbatches, and whitened scattering coefficients."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def in_microbatches(
     width: int,
     microbatch: Mapping[str, int],
 ) -> Any:
-    """Rows of `width` entries by `transform_on(device)`; a tensor stays a tensor on its device.
+    """Return rows of `width` entries computed by `transform_on(device)`; a tensor stays a tensor on its device.
 
-    `microbatch` is the number of images at a time for each type of device; `name` is the feature's, for errors.
+    `microbatch` is the number of images at a time for each type of device. `name` is the feature's name in errors.
     """
     if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
         raise WrongInput(f"{name}: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")
@@ -39,9 +39,9 @@ def in_microbatches(
 
 
 def whitened_scattering(file: str, power: float, mirror: bool, device: str) -> Callable[[Tensor], Tensor]:
-    """From preprocessed images to scattering coefficients, whitened by the statistics in a file.
+    """Return the map from preprocessed images to scattering coefficients, whitened by the statistics in `file`.
 
-    With `mirror` they are averaged over an image and its mirror image.
+    With `mirror` coefficients are averaged over an image and its mirror image.
     """
     scatter, whitening = scattering(device), scattering_whitening(file, power, device)
 

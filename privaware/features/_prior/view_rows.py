@@ -1,4 +1,4 @@
-"""Rows of the prior over several views of an image, as `prior_views` has them, to stand beside those of another."""
+"""Feature rows of the prior over several views of an image, for use next to the features of other networks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from privaware.features._prior.views import stored_statistics, stored_view_white
 __all__ = ["ViewRows"]
 
 WHITEN = 0.3
+"""Exponent of the whitening."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewRows:
-    """Whitened maps of length 1, codes and scattering of the lengths `dictionary` and `scatter` beside them."""
+    """Rows of whitened maps of norm 1, followed by codes of norm `dictionary` and scattering of norm `scatter`.
+
+    `weights` and `statistics` are the files of the network and of its statistics.
+    """
 
     dictionary: float = 1.0
     scatter: float = 0.5
@@ -32,7 +36,7 @@ class ViewRows:
     statistics: str = str(SHIPPED_VIEWS)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """From preprocessed images to rows, with all weights on `device`."""
+        """Return the map from preprocessed images to rows, with all weights on `device`."""
         known = stored_statistics(self.statistics, str(device))
         network = stored_weights(self.weights, str(device)).network
         depths, pools = known.maps.depths, known.maps.pools
@@ -53,7 +57,7 @@ class ViewRows:
         return rows
 
     def width(self) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         known = stored_statistics(self.statistics, "cpu")
         maps = sum(len(mean) * pool**2 for mean, pool in zip(known.maps.means, known.maps.pools, strict=True))
         codes = POOL**2 * len(known.dictionary.entries) if self.dictionary else 0

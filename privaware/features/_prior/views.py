@@ -1,7 +1,7 @@
-"""Several views of an image and what the prior's network says of them; statistics over synthetic images.
+"""Several views of an image, the features of the prior's network over them, and statistics over synthetic images.
 
-Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle; each with its
-mirror image. Feature maps and codes are averaged over views, which is a function of one image alone.
+Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle; each view also has
+its mirror image. Feature maps and codes are averaged over views. The average is a function of one image alone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from privaware.features._rounded_tensors import restored
 __all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
 
 SHIFT = 2
+"""Number of pixels by which a shifted view is moved."""
 MARGINS = (2, 4)
-"""Pixels left out on each side of an enlargement."""
+"""Number of pixels cut off on each side of an enlarged view."""
 
 
 def views(images: Tensor, mirror: bool) -> Iterator[Tensor]:
-    """Views of images (rows, 3, 32, 32), each followed by its mirror image if `mirror`."""
+    """Yield the views of images (rows, 3, 32, 32), each followed by its mirror image if `mirror`."""
     for view in _upright(images):
         yield view.contiguous(memory_format=torch.channels_last)
         if mirror:
@@ -50,7 +51,7 @@ def _upright(images: Tensor) -> Iterator[Tensor]:
 
 
 def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[Tensor]]) -> list[Tensor]:
-    """The mean over views of each tensor that `parts` returns for one view."""
+    """Return the mean over views of each tensor that `parts` returns for one view."""
     total: list[Tensor] = []
     count = 0
     for view in views(images, mirror):
@@ -62,7 +63,7 @@ def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ViewStatistics:
-    """What is known of synthetic images: pooled maps of all views, a dictionary of one depth, and its codes."""
+    """Statistics over synthetic images: pooled maps of all views, and a dictionary at one `depth` with its codes."""
 
     maps: Statistics
     dictionary: Dictionary
@@ -71,7 +72,7 @@ class ViewStatistics:
     metadata: Mapping[str, str]
 
     def save(self, file: Path, metadata: Mapping[str, str]) -> None:
-        """Writes the file, without pickle."""
+        """Save the statistics to `file`, without pickle."""
         from safetensors.torch import save_file
 
         tensors = self.maps.tensors() | self.dictionary.tensors() | self.codes.tensors()
@@ -88,7 +89,7 @@ def view_parts(
     dictionary: Dictionary | None,
     depth: int,
 ) -> list[Tensor]:
-    """Pooled maps of each of the depths and, where there is a dictionary, codes of one of them; means over views."""
+    """Return the pooled maps of all `depths`, averaged over views; with a dictionary the codes at `depth` follow."""
 
     def parts(view: Tensor) -> list[Tensor]:
         maps = feature_maps(network, view, depths, False)
@@ -100,14 +101,17 @@ def view_parts(
 
 @lru_cache(maxsize=4)
 def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
-    """The whitening of all maps in a file, cached: it takes seconds, and a model asks with every few thousand rows."""
+    """Return the whitening of all maps in `file`.
+
+    The result is cached: it takes seconds to compute, and a model asks for it with every few thousand rows.
+    """
     maps = stored_statistics(file, device).maps
     return maps.whitening(maps.depths, maps.pools, power).to(device)
 
 
 @lru_cache(maxsize=4)
 def stored_statistics(file: str, device: str) -> ViewStatistics:
-    """Reads what `ViewStatistics.save` wrote; dictionary and codes on a device."""
+    """Return the statistics that `ViewStatistics.save` saved, with dictionary and codes on `device`."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(file).is_file():

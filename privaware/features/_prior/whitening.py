@@ -1,13 +1,14 @@
-"""Whitening of pooled feature maps by the covariance of synthetic images, small enough to ship.
+"""Whitening of pooled feature maps by the covariance of synthetic images, in a compact form.
 
-A map pooled to 4 x 4 is written in the sixteen Walsh functions of the square (mean, left against right, ...), one of
-2 x 2 in the first four of them. Different functions are nearly uncorrelated; within one, the channels of all depths are
-whitened together. So a covariance of 5,120 columns becomes sixteen blocks of 704 or 192, a twentieth of the numbers.
-The square root of each block is stored, rounded to eight bits: an error of the root hardly moves the small eigenvalues
-of a block, an equal error of the block itself would.
+A map pooled to 4 x 4 is written as coefficients of the sixteen Walsh functions of the square (mean, left minus right,
+and so on), a map pooled to 2 x 2 as coefficients of the first four. Coefficients of different functions are nearly
+uncorrelated. For each function, the channels of all depths are whitened together. A covariance of 5,120 columns thus
+becomes sixteen blocks of 704 or 192 columns, with a twentieth of the numbers. The square
+root of each block is stored, rounded to eight bits: an error of the root hardly moves the small eigenvalues of a block.
+An equal error of the block itself would.
 
-Whitening multiplies by (covariance + ridge) to the power -`power`, the ridge being a share of the mean eigenvalue over
-all blocks. A power of 0.5 would give all directions equal variance; a smaller one keeps part of their order.
+Whitening multiplies by (covariance + ridge)^(-power). The ridge is a fraction of the mean eigenvalue over all blocks. A
+power of 0.5 would give all directions equal variance; a smaller power keeps part of their order.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from privaware.features._rounded_tensors import restored_symmetric, rounded_symm
 __all__ = ["Statistics", "Whitening", "powers", "walsh"]
 
 RIDGE = 0.01
+"""Ridge as a fraction of the mean eigenvalue over all blocks."""
 SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, -1, 1), (1, -1, 1, -1))
-"""Walsh functions of four points; the first two, halved, are those of two points."""
+"""Walsh functions of four points; the first two, halved, are the Walsh functions of two points."""
 
 
 def walsh(pool: int) -> Tensor:
-    """The orthonormal Walsh functions of a pool x pool square, one a row; a smaller square has the first of a larger.
+    """Return the orthonormal Walsh functions of a pool x pool square, one in each row.
+
+    The functions of a smaller square correspond to the first functions of a larger one.
 
     >>> walsh(2)[1]
     tensor([ 0.5000, -0.5000,  0.5000, -0.5000])
@@ -48,7 +52,8 @@ def walsh(pool: int) -> Tensor:
 class Statistics:
     """Means, scales and covariances of Walsh coefficients over synthetic images.
 
-    `covariances[mode]` is over the channels of all depths with that Walsh mode, each divided by its channel's scale.
+    `covariances[mode]` covers the channels of all depths that have this Walsh function; each coefficient is divided by
+    the scale of its channel.
     """
 
     depths: tuple[int, ...]
@@ -59,7 +64,7 @@ class Statistics:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Statistics over batches of pooled maps."""
+        """Return the statistics over batches of pooled maps."""
         count = 0
         sums: list[Tensor] = []
         squares: list[Tensor] = []
@@ -86,7 +91,7 @@ class Statistics:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors to store: means and scales in half precision, square roots of covariances in eight bits."""
+        """Return the tensors to store: half-precision means and scales, and square roots of covariances in eight bits."""
         tensors = {}
         for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
             tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()
@@ -95,12 +100,12 @@ class Statistics:
         return tensors
 
     def metadata(self) -> dict[str, str]:
-        """The metadata to store, as text."""
+        """Return the metadata to store, as text."""
         return {"depths": json.dumps(self.depths), "pools": json.dumps(self.pools)}
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Statistics:
-        """The statistics behind stored `tensors` and `metadata`."""
+        """Return the statistics from stored `tensors` and `metadata`."""
         depths, pools = (tuple(json.loads(metadata[name])) for name in ("depths", "pools"))
         means = tuple(tensors[f"mean.{depth}"].float() for depth in depths)
         blocks = []
@@ -111,11 +116,11 @@ class Statistics:
         return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
     def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
-        """The whitening of some of the depths, pooled as here or further."""
+        """Return the whitening of some of the depths, pooled as in the statistics or further."""
         chosen = [self._index(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
         for at, pool in zip(chosen, pools, strict=True):
-            # Averaging further halves the coefficients that remain, and the scale with them.
+            # Pooling from 4 to 2 (or 2 to 1) halves the remaining coefficients, and so their means and scales.
             means.append(self.means[at][:, : pool * pool] * (pool / self.pools[at]))
             scales.append(self.scales[at] * (pool / self.pools[at]))
         for mode in range(max(pools) ** 2):
@@ -135,7 +140,7 @@ class Statistics:
         return at
 
     def _columns(self, at: int, mode: int) -> Tensor:
-        """The columns of one depth's channels in the block of a mode."""
+        """Return the columns of the channels of depth number `at` in the block of `mode`."""
         sizes = [len(m) if p * p > mode else 0 for m, p in zip(self.means, self.pools, strict=True)]
         return sum(sizes[:at]) + torch.arange(sizes[at])
 
@@ -147,13 +152,13 @@ class Whitening:
         self.means, self.scales, self.matrices = means, scales, matrices
 
     def to(self, device: Any) -> Whitening:
-        """The same on another device."""
+        """Return the same whitening on another device."""
         parts = (self.means, self.scales, self.matrices)
         means, scales, matrices = ([tensor.to(device) for tensor in part] for part in parts)
         return Whitening(means=means, scales=scales, matrices=matrices)
 
     def tensors(self, pools: Sequence[int]) -> dict[str, Tensor]:
-        """The buffers of a network that whitens maps pooled so in the same way."""
+        """Return the buffers of a network that applies the same whitening to maps pooled to `pools`."""
         named = {f"basis{at}": walsh(pool).T.contiguous() for at, pool in enumerate(pools)}
         for at, (mean, scale) in enumerate(zip(self.means, self.scales, strict=True)):
             named |= {f"mean{at}": mean.clone(), f"scale{at}": scale.clone()}
@@ -178,18 +183,18 @@ def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:
-    """Pooled maps (rows, channels, p, p) in Walsh functions: (rows, channels, p * p)."""
+    """Return pooled maps (rows, channels, p, p) as Walsh coefficients (rows, channels, p * p)."""
     return maps.flatten(2) @ walsh(maps.shape[-1]).T.to(maps.device, maps.dtype)
 
 
 def by_mode(coefficients: Sequence[Tensor]) -> list[Tensor]:
-    """Coefficients (rows, channels, modes) of several depths as one table (rows, channels of all) for each mode."""
+    """Return, for each mode, one table (rows, channels of all depths) of the coefficients (rows, channels, modes)."""
     most = max(c.shape[2] for c in coefficients)
     return [torch.cat([c[:, :, m] for c in coefficients if c.shape[2] > m], 1) for m in range(most)]
 
 
 def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """The root of each channel's mean variance over its modes; 1 for a constant channel."""
+    """Return the square root of each channel's mean variance over its modes; 1 for a constant channel."""
     totals = [torch.zeros(channels, dtype=torch.float64) for channels, _ in shapes]
     for mode, block in enumerate(blocks):
         variance, at = block.diagonal().cpu(), 0
@@ -202,7 +207,9 @@ def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
 
 
 def powers(blocks: list[Tensor], power: float, share: float = RIDGE) -> list[Tensor]:
-    """(block + ridge) to the power -`power`, with one ridge for all: a share of the mean eigenvalue."""
+    """Return (block + ridge)^(-power) for each block, with one ridge: `share` times the mean eigenvalue over all
+    blocks.
+    """
     total = sum(float(block.diagonal().sum()) for block in blocks)
     ridge = share * total / sum(len(block) for block in blocks)
     matrices = []

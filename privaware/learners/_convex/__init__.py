@@ -1,1 +1,1 @@
-"""What the learners with a convex loss share: bounded rows, losses, a solver and the price of its error."""
+"""Code shared by the learners with a convex loss: bounded rows, losses, a certified solver and privacy costs."""

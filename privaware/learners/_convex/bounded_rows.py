@@ -1,8 +1,8 @@
-"""Rows of bounded norm with a constant column, their targets, and the linear model of weights on them.
+"""Rows of bounded norm with a constant column, their targets, and the linear model of weights on such rows.
 
-Rows lie on a public lattice, and so do the slopes of losses, which are functions of a row alone, bit for bit (margins
-are exact, `_row_functions` the rest): sums of their products are exact in any order, and one row moves them by its
-own term (`exact_sums`).
+Rows and derivatives of losses lie on public lattices. Derivatives are functions of a row alone, bit for bit: margins
+are exact, and `_row_functions` compute the derivatives. Sums of products of rows and derivatives are therefore exact in
+any order, and one row changes a sum by its own term only (`exact_sums`).
 """
 
 from __future__ import annotations
@@ -22,30 +22,32 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 CONSTANT = 0.5
-"""The constant column: smaller than a row, since noise grows with the norm of a row."""
+"""Value of the constant column; smaller than the norm of a row, since noise grows with the norm of a row."""
 
 NORM = math.hypot(1.0, CONSTANT)
-"""The norm bound of a row with its constant."""
+"""Norm bound of a row with its constant."""
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """Rows in double precision on the lattice of `lattice_of`, clipped to norm 1, then the constant."""
+    """Return the rows in double precision, clipped to norm 1 on the lattice of `lattice_of`, with the constant
+    column.
+    """
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     clipped = clip_rows(flat, 1.0, row_lattice(1.0, flat.shape[1] + 1))
     return np.concatenate([clipped, np.full((len(clipped), 1), CONSTANT)], axis=1)
 
 
 def lattice_of(rows: np.ndarray) -> Lattice:
-    """The lattice of rows with their constant."""
+    """Return the lattice of rows with a constant column."""
     return row_lattice(1.0, rows.shape[1])
 
 
 MOST_COLUMNS = 2000
-"""Beyond it, the matrix of second moments takes minutes and is dominated by noise."""
+"""Largest width of a row for second moments; beyond it the matrix takes minutes and noise dominates it."""
 
 
 def expect_few_columns(schema: Schema, name: str) -> None:
-    """Refuses, before anything is charged, rows with too many columns for second moments."""
+    """Raise, before any charge, if the rows of `schema` have more than `MOST_COLUMNS` columns after encoding."""
     width = feature_for(schema).width(schema)
     if width > MOST_COLUMNS:
         raise WrongInput(
@@ -55,19 +57,19 @@ def expect_few_columns(schema: Schema, name: str) -> None:
 
 
 def outputs(schema: Schema) -> int:
-    """Problems to solve: one for regression and for two classes, else one a class."""
+    """Return the number of problems to solve: 1 for regression and for two classes, otherwise one for each class."""
     return len(schema.classes) if len(schema.classes) > 2 else 1
 
 
 def signs(data: Data) -> np.ndarray:
-    """Targets (problems, rows): -1 and 1 for each class against the rest."""
+    """Return targets (problems, rows): 1 for rows of the problem's class and -1 for all other rows."""
     classes = len(data.schema.classes)
     codes = np.arange(classes) if classes > 2 else np.array([1])
     return np.where(data.y[None, :] == codes[:, None], 1.0, -1.0)
 
 
 def targets(data: Data, reach: float) -> np.ndarray:
-    """Signs of classes, or the target scaled to [-1, 1] and divided by `reach`."""
+    """Return the signs of classes, or the target scaled to [-1, 1] and divided by `reach`."""
     if data.schema.classes:
         return signs(data)
     values = scaled(np.nan_to_num(data.y.astype(float)), data.schema)
@@ -75,7 +77,7 @@ def targets(data: Data, reach: float) -> np.ndarray:
 
 
 def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float = 1.0) -> Model:
-    """The model of weights (problems, width + 1) on rows with a constant."""
+    """Return the model with `weights` (problems, width + 1) on rows with a constant column."""
     weights = weights if schema.classes else weights * reach
     if len(schema.classes) == 2 and len(weights) == 1:
         weights = np.concatenate([-weights / 2, weights / 2])
@@ -83,14 +85,17 @@ def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float
 
 
 def slope_bounds(schema: Schema) -> tuple[float, float]:
-    """Bounds on the first and second derivative of the loss: logistic, softmax, or log cosh for regression."""
+    """Return bounds on the first and second derivative of the loss: logistic, softmax, or log cosh for regression."""
     if not schema.classes:
         return 1.0, 1.0
     return (math.sqrt(2.0), 0.5) if len(schema.classes) > 2 else (1.0, 0.25)
 
 
 def slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Derivatives of the loss in each output (problems, rows), from margins (rows, problems) and `targets`."""
+    """Return the derivative of the loss with respect to each output (problems, rows), from margins (rows, problems).
+
+    `goal` are targets as `targets` returns them.
+    """
     if not schema.classes:
         return np.tanh(margins.T - goal)
     if len(goal) == 1:
@@ -99,12 +104,14 @@ def slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 
 SLOPES = Lattice(bound=1.0, bits=20)
+"""Lattice to which derivatives of the loss are rounded."""
 
 
 def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """The exact sums of slope times row (problems, width) at public `weights`, for slopes rounded towards zero.
+    """Return the exact sums over rows of derivative times row (problems, width) at public `weights`.
 
-    Margins are products of rows and weights on lattices that keep them within 53 bits, so they are exact.
+    Derivatives are rounded towards zero. Rows and weights lie on lattices that keep their products within 53 bits, so
+    margins are exact.
     """
     lattice = lattice_of(rows)
     length = float(np.linalg.norm(weights, axis=1).max())
@@ -114,7 +121,7 @@ def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.n
 
 
 def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """`slopes` from margins (problems, rows), to an error of 1e-5, entry by entry."""
+    """Return `slopes` from margins (problems, rows), with an error of 1e-5, computed entry by entry."""
     if not schema.classes:
         return tanh(margins - goal)
     if len(goal) == 1:
@@ -124,9 +131,10 @@ def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np
 
 
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """The sum of x x' with symmetric Gaussian noise: a row of norm `NORM` adds a matrix of Frobenius norm NORM^2.
+    """Return the sum of x x' over rows x with symmetric Gaussian noise; one row changes it by NORM^2 in Frobenius norm.
 
-    Released is the upper triangle with its off-diagonal entries times sqrt 2, which has the same norm.
+    Noise is added to the upper triangle with its off-diagonal entries multiplied by sqrt(2), which has the same norm as
+    the matrix.
     """
     width = rows.shape[1]
     upper = np.triu_indices(width)
@@ -139,6 +147,6 @@ def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
 
 
 def exact_moments(rows: np.ndarray) -> np.ndarray:
-    """The sum of x x', exact in any order."""
+    """Return the sum of x x' over rows x, exact in any order."""
     lattice = lattice_of(rows)
     return np.asarray(outer_sum(rows, rows, lattice, lattice))

@@ -14,9 +14,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A convex loss of (margin, target): its value and first two derivatives in the margin.
+    """A convex loss of (margin, target): its value and its first two derivatives with respect to the margin.
 
-    `slope` bounds the first derivative and `curvature` the second, for any margin and target.
+    For any margin and target, `slope` is a bound on the absolute first derivative and `curvature` on the second one.
     """
 
     value: Callable[[Array, Array], Array]

@@ -1,40 +1,40 @@
-"""What objective perturbation costs: the published analyses, and one that bounds slope and curvature together.
+"""Privacy costs of objective perturbation: published analyses, and one that bounds slope and curvature together.
 
-Notation: the objective F_D is in sum form, rows have norm at most R, the linear term b . w has b of scale
-noise * R, and `bound` is R^2 / ridge, written k below. The relation is one row added or removed.
+Notation: F_D is the objective in sum form for the rows D. Rows have norm at most R. The linear term is b . w, with b of
+scale noise * R. `bound` is R^2 / ridge, written k below. The relation is one row added or removed.
 
-Why (for the analysis called tight).
-
-1. F_D is smooth and strongly convex, so b -> w is one to one and smooth both ways, with b_D(w) =
-   -(gradient of the unperturbed objective at w), and the density of w is that of b_D(w) times det H_D(w),
-   H the Hessian. This needs the exact minimiser: step 5 pays for one that is not.
-2. Let D' be D and one more row x, at the same w: b_D' = b_D -+ p x with p = |slope| of its loss at w, at
-   most 1, and det H_D' / det H_D = 1 + q x'H_D^-1 x, from 1 to 1 + q |x|^2 / ridge, q = its second derivative
-   there. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row of large curvature has
-   a small slope, and the other way round. A row of norm c R < R is covered: with p' = c p for p the terms below are
-   those of p' and c^2 q <= q(p').
-3. Gamma distribution: ||b_D'| - |b_D|| <= p R at any w, so in both directions
-
+Proof of the analysis called tight.
+1. F_D is smooth and strongly convex, so b -> w is one to one and smooth in both directions. Its inverse is b_D(w) =
+   -(gradient of the unperturbed objective at w). The density of w is the density of b at b_D(w), times det H_D(w),
+   where H_D is the Hessian. This needs the exact minimiser; step 5 accounts for an approximate one.
+2. Let D' be D with one more row x, at the same w. Let p = |slope| of its loss at w, which is at most 1, and q the
+   second derivative of its loss at w. Then b_D' = b_D -+ p x, and det H_D' / det H_D = 1 + q x'H_D^-1 x lies between 1
+   and 1 + q |x|^2 / ridge. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row of large curvature has
+   a small slope, and vice versa. A row of norm c R < R is covered: with p' = c p the terms below are the terms of p'
+   with curvature c^2 q <= q(p').
+3. Gamma distribution. ||b_D'| - |b_D|| <= p R at any w, so in both directions
        |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)
+   This maximum is 1 / noise, as if the determinant had no cost, if k <= 1 / noise (logistic; ln(1 + y) <= y, and p /
+   noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). Replacing a row is removing one and adding
+   one, which doubles the cost. The noise here is the noise that is drawn, including the `SMEAR` share of step 5.
+4. Gaussian distribution, s = 1 / noise. Let N ~ N(0, s^2) be the component of b along x.
+   - If the rows are D, the privacy loss against D' is at most p N + p^2 s^2 / 2. It is convex in p, so it is at most
+     max(0, N + s^2 / 2). At any epsilon >= 0 it is no worse than the Gaussian mechanism, however p depends on N.
+   - If the rows are D', the privacy loss against D is at most p N + p^2 s^2 / 2 + ln(1 + q k). With ln(1 + y) <= y and
+     the worst p for each N this gives `tilted_delta`, which from epsilon k - s^2 / 2 on equals the Gaussian mechanism
+     exactly.
+   - The slope of the logistic loss has one sign, so N appears with one sign. Log cosh has |N|, hence twice the delta,
+     from epsilon 2 k - s^2 / 2 on.
+   - Both directions lie below the curve of one symmetric Gaussian mechanism (`equivalent`) at epsilon >= 0. The two
+     directions mirror each other, so they do at any epsilon. That Gaussian mechanism dominates, and composes as such.
+5. Approximate minimiser. The release is w~ + v, where w~ is certified to lie within a slack of w, and v has the same
+   distribution as the noise of step 3 or 4. It costs as much as releasing w first and then w~ + v, where w~ moves by at
+   most two slacks. v is so large that this costs a thousandth (`SMEAR`) of the main release: costs add for the gamma
+   distribution, and their squares add for the Gaussian.
 
-   which is 1 / noise, as if the determinant had no cost, once k <= 1 / noise (logistic; ln(1 + y) <= y, and
-   p / noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). A row replaced is one removed
-   and one added: twice that. The noise here is the one drawn, `SMEAR` share of step 5 included.
-4. Gaussian distribution, s = 1 / noise. If the rows are D and D' is compared, the loss is at most p N + p^2 s^2 / 2,
-   N ~ N(0, s^2) the share of b along x: convex in p, so at most max(0, N + s^2 / 2), and at any epsilon >= 0 no
-   worse than the Gaussian mechanism, however p depends on N. If the rows are D' it is at most
-   p N + p^2 s^2 / 2 + ln(1 + q k); ln(1 + y) <= y and the worst p for each N give `tilted_delta`, which from
-   epsilon k - s^2 / 2 on is the Gaussian mechanism exactly. The slope of the logistic loss has one sign, so
-   that N has; log cosh has |N|, hence twice the delta, from 2 k - s^2 / 2 on. Both directions lie below
-   the curve of one symmetric Gaussian mechanism (`equivalent`), at epsilon >= 0 and hence, since the directions
-   mirror each other, at any: it dominates, and composes as such.
-5. What is released is w~ + v, w~ certified to lie within a slack of w, and v of the same distribution: as if w were
-   released first, and then w~ + v, of which w~ moves by at most two slacks. v is so large that this costs a
-   thousandth (`SMEAR`) of the rest: added for the gamma distribution, in squares for the Gaussian.
-
-Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023,
-arXiv:2401.00583 (their |N| and -ln(1 - curvature R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
-research/papers/_ours_convex.py holds it against exact densities, the published bounds and played games.
+Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583
+(their |N| and -ln(1 - curvature R^2 / ridge) hold for every generalised linear model). Step 2 is this package's own;
+research/papers/_ours_convex.py checks it against exact densities, the published bounds and simulated games.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ __all__ = [
 ]
 
 LEAST_RIDGE = {"logistic": 1.0, "logcosh": 2.0}
-"""From a ridge of LEAST_RIDGE * R^2 * noise on, the determinant adds no cost under the gamma distribution."""
+"""If ridge >= LEAST_RIDGE[loss] * R^2 * noise, the determinant adds no cost under the gamma distribution."""
 
 PIECES = 48
-"""Pieces of the range of epsilon on which the curves of `equivalent` are compared."""
+"""Number of intervals of epsilon on which `equivalent` compares two privacy curves."""
 
 NODES = 64
-"""Nodes of the Gauss-Legendre rule that integrates a privacy profile."""
+"""Number of nodes of the Gauss-Legendre rule that integrates a privacy profile."""
 
 
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
-    """The epsilon of the gamma distribution; `bound` is R^2 / ridge.
+    """Return epsilon under the gamma distribution; `bound` is R^2 / ridge.
 
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)
@@ -92,10 +92,11 @@ def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: s
 
 
 def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25) -> tuple[float, float]:
-    """As published, for one row replaced: the epsilon left for the noise, and the ridge to use.
+    """Return the part of `epsilon` that is left for the noise and the ridge to use, as published for one row replaced.
 
-    Rows of norm R enter as curvature R^2, the eigenvalue of x x', where a library has curvature R. The
-    gamma scale is 2 R / epsilon'. For one row added or removed the same release is epsilon / 2.
+    Rows of norm R enter as curvature R^2, the eigenvalue of x x'; a well-known library uses curvature R instead. The
+    scale of the gamma noise is 2 R divided by the first result. For one row added or removed the same release costs
+    epsilon / 2.
 
     >>> [round(value, 5) for value in chaudhuri(1.0, ridge=10.0, norm=1.0)]
     [0.95061, 10.0]
@@ -108,17 +109,23 @@ def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25
 
 
 def kifer_noise(epsilon: float, delta: float) -> float:
-    """Deviation of b over the largest gradient; the ridge must be at least 2 curvature R^2 / epsilon."""
+    """Return the standard deviation of b divided by the largest gradient norm, as Kifer et al. published it.
+
+    The ridge must be at least 2 curvature R^2 / epsilon.
+    """
     return math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
 
 
 def kifer_epsilon(noise: float, delta: float) -> float:
-    """`kifer_noise` the other way round."""
+    """Return the epsilon at which `kifer_noise(epsilon, delta)` equals `noise`."""
     return (2 + math.sqrt(4 + 8 * noise**2 * math.log(2 / delta))) / noise**2
 
 
 def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
-    """`shrink` is curvature R^2 / ridge, below 1: the loss is dominated by -ln(1-shrink) + s^2/2 + |N(0,s^2)|."""
+    """Return the delta of Redberg et al. at `epsilon`; `shrink` is curvature R^2 / ridge and must be below 1.
+
+    The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 / noise.
+    """
     if not 0 <= shrink < 1:
         raise WrongInput(
             f"expected a ridge above the curvature of one row, got {shrink:g} times as much curvature; raise ridge"
@@ -131,7 +138,7 @@ def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
 
 
 def _hockey(threshold: float, s: float, shift: float) -> float:
-    """E[(1 - e^(threshold - N - shift))_+] for N ~ N(0, s^2): a Gaussian loss cut at `threshold`."""
+    """Return E[(1 - e^(threshold - N - shift))_+] for N ~ N(0, s^2): the hockey-stick divergence of a Gaussian loss."""
     from scipy.special import log_ndtr, ndtr
 
     at = threshold - shift
@@ -139,12 +146,12 @@ def _hockey(threshold: float, s: float, shift: float) -> float:
 
 
 def redberg_epsilon(noise: float, delta: float, shrink: float) -> float:
-    """The least epsilon with `redberg_delta` at most `delta`."""
+    """Return the smallest epsilon at which `redberg_delta` is at most `delta`."""
     return _least(lambda epsilon: redberg_delta(epsilon, noise, shrink), delta)
 
 
 def redberg_noise(epsilon: float, delta: float, shrink: float) -> float:
-    """The least noise with `redberg_delta` at most `delta`.
+    """Return the smallest noise multiplier at which `redberg_delta` is at most `delta`.
 
     >>> round(redberg_noise(1.0, 1e-5, shrink=1 / 20), 2)
     4.08
@@ -153,19 +160,21 @@ def redberg_noise(epsilon: float, delta: float, shrink: float) -> float:
 
 
 def gaussian_delta(epsilon: float, noise: float) -> float:
-    """The Gaussian mechanism's own curve."""
+    """Return the delta of the plain Gaussian mechanism at `epsilon`."""
     return _hockey(epsilon, 1 / noise, 0.5 / noise**2)
 
 
 def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> float:
-    """Epsilon of Gaussian b at `delta`, by the tight analysis: valid from LEAST_RIDGE * bound + s^2 / 2 on."""
+    """Return the epsilon of Gaussian b at `delta` by the tight analysis, which is at least LEAST_RIDGE[loss] * bound +
+    s^2 / 2.
+    """
     sides = 1 if loss == "logistic" else 2
     least = LEAST_RIDGE[loss] * bound + 0.5 / noise**2
     return max(least, plain_epsilon(noise, delta / sides))
 
 
 def plain_epsilon(noise: float, delta: float) -> float:
-    """Epsilon of the plain Gaussian mechanism at `delta`.
+    """Return the epsilon of the plain Gaussian mechanism at `delta`.
 
     >>> round(plain_epsilon(3.7306, 1e-5), 3)
     1.0
@@ -174,7 +183,7 @@ def plain_epsilon(noise: float, delta: float) -> float:
 
 
 def _least(curve: Callable[[float], float], delta: float) -> float:
-    """The least argument at which a falling curve is at or below `delta`, on the safe side."""
+    """Return the smallest argument at which the decreasing `curve` is at most `delta`, rounded up."""
     low, high = 1e-12, 1.0
     while curve(high) > delta:
         low, high = high, 2 * high
@@ -185,10 +194,10 @@ def _least(curve: Callable[[float], float], delta: float) -> float:
 
 
 def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
-    """A bound on delta of Gaussian b under the logistic loss, for any epsilon >= 0.
+    """Return an upper bound on the delta of Gaussian b under the logistic loss, for any epsilon >= 0.
 
-    ln(1 + y) <= y makes the worst p of a given N explicit: with a = bound - s^2 / 2 > 0 it is
-    (N + bound) / 2 a, a loss of (N + bound)^2 / 4 a, until that passes p = 1 at N = bound - s^2.
+    With ln(1 + y) <= y the worst slope p for a given N has a closed form. Let a = bound - s^2 / 2 > 0. Then p = (N +
+    bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p reaches 1 at N = bound - s^2.
     """
     from scipy.special import log_ndtr, ndtr
 
@@ -208,17 +217,18 @@ def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes and weights of the Gauss-Legendre rule on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     return (nodes + 1) / 2, weights / 2
 
 
 @lru_cache(maxsize=4096)
 def equivalent(noise: float, bound: float) -> float:
-    """The noise of a plain Gaussian mechanism whose curve dominates ours (logistic loss).
+    """Return the noise multiplier of a plain Gaussian mechanism whose privacy curve dominates ours (logistic loss).
 
-    Both curves are convex in e^epsilon. Below k + s^2 / 2, where they differ, ours lies below the
-    chords between grid points and the Gaussian's above its tangents; chord below tangent at both
-    ends of every piece is what is searched for. The result never exceeds `noise`.
+    Both curves are convex in e^epsilon and differ below epsilon = k + s^2 / 2. There our curve lies below its chords
+    between grid points, and the Gaussian curve above its tangents. The search finds the largest noise multiplier at
+    which the chord lies below the tangent at both ends of every interval. The result never exceeds `noise`.
 
     >>> equivalent(1.5, 1.5**-2 / 2), round(equivalent(4.0, 1 / 16), 2), round(equivalent(4.0, 1 / 4), 2)
     (1.5, 3.99, 3.58)
@@ -226,11 +236,11 @@ def equivalent(noise: float, bound: float) -> float:
     s = 1 / noise
     if bound <= s * s / 2:
         return noise
-    if noise > 1e5:  # the curves scale with s there
+    if noise > 1e5:  # for large noise both curves scale with s
         return noise * equivalent(1e5, bound * noise / 1e5) / 1e5 * (1 - 1e-3)
     grid = np.linspace(0.0, bound + s * s / 2, PIECES + 1)
     curve = np.array([tilted_delta(float(epsilon), noise, bound) for epsilon in grid])
-    low, high = 1.0, 1 + bound / s  # the loss is at most bound more than s N + s^2 / 2
+    low, high = 1.0, 1 + bound / s  # the loss is at most s N + s^2 / 2 + bound
     while not _covers(high * s, grid, curve):
         high *= 2
     while high - low > 1e-5:
@@ -240,6 +250,9 @@ def equivalent(noise: float, bound: float) -> float:
 
 
 def _covers(mu: float, grid: np.ndarray, curve: np.ndarray) -> bool:
+    """Return whether the Gaussian curve of parameter `mu` lies above the chords of `curve` on every interval of
+    `grid`.
+    """
     from scipy.special import log_ndtr, ndtr
 
     middle = (grid[:-1] + grid[1:]) / 2

@@ -1,11 +1,12 @@
 """The arithmetic of many convex problems over the same rows: margins, Hessians and certified gradients.
 
-Why a certified gradient is that of F_p (`_convex/solver.py`): rows lie on a public lattice (`lattice_rows`), so that
-lengths, and with them x_ip, are functions of a row alone. Weights are split into two lattices and slopes into two, so
-that margins and sums are exact but for one rounding of each margin and of each slope. What is left is the error of a
-slope, a few units of 2^-53 as libraries state it, and 2^-50 for its lattice, times the norm of a row: below
-2^-49 norm_p a row, or `ROUNDING` norm_p for 2^30 rows, which `slack` contains, with a share of the tolerance for
-adding ridge and tilt.
+A certified gradient is the gradient of F_p (`_convex/solver.py`) up to a proven rounding error:
+1. Rows lie on a public lattice (`lattice_rows`), so their norms, and with them x_ip, are functions of a row alone.
+2. Weights and derivatives are each split into two lattices. Margins and sums are then exact except for one rounding of
+   each margin and of each derivative.
+3. The remaining error of a derivative is a few units of 2^-53, as libraries state it, plus 2^-50 for its lattice. Times
+   the norm of a row this is below 2^-49 norm_p for each row, or `ROUNDING` norm_p for 2^30 rows. `slack` includes this
+   error, and a fraction of the tolerance for adding ridge and tilt.
 """
 
 from __future__ import annotations
@@ -25,32 +26,35 @@ __all__ = ["ROUNDING", "TOLERANCE", "ProblemArrays", "ProblemGroup"]
 
 Array = np.ndarray
 
-PRODUCTS = 2**24
-"""Products of columns in memory, for the Hessians of many problems in one matrix product.
+MAX_COLUMN_PRODUCTS = 2**24
+"""Largest number of products of column pairs kept in memory, which give the Hessians of many problems at once.
 
-With more rows than that, directions come from conjugate gradients, preconditioned by one Hessian for the mean of
-all problems.
+With more products, Newton directions come from conjugate gradients, preconditioned by one Hessian for the mean of all
+problems.
 """
 
-CONDITION = 1e4
-"""Condition numbers up to which float32 is precise enough for a Newton step."""
+MAX_FLOAT32_CONDITION = 1e4
+"""Largest condition number at which float32 is precise enough for a Newton step."""
 
 ROUNDING = 2.0**-19
-"""A bound on the error of a certified gradient over the norm of a row."""
+"""Upper bound on the error of a certified gradient divided by the norm of a row."""
 
 TOLERANCE = 2.0**-20
-"""The gradient norm at which learners stop, over the norm of a row."""
+"""Gradient norm at which learners stop, divided by the norm of a row."""
 
 HIGH = Lattice(bound=1.0, bits=25)
-"""Lattice of the leading part of a slope."""
+"""Lattice of the leading part of a derivative."""
 
 LOW = Lattice(bound=2.0**-25, bits=25)
-"""Lattice of the remainder of a slope."""
+"""Lattice of the remainder of a derivative."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProblemArrays:
-    """`rows` (rows, columns), `targets` (1 or problems, rows), and one of each for every problem."""
+    """Convex problems over the same `rows` (rows, columns), with `targets` (1 or problems, rows) and one `loss`.
+
+    `ridge`, `norm` and `tolerance` hold one number for each problem, and `masks` one row of columns for each problem.
+    """
 
     rows: Array
     targets: Array
@@ -75,39 +79,41 @@ class ProblemArrays:
 
     @property
     def slack(self) -> Array:
-        """A bound on the distance of weights with a certified gradient within the tolerance from the minimiser."""
+        """Upper bound on the distance from the minimiser of weights whose certified gradient norm is within the
+        tolerance.
+        """
         return ((1 + 2.0**-8) * self.tolerance + ROUNDING * self.norm) / self.ridge
 
     @cached_property
     def lattice(self) -> Lattice:
-        """The public lattice of the rows' entries, none of which is longer than the largest norm."""
+        """The public lattice of the entries of rows; an entry is at most the largest norm."""
         return row_lattice(float(self.norm.max()), self.rows.shape[1])
 
     @cached_property
     def lattice_rows(self) -> Array:
-        """The rows towards zero on the lattice; one with a larger entry is scaled to have none."""
+        """The rows rounded towards zero on the lattice; rows with larger entries are scaled down first."""
         bound = self.lattice.bound
         largest = np.abs(self.rows).max(axis=1, keepdims=True, initial=0.0)
         return np.asarray(self.lattice.round(self.rows * np.minimum(1.0, bound / np.maximum(largest, 1e-300))))
 
     @cached_property
     def products(self) -> Array | None:
-        """Products of pairs of columns for each row; none where they would not fit."""
+        """Products of column pairs for each row, or None if they exceed `MAX_COLUMN_PRODUCTS`."""
         rows, columns = self.rows.shape
-        if rows * columns * (columns + 1) // 2 > PRODUCTS:
+        if rows * columns * (columns + 1) // 2 > MAX_COLUMN_PRODUCTS:
             return None
         upper = np.triu_indices(columns)
         return (self.lattice_rows[:, upper[0]] * self.lattice_rows[:, upper[1]]).astype(self.kind)
 
     @cached_property
     def kind(self) -> type[np.floating]:
-        """float32 for Hessians unless public facts allow a large condition number."""
+        """The number type of Hessians: float32, unless public facts allow a large condition number."""
         curvature = LOSSES[self.loss].curvature * self.norm**2 * (len(self.rows) + 1) / self.ridge
-        return np.float32 if float(curvature.max()) < CONDITION else np.float64
+        return np.float32 if float(curvature.max()) < MAX_FLOAT32_CONDITION else np.float64
 
 
 class ProblemGroup:
-    """Some of the problems, with the arithmetic of their margins, gradients and Hessians."""
+    """Some of the problems (numbers `at`), with the arithmetic of their margins, gradients and Hessians."""
 
     def __init__(self, problems: ProblemArrays, at: Array) -> None:
         self.problems, self.at, self.x = problems, at, problems.lattice_rows
@@ -118,7 +124,7 @@ class ProblemGroup:
         self.target = problems.targets[at] if several else problems.targets
         length = np.sqrt(np.maximum(self.mask @ (self.x**2).T, 0.0))
         limit = problems.norm[at][:, None]
-        # Rounding must not exceed the norm, hence the margin of 1e-12.
+        # A clipped row must not exceed the norm even after rounding, hence the factor 1 - 1e-12.
         self.scale = np.minimum(1.0, limit * (1 - 1e-12) / np.maximum(length, 1e-300))
         if (self.scale == 1.0).all():
             self.scale = np.ones((1, 1))
@@ -130,11 +136,11 @@ class ProblemGroup:
         return (weights @ self.x.T) * self.scale
 
     def back(self, values: Array) -> Array:
-        """Sums of value times row."""
+        """Return the sums over rows of value times row."""
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """The gradients at `weights`, from exact products and sums (see above)."""
+        """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring)."""
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
         length = max(float(np.linalg.norm(weights, axis=1).max(initial=0.0)), 2.0**-99)
@@ -158,7 +164,7 @@ class ProblemGroup:
         return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
 
     def hessians(self, curvature: Array) -> Array:
-        """One matrix a problem; columns outside the mask have only a 1 on the diagonal."""
+        """Return one Hessian for each problem; columns outside the mask have only a 1 on the diagonal."""
         columns, problems = self.x.shape[1], self.problems
         weight = (curvature * self.scale**2).astype(problems.kind)
         if len(self.at) == 1 or problems.products is None:
@@ -167,13 +173,13 @@ class ProblemGroup:
         return self._regularised(hessians.reshape(len(self.at), columns, columns))
 
     def preconditioner(self, curvature: Array) -> Array:
-        """The inverse Hessian of the mean of all problems, with each problem's mask and ridge."""
+        """Return the inverse Hessian of the mean of all problems, with the mask and ridge of each problem."""
         line = (curvature * self.scale**2).mean(axis=0)
         shared = (self.x * line[:, None]).T @ self.x
         regularised = self._regularised(np.repeat(shared[None], len(self.at), axis=0))
         try:
             return np.linalg.inv(regularised)
-        except np.linalg.LinAlgError:  # singular in float64: the diagonal alone
+        except np.linalg.LinAlgError:  # singular in float64: use the diagonal only
             return np.eye(len(shared)) / regularised.diagonal(axis1=1, axis2=2)[:, :, None]
 
     def _regularised(self, hessians: Array) -> Array:
@@ -185,7 +191,7 @@ class ProblemGroup:
 
 
 def _square(columns: int) -> Array:
-    """The index of each entry of a symmetric matrix among the products of its upper triangle."""
+    """Return, for each entry of a symmetric matrix, its index among the products of the upper triangle."""
     upper = np.triu_indices(columns)
     at = np.zeros((columns, columns), dtype=np.intp)
     at[upper] = at.T[upper] = np.arange(len(upper[0]))

@@ -4,16 +4,17 @@ Problem p is a generalised linear model in sum form, with its own columns, ridge
 
     F_p(w) = sum_i loss(w . x_ip, y_ip) + ridge_p / 2 |w|^2 + tilt_p . w
 
-where x_ip is row i with the columns outside mask p set to zero, then clipped to the declared
-norm_p. The sum form has no number of rows in it, so one more row is one more term and nothing else.
+Here x_ip is row i with the columns outside mask p set to zero, then clipped to the declared norm_p. The sum form does
+not contain the number of rows, so one more row adds one term and changes nothing else.
 
-All problems take damped Newton steps side by side: margins and gradients are single matrix products,
-and for few columns so are all Hessians (weights times products of columns), in float32 where
-the problems are well conditioned: that perturbs a step, never its limit. A problem is
-solved when its gradient norm, computed by `ProblemGroup.certified`, is below its tolerance, which bounds the distance
-to the true minimiser by `slack` (strong convexity). Newton's steps are at most `STEPS`. What has not reached its
-tolerance by then takes accelerated gradient steps, whose number is known to suffice in real arithmetic
-(`_State.gradient_steps`). Weights that have no certificate even then are refused: no noise would cover their distance.
+All problems take damped Newton steps together. Margins and gradients are single matrix products. For few columns all
+Hessians are one matrix product too (weights times products of columns), in float32 where the problems are well
+conditioned. Float32 perturbs a step, never the limit.
+
+A problem is solved when its gradient norm, computed by `ProblemGroup.certified`, is below its tolerance. By strong
+convexity this bounds the distance to the true minimiser by `slack`. After at most `STEPS` Newton steps, unsolved
+problems take accelerated gradient steps, whose number is known to suffice in real arithmetic (`_State.gradient_steps`).
+Weights without a certificate after these steps are refused, because no noise would cover their distance.
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ __all__ = ["LOSSES", "ROUNDING", "TOLERANCE", "Problems", "solve"]
 
 Array = np.ndarray
 
-ENTRIES = 2**21
-"""Margins in memory: problems are taken in groups whose margins fit a processor's cache."""
+MAX_MARGINS_PER_GROUP = 2**21
+"""Largest number of margins in a group of problems, chosen to fit a processor's cache."""
 
-DIRECT = 768
-"""With more columns than this, steps come from conjugate gradients instead of Hessians."""
+MAX_HESSIAN_COLUMNS = 768
+"""Largest number of columns for which Hessians are formed; beyond it, steps come from conjugate gradients."""
 
 STEPS = 300
+"""Largest number of Newton steps."""
 
-CHECKED = 100
-"""Gradient steps between two looks at the tolerance."""
+STEPS_PER_CHECK = 100
+"""Number of gradient steps between two checks of the tolerance."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problems(ProblemArrays):
-    """The argument of `Rng.perturb`, which draws the linear terms (`tilt`) and has them solved.
-
-    `implied` returns the linear term of which some weights are the minimiser, and the log-determinant there.
+    """Convex problems in the form that `Rng.perturb` expects, which draws the linear terms (`tilt`) and calls
+    `solve`.
     """
 
     def solve(self, tilt: Array) -> Array:
-        """The minimisers (problems, columns)."""
+        """Return the minimisers (problems, columns)."""
         return solve(self, tilt)
 
     def implied(self, weights: Array) -> tuple[Array, Array]:
-        """The tilt of which `weights` is the exact minimiser, and the log-determinant of the Hessian."""
+        """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there."""
         tilts, volumes = np.empty_like(weights), np.empty(len(weights))
         for at in range(len(weights)):
             group = ProblemGroup(self, np.array([at]))
@@ -68,16 +69,17 @@ class Problems(ProblemArrays):
 
 
 def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
-    """The minimisers (problems, columns), each with a certified gradient norm of at most its tolerance.
+    """Return the minimisers (problems, columns), each with a certified gradient norm of at most its tolerance.
 
-    After `steps` of Newton's method come gradient steps. Without a certificate at their end, `Refused`.
+    After `steps` Newton steps the solver takes gradient steps. It raises `Refused` if a problem then has no
+    certificate.
     """
     from concurrent.futures import ThreadPoolExecutor
 
     from threadpoolctl import threadpool_limits
 
     weights = np.zeros(problems.masks.shape)
-    size = max(1, ENTRIES // max(problems.rows.shape[0], problems.rows.shape[1] ** 2, 1))
+    size = max(1, MAX_MARGINS_PER_GROUP // max(problems.rows.shape[0], problems.rows.shape[1] ** 2, 1))
     groups = [np.arange(at, min(at + size, len(weights))) for at in range(0, len(weights), size)]
 
     def solve_group(at: Array) -> None:
@@ -86,14 +88,14 @@ def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
     if len(groups) == 1:
         solve_group(groups[0])
         return weights
-    # Many small factorisations: one processor for each group, not all of them for each matrix.
+    # Many small factorisations are fastest with one thread for each group of problems.
     with threadpool_limits(1), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(pool.map(solve_group, groups))
     return weights
 
 
 def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
-    """Damped Newton for one group; solved problems leave it."""
+    """Run damped Newton steps for one group; solved problems leave the group."""
     problems, weights = group.problems, np.zeros(tilt.shape)
     first = group.at[0]
     state = _State(group, tilt)
@@ -113,7 +115,7 @@ def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
 
 
 class _State:
-    """Weights, margins and gradients of the problems not yet solved."""
+    """Weights, margins and gradients of the problems that are not solved yet."""
 
     length: Array
 
@@ -125,6 +127,7 @@ class _State:
         self._measure()
 
     def keep(self, live: Array) -> None:
+        """Keep only the problems where `live` is true."""
         self.group = self.group.take(live)
         for name in ("tilt", "weights", "margin", "value", "slope", "curvature", "gradient", "length"):
             setattr(self, name, getattr(self, name)[live])
@@ -138,11 +141,12 @@ class _State:
         self._measure()
 
     def gradient_steps(self) -> None:
-        """Nesterov's method for functions that are L-smooth and ridge-strongly convex, from where the weights are.
+        """Run Nesterov's method for L-smooth, ridge-strongly convex functions, starting from the current weights.
 
-        Its values fall by 1 - 1 / sqrt(k) a step, k = L / ridge. The first excess is at most |gradient|^2 / (2 ridge),
-        twice that with the distance, and |gradient|^2 <= 2 L excess at the end: sqrt(k) log(2 k (|gradient| /
-        tolerance)^2) steps suffice (Nesterov 2018, Lectures on Convex Optimization, 2.2.1), in real arithmetic.
+        With k = L / ridge, each step multiplies the excess over the minimum by 1 - 1 / sqrt(k). The initial excess is
+        at most |gradient|^2 / (2 ridge), or twice that with the distance term, and at the end |gradient|^2 <= 2 L
+        excess. So sqrt(k) log(2 k (|gradient| / tolerance)^2) steps suffice in real arithmetic (Nesterov 2018, Lectures
+        on Convex Optimization, 2.2.1).
         """
         problems, at = self.group.problems, self.group.at
         norm, tolerance = problems.norm[at][:, None], problems.tolerance[at]
@@ -155,14 +159,14 @@ class _State:
             gradient = (self.group.back(slope) + self.group.ridge * ahead + self.tilt) * self.group.mask
             before, self.weights = self.weights, ahead - gradient / smooth
             ahead = self.weights + (root - 1) / (root + 1) * (self.weights - before)
-            if step % CHECKED == CHECKED - 1:
+            if step % STEPS_PER_CHECK == STEPS_PER_CHECK - 1:
                 self.margin = self.group.margins(self.weights)
                 self._measure()
                 if (self.length <= tolerance).all():
                     return
 
     def expect_certificates(self) -> None:
-        """Refuses weights whose distance from the minimiser is not proven to be within the slack."""
+        """Raise if the distance of any weights from the minimiser is not proven to be within the slack."""
         self.margin = self.group.margins(self.weights)
         self._measure()
         if not (self.length <= self.group.problems.tolerance[self.group.at]).all():
@@ -172,7 +176,7 @@ class _State:
             )
 
     def _measure(self) -> None:
-        """The gradient from the margins, certified from the weights before a problem may count as solved."""
+        """Compute the gradient from the margins, and certify it from the weights before a problem counts as solved."""
         self._gradient()
         near = self.length <= 2 * self.group.problems.tolerance[self.group.at]
         if near.any():
@@ -180,7 +184,7 @@ class _State:
             self.gradient[near] = part.certified(self.weights[near], self.tilt[near])
             self.length = np.linalg.norm(self.gradient, axis=1)
             if (self.length[near] > self.group.problems.tolerance[self.group.at[near]]).any():
-                self.margin = self.group.margins(self.weights)  # steps have rounded the one at hand
+                self.margin = self.group.margins(self.weights)  # the updated margin has accumulated rounding errors
 
     def _gradient(self) -> None:
         self.slope, self.curvature = self.group.slopes(self.margin)
@@ -188,13 +192,13 @@ class _State:
         self.length = np.linalg.norm(self.gradient, axis=1)
 
     def _direction(self) -> Array:
-        """The Newton direction; the negative gradient where rounding made it an ascent direction."""
-        if self.group.x.shape[1] > DIRECT:
+        """Return the Newton direction, or the negative gradient where rounding made it an ascent direction."""
+        if self.group.x.shape[1] > MAX_HESSIAN_COLUMNS:
             return _conjugate(self.group, self.curvature, -self.gradient)
         if len(self.length) > 1 and self.group.problems.products is None:
             return _conjugate(self.group, self.curvature, -self.gradient, self.group.preconditioner(self.curvature))
         hessians = self.group.hessians(self.curvature)
-        unit = np.maximum(self.length, 1e-300)[:, None]  # within the range of float32
+        unit = np.maximum(self.length, 1e-300)[:, None]  # keeps numbers within the range of float32
         goal = (-self.gradient / unit).astype(hessians.dtype)[:, :, None]
         direction = _solution(hessians, goal) * unit * self.group.mask
         wrong = (direction * self.gradient).sum(axis=1) >= 0
@@ -202,7 +206,7 @@ class _State:
         return direction
 
     def _line_search(self, direction: Array, along: Array) -> Array:
-        """Halves the step until the value decreases; within rounding of the minimum full steps are right."""
+        """Halve the step until the value decreases; close to the minimum, within rounding, take the full step."""
         size, fall = np.ones(len(direction)), (self.gradient * direction).sum(axis=1)
         blur = 1e-13 * (np.abs(self.value) + np.abs(self.tilt * self.weights).sum(axis=1) + 1)
         rest = np.flatnonzero(-fall > blur)
@@ -223,7 +227,7 @@ class _State:
 
 
 def _solution(matrices: Array, goal: Array) -> Array:
-    """Solutions of the linear equations, or the right side itself where a matrix is singular in its number type."""
+    """Return the solutions of the linear equations, or the scaled right-hand side if a matrix is singular."""
     try:
         return np.asarray(np.linalg.solve(matrices, goal)[:, :, 0])
     except np.linalg.LinAlgError:
@@ -231,7 +235,9 @@ def _solution(matrices: Array, goal: Array) -> Array:
 
 
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
-    """The Newton direction to a thousandth by conjugate gradients; `inverse` preconditions them."""
+    """Return the Newton direction to a relative accuracy of 1e-3 by conjugate gradients, preconditioned by
+    `inverse`.
+    """
 
     def preconditioned(rest: Array) -> Array:
         return rest if inverse is None else np.matmul(inverse, rest[:, :, None])[:, :, 0]

@@ -1,1 +1,1 @@
-"""Parts of the learner `linear`: its gradient, sums over parts, comparison with a constant, weights of networks."""
+"""Pieces of the learner `linear`: clipped gradient sums, comparison with a constant, and weights of feature blocks."""

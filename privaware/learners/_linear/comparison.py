@@ -1,4 +1,4 @@
-"""Whether a linear regression has learnt anything: it is compared with a noisy mean of the target, by a noisy sum."""
+"""A private comparison of a linear regression with the noisy mean of the target, by noisy sums."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import numpy as np
 
 from privaware.noise import Rng
 
-__all__ = ["DEVIATION", "MEAN", "is_better", "noisy_mean"]
+__all__ = ["DEVIATION", "MEAN_FRACTION", "is_better", "noisy_mean"]
 
-MEAN = 0.8
-"""The part of the budget of a comparison that buys the mean; the rest buys the gain over it."""
+MEAN_FRACTION = 0.8
+"""Fraction of the comparison's budget that releases the mean; 1 - `MEAN_FRACTION` releases the gain over the mean."""
 DEVIATION = 1 / 3
-"""The deviation of a target whose bounds are three deviations from its mean, as `TargetMomentsRange` releases them."""
+"""Standard deviation of a scaled target whose bounds lie three deviations from its mean (`TargetMomentsRange`)."""
 LEAST_GAIN = 0.02
-"""The least gain over the mean, in variances of the target: smaller ones on training rows are often none on others."""
+"""Smallest gain over the mean, in variances of the target, that counts; smaller gains often vanish on unseen rows."""
 
 
 def noisy_mean(target_sum: float, rows: int, noise: float, rng: Rng) -> float:
-    """The mean of targets in [-1, 1] from their exact sum, which a row moves by 1 at most."""
+    """Return the noisy mean of `rows` targets in [-1, 1] from their exact sum, which one row changes by at most 1."""
     return float(np.clip(rng.gaussian(target_sum, noise=noise, sensitivity=1.0) / rows, -1.0, 1.0))
 
 
 def is_better(gain_sum: float, rows: int, noise: float, rng: Rng) -> bool:
-    """Whether the exact sum of gains, which a row moves by 1 at most, is more than noise and little."""
+    """Return whether the noisy sum of gains exceeds `noise + LEAST_GAIN * rows`; one row changes the sum by at
+    most 1.
+    """
     return float(rng.gaussian(gain_sum, noise=noise, sensitivity=1.0)) > noise + LEAST_GAIN * rows

@@ -1,7 +1,7 @@
-"""Clipped gradients of a linear model on a table whose rows are in parts.
+"""Clipped gradients of a linear model on a table whose rows are stored in parts.
 
-A part is held as what is not zero in its one-hot rows, and made dense some rows at a time. The exact sums of
-`_linear/gradient.py` are merged over parts, so they have the bits of all rows in one memory.
+A part is stored as the nonzero entries of its one-hot rows, which are made dense a block at a time. The exact sums of
+`_linear/gradient.py` are merged over parts, so they equal, bit for bit, the sums over all rows in memory.
 """
 
 from __future__ import annotations
@@ -24,16 +24,21 @@ from privaware.noise import PositionDraws, Rng
 
 __all__ = ["PartsGradient"]
 
-DENSE = 2**14
-"""Rows that are dense at once."""
+ROWS_PER_BLOCK = 2**14
+"""Number of rows that are dense at a time."""
 
 
 class SparseRows:
-    """Rows on the lattice `ROWS`: lattice steps that are not zero, their columns, and where each row ends."""
+    """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, their `columns`, and the `ends` of
+    the rows.
+    """
 
     def __init__(self, feature: OneHot, data: Data) -> None:
-        schema, blocks = data.schema, range(0, max(len(data), 1), DENSE)
-        dense = (clip_rows(rows_of(data.take(slice(at, at + DENSE)), feature), 1.0, ROWS, np.float32) for at in blocks)
+        schema, blocks = data.schema, range(0, max(len(data), 1), ROWS_PER_BLOCK)
+        dense = (
+            clip_rows(rows_of(data.take(slice(at, at + ROWS_PER_BLOCK)), feature), 1.0, ROWS, np.float32)
+            for at in blocks
+        )
         steps, columns, counts = zip(*map(_sparse, dense), strict=True)
         self.steps, self.columns = np.concatenate(steps), np.concatenate(columns)
         self.ends = np.append(0, np.cumsum(np.concatenate(counts)))
@@ -49,8 +54,8 @@ class SparseRows:
         return "SparseRows(rows private)"
 
     def dense(self, at: int) -> np.ndarray:
-        """The `DENSE` rows from `at` on, or those that are left."""
-        ends = self.ends[at : at + DENSE + 1]
+        """Return up to `ROWS_PER_BLOCK` dense rows, beginning with row `at`."""
+        ends = self.ends[at : at + ROWS_PER_BLOCK + 1]
         rows = np.zeros((len(ends) - 1, self.width), np.float32)
         inside = slice(ends[0], ends[-1])
         places = np.repeat(np.arange(len(rows)) * self.width, np.diff(ends)) + self.columns[inside]
@@ -59,7 +64,9 @@ class SparseRows:
 
 
 def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lattice steps that are not zero, their columns, and how many each row has."""
+    """Return the nonzero entries of `rows` in lattice steps, their columns, and the number of nonzero entries of each
+    row.
+    """
     places = np.nonzero(rows)
     steps = np.rint(rows[places] * (1 / ROWS.step)).astype(np.int16)
     return steps, places[1].astype(np.min_scalar_type(rows.shape[1])), np.count_nonzero(rows, axis=1)
@@ -67,21 +74,24 @@ def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """A Poisson sample of the rows: a draw for the position of each, whose first one in each part is in `firsts`."""
+    """A Poisson sample of the rows, with one random draw for the position of each row.
+
+    `firsts` maps the `begin` of a part to the position of the part's first row.
+    """
 
     draws: PositionDraws
     rate: float
     firsts: dict[int, int]
 
     def sample(self, part: SparseRows) -> np.ndarray:
-        """A mask of the rows of a part."""
-        assert part.begin is not None  # `first_positions` has refused others
+        """Return the mask of the sampled rows of `part`."""
+        assert part.begin is not None  # `first_positions` raises for parts without `begin`
         return self.draws.sample(self.firsts[part.begin], len(part), self.rate)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSums(Sum[SparseRows, Totals, Tensor]):
-    """Clipped gradients at `weights`; one row moves their sum by `norm` at most."""
+    """The sum of clipped gradients at `weights`; one row changes the sum by at most `norm`."""
 
     weights: Tensor
     classes: int
@@ -92,8 +102,8 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
     def partial(self, part: SparseRows) -> Totals:
         sampled = None if self.batch is None else self.batch.sample(part)
         totals = Total(), Total()
-        for at in range(0, max(len(part), 1), DENSE):
-            chosen = None if sampled is None else torch.from_numpy(np.flatnonzero(sampled[at : at + DENSE]))
+        for at in range(0, max(len(part), 1), ROWS_PER_BLOCK):
+            chosen = None if sampled is None else torch.from_numpy(np.flatnonzero(sampled[at : at + ROWS_PER_BLOCK]))
             totals = self.merge(totals, self.gradient(part, at).totals(self.weights, chosen))
         return totals
 
@@ -104,8 +114,8 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
         raise NotImplementedError("the learner adds the noise of a step")
 
     def gradient(self, part: SparseRows, at: int) -> LinearGradient:
-        """The gradient of some rows."""
-        targets = part.targets[at : at + DENSE].astype(np.int64 if self.classes else np.float32)
+        """Return the gradient of up to `ROWS_PER_BLOCK` rows of `part`, beginning with row `at`."""
+        targets = part.targets[at : at + ROWS_PER_BLOCK].astype(np.int64 if self.classes else np.float32)
         return LinearGradient(rows=torch.from_numpy(part.dense(at)), targets=torch.from_numpy(targets), **self.settings)
 
     @property
@@ -115,14 +125,14 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
 
 @dataclass(frozen=True, kw_only=True)
 class Gains(Sum[SparseRows, Total, Tensor]):
-    """`LinearGradient.gains` of a regression."""
+    """The sums of `LinearGradient.gains` for the weights of `at`, compared with `mean`."""
 
     at: ClippedSums
     mean: float
 
     def partial(self, part: SparseRows) -> Total:
         total = Total()
-        for start in range(0, max(len(part), 1), DENSE):
+        for start in range(0, max(len(part), 1), ROWS_PER_BLOCK):
             total.merge(self.at.gradient(part, start).gains(self.at.weights, self.mean))
         return total
 
@@ -134,7 +144,7 @@ class Gains(Sum[SparseRows, Total, Tensor]):
 
 
 class PartsGradient:
-    """What a `LinearGradient` is for rows in one memory; `rows` has their width and none of them."""
+    """The counterpart of `LinearGradient` for rows in parts; `rows` is an empty tensor of the right width."""
 
     def __init__(self, data: Rows, feature: OneHot, *, constant: float, norm: float) -> None:
         self._parts: Parts[SparseRows] = data.parts.held(partial(SparseRows, feature))
@@ -143,7 +153,9 @@ class PartsGradient:
         self._firsts: dict[int, int] | None = None
 
     def batch(self, rate: float, rng: Rng) -> Batch | None:
-        """The sample of a step: the one of the same rows in memory."""
+        """Return the Poisson sample of one step, the same sample that rows in memory would get; None when
+        `rate` is 1.
+        """
         if rate == 1:
             return None
         if self._firsts is None:
@@ -151,11 +163,11 @@ class PartsGradient:
         return Batch(draws=rng.by_position(), rate=rate, firsts=self._firsts)
 
     def clipped_sum(self, weights: Tensor, batch: Batch | None = None) -> Tensor:
-        """The sum of clipped gradients (outputs, width + 1), of all rows or of a batch."""
+        """Return the sum of clipped gradients (outputs, width + 1) over all rows or over `batch`."""
         totals = self._parts.total(ClippedSums(weights=weights, batch=batch, **self._settings))
         none = torch.zeros(0)
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)
 
     def gains(self, weights: Tensor, mean: float) -> Total:
-        """The exact sums of `LinearGradient.gains` over all rows."""
+        """Return the exact sums of `LinearGradient.gains` over all rows."""
         return self._parts.total(Gains(at=ClippedSums(weights=weights, **self._settings), mean=mean))

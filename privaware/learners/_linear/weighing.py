@@ -1,10 +1,13 @@
-"""Parts of a row, such as features of several networks, weighed by how far each tells classes apart.
+"""Weights for the feature blocks of a row, by how well each block separates classes.
 
-A clipped gradient has a length to spend, and what it spends on a part that tells little is lost to the others. So the
-first steps see parts of one length; then each row says, for each part, by how much the released weights put its class
-above the mean of the classes, and noisy sums of these margins weigh the parts that the other steps see. A margin is
-taken from noisy weights, so the noise of the sum grows with the signal and not with the columns, as that of the
-weights' own length would.
+Clipping bounds the total gradient norm, so an uninformative feature block takes signal away from the others.
+1. In the first steps all blocks have the same norm.
+2. For each row and block, the margin is the output of the row's class minus the mean output of all classes, at the
+   released weights. Noisy sums of these margins are released.
+3. In the later steps each block has a norm that grows with its noisy margin.
+
+Margins are computed from released weights, so the sum for a block needs one noisy number. The norm of the block's
+weights would have noise that grows with the number of its columns.
 
 >>> import numpy as np
 >>> parts = ((2, 1.0), (1, 1.0))
@@ -24,56 +27,64 @@ import numpy as np
 
 from privaware.exact_sums import Lattice, clip_rows
 
-__all__ = ["FIRST", "REACH", "Parts", "factors", "part_lengths", "part_weights", "weigh"]
+__all__ = ["FIRST_STEPS_FRACTION", "MARGIN_CLIP", "Parts", "factors", "part_lengths", "part_weights", "weigh"]
 
-FIRST = 0.15
-"""The part of the steps that see parts of one length."""
-REACH = 5.0
-"""Margins are clipped at so many deviations of what a weight of the average size adds to them."""
-POWER = 1.5
-"""The power of a margin in its part's weight."""
-DOUBT = 1.0
-"""Deviations of the noise that are added to every margin."""
-LEAST = 0.1
-"""The least part of its squared length that a part is taken to have about the mean."""
-ROWS_AT_ONCE = 4096
-"""Rows that are weighed at once."""
+FIRST_STEPS_FRACTION = 0.15
+"""Fraction of the steps in which all blocks have the same norm."""
+MARGIN_CLIP = 5.0
+"""Margins are clipped at this many standard deviations of the margin that random weights of average size would give."""
+MARGIN_POWER = 1.5
+"""Exponent of the margin in the weight of a block."""
+ADDED_DEVIATIONS = 1.0
+"""Number of standard deviations of the noise that are added to every margin."""
+MIN_SQUARED_NORM_LEFT = 0.1
+"""Lower bound on the fraction of a block's squared norm that remains after the mean is subtracted."""
+ROWS_PER_BLOCK = 4096
+"""Number of rows that are weighted at a time, which bounds memory."""
 
 Parts = Sequence[tuple[int, float]]
-"""Columns and length of each part of a row, in their order."""
+"""The number of columns and the norm of each feature block of a row, in their order."""
 
 
 def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
-    """The length of each part of a row about a released mean, times the scale; the row had length 1."""
+    """Return the norm of each block of a row of norm 1, after `mean` is subtracted and the row multiplied by
+    `scale`.
+    """
     squares = np.array([length for _, length in parts]) ** 2
     squares /= squares.sum()
     ends = np.cumsum([columns for columns, _ in parts])[:-1]
     gone = np.array([part @ part for part in np.split(mean, ends)])
-    return np.asarray(scale * np.sqrt(np.maximum(squares - gone, LEAST * squares)))
+    return np.asarray(scale * np.sqrt(np.maximum(squares - gone, MIN_SQUARED_NORM_LEFT * squares)))
 
 
 def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> np.ndarray:
-    """A weight for each part, which grows with its margin and with the length it was given; length 1 together.
+    """Return a weight for each block, proportional to its norm in `parts` times its margin to the power `MARGIN_POWER`.
 
-    Margins that are lost in noise of this deviation leave parts the lengths that they were given.
+    The weights together have norm 1. When noise of `deviation` dominates all margins, the weights are proportional to
+    the norms in `parts`.
     """
-    margins = np.maximum(noisy_margins, 0.0) + DOUBT * deviation
-    weights = np.array([length for _, length in parts]) * (margins / margins.max()) ** POWER
+    margins = np.maximum(noisy_margins, 0.0) + ADDED_DEVIATIONS * deviation
+    weights = np.array([length for _, length in parts]) * (margins / margins.max()) ** MARGIN_POWER
     return np.asarray(weights / np.linalg.norm(weights))
 
 
 def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.ndarray) -> np.ndarray:
-    """What each column is multiplied by, so that parts of these lengths have the weights, and the row length 1."""
+    """Return the factor of each column that turns blocks of norms `lengths` into blocks of norms `weights` (total norm
+    1).
+    """
     by_part = np.array(weights) / np.linalg.norm(weights) / lengths
     return np.repeat(by_part, [columns for columns, _ in parts])
 
 
 def weigh(rows: Any, by_column: np.ndarray, lattice: Lattice) -> Any:
-    """Rows with their columns multiplied, clipped to norm 1 on the lattice: each a function of itself."""
+    """Return `rows` with their columns multiplied by `by_column`, clipped to norm 1 on `lattice`.
+
+    Each new row is a function of its own row alone.
+    """
     weighed = np.empty_like(rows) if isinstance(rows, np.ndarray) else rows.new_empty(rows.shape)
-    for at in range(0, len(rows), ROWS_AT_ONCE):
-        part = rows[at : at + ROWS_AT_ONCE]
+    for at in range(0, len(rows), ROWS_PER_BLOCK):
+        part = rows[at : at + ROWS_PER_BLOCK]
         by: Any = by_column if isinstance(part, np.ndarray) else part.new_empty(0).double().new_tensor(by_column)
         wide = part.astype(np.float64) if isinstance(part, np.ndarray) else part.double()
-        weighed[at : at + ROWS_AT_ONCE] = clip_rows(wide * by, 1.0, lattice, np.float32)
+        weighed[at : at + ROWS_PER_BLOCK] = clip_rows(wide * by, 1.0, lattice, np.float32)
     return weighed

@@ -1,1 +1,1 @@
-"""What learners of neural networks share: architecture, augmentation, training with and without noise, checkpoints."""
+"""Code shared by learners of neural networks: architecture, augmentation, training and checkpoints."""

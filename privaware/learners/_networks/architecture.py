@@ -1,4 +1,4 @@
-"""The features and the architecture of a network, from public facts."""
+"""The default features and architecture of a network, chosen from public facts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from privaware.schema import Schema
 __all__ = ["architecture", "default_architecture", "network_feature"]
 
 SEQUENCE = "lstm"
-"""The architecture that reads the words of a text in order."""
+"""Name of the architecture that reads the words of a text in order."""
 FORMS = {
     "table": "a table; take fcn, or learners for tables such as boosted",
     "image": "images; take simple_cnn, or leave the architecture out",
 }
-"""What is there instead of texts, and what to do."""
+"""For each form of data other than text, the end of the error message for `SEQUENCE`."""
 WIDTH = 32
-"""Units of a hidden layer: narrow, because noise grows with the number of parameters."""
+"""Number of units of a hidden layer; it is small because noise grows with the number of parameters."""
 
 
 def network_feature(schema: Schema, description: dict[str, Any] | None = None) -> Any:
-    """The feature of a network's inputs: entries of size about 1, or codes of words for one that reads sequences."""
+    """Return the feature of a network's inputs: numbers of size about 1, or word codes for a network that reads
+    sequences.
+    """
     if schema.form == "text" and (description or {}).get("name") == SEQUENCE:
         sizes = {name: value for name, value in (description or {}).items() if name in ("words", "length")}
         return WordCodes(**sizes)
@@ -42,7 +44,10 @@ def network_feature(schema: Schema, description: dict[str, Any] | None = None) -
 
 
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
-    """The described network, checked against rows after the features `chain`, or a small default for them."""
+    """Return the full description of the network `description`, or of a small default network if it is None.
+
+    The description is checked against `schema` and the shape of rows after the features in `chain`.
+    """
     if (description or {}).get("name") == SEQUENCE and schema.form != "text":
         raise WrongInput(
             f"expected texts for the architecture {SEQUENCE}, which reads words in order, got {FORMS[schema.form]}"
@@ -66,7 +71,9 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
 
 
 def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
-    """One hidden layer for vectors; for images up to three convolutions with group norm and tanh."""
+    """Return a default network for inputs of `shape`: one hidden layer for vectors, up to three convolutions for
+    images.
+    """
     if len(shape) == 1:
         return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}
     blocks = min(3, int(math.log2(min(shape[1:]))))

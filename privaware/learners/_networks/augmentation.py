@@ -1,7 +1,7 @@
-"""Augmented copies of an image: each is a function of the image and of random numbers, never of another image.
+"""Augmented copies of an image: each copy is a function of the image and of random numbers, never of another image.
 
-The random numbers come from draws with `uniform(shape)` and `normal(shape)`, whose first dimension is the images:
-`privaware.descent.ExampleDraws` for private images, `GeneratorDraws` for public ones.
+The random numbers come from an object with methods `uniform(shape)` and `normal(shape)`, whose first dimension counts
+images: `privaware.descent.ExampleDraws` for private images, `GeneratorDraws` for public ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["GeneratorDraws", "jittered", "mirrored", "shifted", "shifted_mirrore
 
 @dataclass(frozen=True)
 class GeneratorDraws:
-    """Draws from a torch generator, for batches whose shape is public: an image's numbers depend on its slot."""
+    """Random numbers from a torch generator, for batches of public shape; an image's numbers depend on its position."""
 
     generator: Any
 
@@ -31,7 +31,7 @@ class GeneratorDraws:
 
 
 def shifted(images: Any, draws: Any) -> Any:
-    """Each image translated at random by up to 1/8 of its height and width; the edge is repeated."""
+    """Return each image translated at random by up to 1/8 of its height and width, with the edge repeated."""
     import torch
 
     rows, _, height, width = images.shape
@@ -47,10 +47,10 @@ def shifted(images: Any, draws: Any) -> Any:
 
 
 def mirrored(images: Any, _: Any) -> Any:
-    """Every second image mirrored: of two copies of a row, one is as it was.
+    """Return the images with every second one mirrored, so one of each two copies of a row stays unchanged.
 
-    Rows must have an even number of copies: else a row's position would decide which are mirrored, and one more row
-    would change the gradients of all that come after it.
+    Each row must have an even number of copies. With an odd number, a row's position would decide which copies are
+    mirrored, and one more row would change the gradients of all rows after it.
     """
     copies = images.clone()
     copies[1::2] = images[1::2].flip(-1)
@@ -58,12 +58,12 @@ def mirrored(images: Any, _: Any) -> Any:
 
 
 def shifted_mirrored(images: Any, draws: Any) -> Any:
-    """Shifted, and every second one mirrored."""
+    """Return the images shifted at random, with every second one mirrored."""
     return mirrored(shifted(images, draws), draws)
 
 
 def jittered(rows: Any, draws: Any) -> Any:
-    """Rows of numbers, each plus normal noise of a tenth of the row's root mean square."""
+    """Return `rows` plus normal noise of standard deviation 0.1 times the root mean square of each row."""
     scale = 0.1 * rows.flatten(1).square().mean(1).sqrt()
     noise = draws.normal(rows.shape).to(rows)
     return rows + scale.view(-1, *[1] * (rows.ndim - 1)) * noise

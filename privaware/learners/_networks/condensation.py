@@ -1,7 +1,7 @@
-"""Data-set condensation: a few synthetic examples whose gradients point where noisy gradients of the rows point.
+"""Data-set condensation: a few synthetic examples whose gradients match noisy gradients of the rows.
 
-Nothing here reads a row: networks, synthetic examples and what they learn from each other are functions of public
-randomness and of the noisy gradients that a query returns.
+This module does not read private rows. Networks and synthetic examples are functions of public randomness and of the
+noisy gradients that a query returns.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from privaware.learners._networks.plain_descent import Progress
 
 __all__ = ["Condensation", "matching_loss"]
 
-FLOOR = 1e-6
-"""Added to the product of two lengths, so that a gradient of length 0 divides nothing."""
+MIN_NORM_PRODUCT = 1e-6
+"""Added to the product of two gradient norms, to avoid division by zero."""
 
 NETWORK_BATCH = 256
-"""Synthetic examples that a network learns from at once."""
+"""Batch size at which a network learns from synthetic examples."""
 
 
 def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
-    """All that the next network starts from; a function of noisy gradients."""
+    """Return the state from which the next network starts; it is a function of noisy gradients."""
     momentum = optimiser.state[examples].get("momentum_buffer")
     kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
     return {"networks": np.array(networks), **{name: value.detach().cpu().numpy() for name, value in kept.items()}}
 
 
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
-    """The sum of 1 - cosine over the output units of all weights; biases and scales of norms do not count.
+    """Return the sum of 1 - cosine similarity over the output units of all weights; biases and norm scales do not
+    count.
 
     >>> weight = [torch.tensor([[3.0, 4.0], [0.0, 1.0]]), torch.ones(2)]
     >>> opposite = [-one for one in weight]
@@ -48,17 +49,18 @@ def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Ten
         if one.ndim < 2:
             continue
         one, two = one.flatten(1), two.flatten(1)
-        lengths = one.norm(dim=1) * two.norm(dim=1) + FLOOR
+        lengths = one.norm(dim=1) * two.norm(dim=1) + MIN_NORM_PRODUCT
         total = total.to(one) + (1 - (one * two).sum(1) / lengths).sum()
     return total
 
 
 @dataclass(frozen=True, kw_only=True)
 class Condensation:
-    """How synthetic examples are learnt: `networks` in turn, each matched in `rounds` of `queries` noisy gradients.
+    """Settings of the training of synthetic examples.
 
-    Between rounds a network learns from the synthetic examples for `inner` epochs, so that gradients are matched
-    along the path of its training. `lr` and `momentum` move the examples, `network_lr` the networks.
+    `networks` random networks are used one after another. Each is matched in `rounds` rounds of `queries` noisy
+    gradients. Between two rounds the network learns from the synthetic examples for `inner` epochs, so gradients are
+    matched along the path of its training. `lr` and `momentum` are for the examples, `network_lr` is for the networks.
     """
 
     networks: int
@@ -71,7 +73,7 @@ class Condensation:
 
     @property
     def steps(self) -> int:
-        """The number of noisy gradients: what is priced."""
+        """The number of noisy gradients, each of which is charged."""
         return self.networks * self.rounds * self.queries
 
     def run(
@@ -84,9 +86,10 @@ class Condensation:
         progress: Progress | None = None,
         journal: ReleaseJournal | None = None,
     ) -> Tensor:
-        """Examples of `shape` with these `labels`, from standard normal ones; `build` returns random networks.
+        """Return synthetic examples of `shape` with the given `labels`, starting from standard normal noise.
 
-        After each network the examples are kept in the `journal`, and a run goes on behind the last one there.
+        `query` returns the noisy gradients of a network, and `build` returns a random network. After each network the
+        examples are saved in `journal`, from which an interrupted run resumes.
         """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
         known = None if journal is None else journal.load("examples")
@@ -114,7 +117,7 @@ class Condensation:
     def _match(
         self, private: dict[str, Tensor], network: nn.Module, examples: Tensor, labels: Tensor, optimiser: Any
     ) -> None:
-        """Moves the examples so that their mean gradient turns towards the private one."""
+        """Move `examples` so that their mean gradient turns towards the noisy gradient `private`."""
         weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
         loss = functional.cross_entropy(network(examples), labels)
         synthetic = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
@@ -123,7 +126,7 @@ class Condensation:
         optimiser.step()
 
     def _teach(self, network: nn.Module, examples: Tensor, labels: Tensor, generator: np.random.Generator) -> None:
-        """The network learns from the synthetic examples, in batches of a new order in each epoch."""
+        """Train `network` on the synthetic examples, in batches of a new random order in each epoch."""
         optimiser = torch.optim.SGD(network.parameters(), lr=self.network_lr)
         for _ in range(self.inner):
             order = torch.from_numpy(generator.permutation(len(labels))).to(labels.device)

@@ -1,8 +1,9 @@
-"""What a learner has released so far, on disk, so that a killed run goes on instead of starting over.
+"""Intermediate releases of a learner on disk, so that an interrupted run resumes instead of starting over.
 
-Only what the price covers is kept: noisy labels, noisy gradients' results. Whatever was noised and not kept is noised
-again, and nobody has seen it. The folder belongs to one run and is named after its charge, and every file holds that
-name, so that a file of another run is refused. The folder is removed before the result is published.
+Only values that the charge covers are saved: noisy labels and results of noisy gradients. A noisy value that was not
+saved is drawn again; nobody has seen the first draw. The folder belongs to one run and is named after its charge. Every
+file contains a fingerprint of that name, so a file of another run is refused. The folder is removed before the result
+is published.
 """
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ from privaware.errors import WrongInput
 __all__ = ["Parts", "ReleaseJournal", "checkpoint_in", "row_digest"]
 
 Parts = dict[str, np.ndarray]
-"""Arrays that were released together, by name."""
+"""Arrays of one release, by name."""
 MARK = "fingerprint"
+"""Key under which a file stores the fingerprint of its run."""
 
 
 @dataclass(frozen=True)
 class ReleaseJournal:
-    """Arrays by name in a folder, or nowhere; `settings` are public facts that the release depends on."""
+    """Arrays saved by name in `folder`, or not saved if it is None.
+
+    `settings` are the public facts that the releases depend on.
+    """
 
     folder: Path | None
     settings: tuple[Any, ...]
 
     def kept(self, name: str, release: Callable[[], Parts]) -> Parts:
-        """What was kept under this name, or what `release` returns now."""
+        """Return the arrays saved under `name`; if there are none, call `release`, save its result and return it."""
         known = self.load(name)
         if known is not None:
             return known
@@ -43,6 +48,7 @@ class ReleaseJournal:
         return parts
 
     def load(self, name: str) -> Parts | None:
+        """Return the arrays saved under `name`, or None; raise if another run or other settings saved them."""
         if self.folder is None or not (path := self.folder / f"{name}.npz").exists():
             return None
         with np.load(path, allow_pickle=False) as stored:
@@ -55,6 +61,7 @@ class ReleaseJournal:
         return parts
 
     def save(self, name: str, parts: Parts) -> None:
+        """Save `parts` under `name`, atomically."""
         if self.folder is None:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,14 +75,14 @@ class ReleaseJournal:
 
 
 def row_digest(rows: Any) -> str:
-    """What tells public rows from others."""
+    """Return a hash of public `rows`, which distinguishes them from other rows."""
     plain = isinstance(rows, np.ndarray) and rows.dtype.kind != "O"
     content = np.ascontiguousarray(rows).tobytes() if plain else repr(rows.tolist()).encode()
     return hashlib.sha256(repr(rows.shape).encode() + content).hexdigest()
 
 
 def checkpoint_in(folder: Path | None) -> Any:
-    """Where the training of one network keeps its state: nowhere without a folder."""
+    """Return the checkpoint of a network's training in `folder`, or None without a folder."""
     from privaware.descent import Checkpoint
 
     if folder is None:

@@ -1,8 +1,8 @@
-"""Training without noise, on rows and targets that may be seen as they are: public, or made private before.
+"""Training without noise, on rows and targets that are public or were made private before.
 
-Learners that protect labels, and students of ensembles, make their targets private first; what follows is ordinary
-minibatch descent, which is post-processing and costs nothing. Teachers of an ensemble are trained so too, on disjoint
-rows: only their noisy votes are released.
+Learners that protect labels, and students of ensembles, make their targets private first. Ordinary minibatch descent on
+these targets is post-processing and has no privacy cost. Teachers of an ensemble are trained in the same way on
+disjoint rows; only their noisy votes are released.
 """
 
 from __future__ import annotations
@@ -23,28 +23,34 @@ from privaware.noise import Rng
 __all__ = ["LR", "PlainDescent", "Progress", "Targets", "of_stage", "of_turn", "paced", "shuffled_batches"]
 
 LR = 0.05
-"""The learning rate where none is set."""
+"""Default learning rate."""
 
 Progress = Callable[..., None]
-"""Called after each step with the steps taken, the steps in all, the seconds that are left, and the name of the stage.
+"""Callback after each step with four public values: steps taken, all steps, remaining seconds, name of the stage.
 
-All of them are public numbers. The name is left out for the training of the network that is released.
+The name is omitted for the training of the network that is released.
 """
 
 Targets = Any
-"""Class codes, a row or (networks, rows); class probabilities, (rows, classes) or (networks, rows, classes); or a
-function from the positions of a batch and the networks' probabilities for it (networks, batch, classes) to such
-probabilities. A row whose probabilities sum to less than 1 counts less, to 0 not at all."""
+"""What the networks learn, in one of three forms.
+
+- Class codes (rows) or (networks, rows).
+- Class probabilities (rows, classes) or (networks, rows, classes).
+- A function from the positions of a batch and the networks' predicted probabilities (networks, batch, classes) to class
+  probabilities.
+
+The weight of a row is the sum of its class probabilities: a row whose sum is 0 does not count.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainDescent:
-    """Minibatch descent with Nesterov momentum, on cross-entropy, with a learning rate that falls as a cosine.
+    """Minibatch descent with Nesterov momentum on cross-entropy, with a cosine learning-rate schedule.
 
-    Every one of `steps` batches holds `batch` examples, whatever the number of rows, so that no shape tells of a row.
-    A network's gradient longer than `norm` is shortened to it, so that one learning rate suits inputs of any size.
-    `mixup` is the parameter of the Beta distribution that mixes pairs of a batch (0: none), `decay` the weight decay,
-    `augment` a function of `_augmentation`.
+    Each of `steps` batches holds `batch` examples, whatever the number of rows, so no shape depends on a row. The
+    gradient of a network is clipped to `norm`, so one learning rate suits inputs of any size. `mixup` is the parameter
+    of the Beta distribution that mixes pairs of examples (0 for no mixing). `decay` is the weight decay, and `augment`
+    a function of `_networks/augmentation.py`.
     """
 
     steps: int
@@ -59,7 +65,7 @@ class PlainDescent:
     progress: Progress | None = None
 
     def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
-        """A trained copy of `module`, on rows that went through the features."""
+        """Return a trained copy of `module`; `inputs` are rows after the features."""
         return self.run_population([module], inputs, targets, rng)[0]
 
     def run_population(
@@ -72,17 +78,18 @@ class PlainDescent:
         parts: Sequence[np.ndarray] | None = None,
         batches: Sequence[Iterator[np.ndarray]] | None = None,
     ) -> list[Any]:
-        """Trained copies of networks of one shape, stepped together, each on the rows at the positions of its part.
+        """Return trained copies of `modules`, which have the same architecture and take their steps together.
 
-        A network depends on its own part alone, to the last bit on a CPU: it has random numbers of its own, and shapes
-        are those of `batch` and `steps`. `batches` (one iterator a network, of `batch` positions each) replaces the
-        shuffled ones; a position of -1 is no example.
+        Network i is trained on the rows at positions `parts[i]`, by default on all rows. It depends on its own part
+        alone, bit for bit on a CPU: it has its own random numbers, and all shapes follow from `batch` and `steps`.
+        `batches` holds one iterator for each network, which yields `batch` positions at a time and replaces the
+        shuffled batches; position -1 means no example.
         """
         import torch
 
         networks = _Networks(modules, self.device)
         examples = torch.nan_to_num(torch.as_tensor(inputs).to(self.device), nan=0.0, posinf=0.0, neginf=0.0)
-        if not len(examples):  # the same steps without any row
+        if not len(examples):  # take the same number of steps without any row
             examples, parts = examples.new_zeros((1, *examples.shape[1:])), [np.empty(0, np.int64)] * len(modules)
         goals = targets if callable(targets) else _padded(torch.as_tensor(targets).to(self.device))
         generators = [np.random.default_rng(rng.initial.integers(2**63, size=2)) for _ in modules]
@@ -120,11 +127,11 @@ class PlainDescent:
         generators: Sequence[np.random.Generator],
         rng: Rng,
     ) -> Any:
-        """The sum over networks of the mean cross-entropy of a batch: each network has its own gradient."""
+        """Return the sum over networks of the mean cross-entropy of a batch; each network gets its own gradient."""
         import torch
 
         present, at = positions >= 0, positions.clamp_min(0)
-        plain = examples[at] * present.view(*present.shape, *[1] * (examples.ndim - 1))  # nothing of others' rows
+        plain = examples[at] * present.view(*present.shape, *[1] * (examples.ndim - 1))  # zeros at position -1
         shown = plain
         if self.augment is not None:
             draws = GeneratorDraws(rng.torch("initial", self.device))
@@ -170,7 +177,7 @@ def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], N
 
 
 def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Batches of `batch` positions without end, shuffled anew for every epoch; of an empty part, all -1.
+    """Yield batches of `batch` positions of `part` without end, shuffled anew for every epoch; -1 if `part` is empty.
 
     >>> batches = shuffled_batches(np.arange(4), 2, np.random.default_rng(0))
     >>> sorted(np.concatenate([next(batches), next(batches)]).tolist())
@@ -186,9 +193,10 @@ def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generato
 
 
 class _Networks:
-    """Copies of networks of one shape, called as one on inputs (networks, batch, ...).
+    """Copies of networks of one architecture, called together on inputs (networks, batch, ...).
 
-    What is trained is one tensor (networks, parameters): an update takes a few operations, however many layers.
+    All trained parameters are one tensor (networks, parameters), so an update takes few operations for any number of
+    layers.
     """
 
     def __init__(self, modules: Sequence[Any], device: str) -> None:
@@ -229,7 +237,7 @@ class _Networks:
         }
 
     def shorten_gradients(self, norm: float) -> None:
-        """Shortens each network's gradient to `norm`; one that is not finite becomes 0."""
+        """Clip the gradient of each network to `norm`; replace a gradient that is not finite by 0."""
         import torch
 
         gradient = self.theta.grad
@@ -238,6 +246,7 @@ class _Networks:
         gradient.nan_to_num_(0.0, 0.0, 0.0).mul_(factor)
 
     def trained(self) -> list[Any]:
+        """Return the networks with their trained parameters, in evaluation mode."""
         import torch
 
         with torch.no_grad():
@@ -248,13 +257,13 @@ class _Networks:
 
 
 def _padded(targets: Any) -> Any:
-    """The targets, or one of zeros where there is none."""
+    """Return `targets`, or one target of zeros if there are no rows."""
     rows = targets.ndim - 1 - targets.is_floating_point()
     return targets if targets.shape[rows] else targets.new_zeros([size or 1 for size in targets.shape])
 
 
 def _selected(targets: Any, at: Any, classes: int) -> Any:
-    """The probabilities (networks, batch, classes) that a batch shall learn."""
+    """Return the target probabilities (networks, batch, classes) of the rows at positions `at`."""
     import torch
 
     codes = not targets.is_floating_point()
@@ -270,7 +279,10 @@ def _unmixed(values: Any) -> Any:
 def _mixture(
     parameter: float, generators: Sequence[np.random.Generator], batch: int, device: str
 ) -> Callable[[Any], Any]:
-    """Mixes each example of a batch, or its target, with another one, in one random proportion a network."""
+    """Return a function that mixes each example (or target) of a batch with another one.
+
+    Each network has one random mixing weight and one random pairing.
+    """
     import torch
 
     drawn = [(generator.beta(parameter, parameter), generator.permutation(batch)) for generator in generators]
@@ -287,7 +299,7 @@ def _mixture(
 
 @contextlib.contextmanager
 def _seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Torch's own generators for dropout, restored afterwards."""
+    """Seed torch's global generators, which dropout uses, and restore them afterwards."""
     import torch
 
     with torch.random.fork_rng(devices=[device] if torch.device(device).type == "cuda" else []):

@@ -1,4 +1,4 @@
-"""What learners share that train a network without noise, on targets that are private already."""
+"""Base class of learners that train a network without noise, on targets that were made private before."""
 
 from __future__ import annotations
 
@@ -28,14 +28,29 @@ __all__ = ["PlainNetwork"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlainNetwork(Learner):
-    """A network trained without noise on targets that are private already.
+    """A network trained without noise on targets that were made private before.
 
-    `architecture` and `features` are as for `dpsgd`. `steps` is the number of batches (left out: `epochs` times rows /
-    batch), `lr` the first learning rate, which falls as a cosine, `decay` the weight decay. `mixup` is the parameter of
-    the Beta distribution that mixes pairs of examples (0: none); with `shift` and `mirror` each image is shifted, and
-    every second one mirrored, anew for every step. `device`, `progress` and `journal` change nothing that is
-    released; the last is a folder in which learners with a long way to their release keep what they have of it, so that
-    a killed run goes on.
+    Parameters
+    ----------
+    architecture, features
+        As for `dpsgd`.
+    steps : int, optional
+        Number of batches; by default `epochs * rows / batch`.
+    epochs : float
+        Number of passes over the rows if `steps` is not given.
+    batch : int
+        Batch size.
+    lr : float, optional
+        Initial learning rate of a cosine schedule.
+    momentum, decay : float
+        Momentum coefficient and weight decay.
+    mixup : float
+        Parameter of the Beta distribution that mixes pairs of examples; 0 for no mixing.
+    shift, mirror : bool
+        Whether each image is shifted, and every second image mirrored, anew in every step.
+    device, progress, journal
+        The device, a progress callback and a folder of intermediate releases from which an interrupted run resumes.
+        They do not change the released model.
     """
 
     architecture: dict[str, Any] | None = None
@@ -74,11 +89,14 @@ class PlainNetwork(Learner):
     def run_population(
         learners: Sequence[PlainNetwork], data: Data, noise: float | Sequence[float], rng: Rng
     ) -> list[Model]:
-        """Those of one setting are trained together; each model is a release of its own, with its own noise."""
+        """Train `learners` and return their models; learners of equal settings are trained together.
+
+        Each model is a release of its own, with its own noise.
+        """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         trained: dict[int, Model] = {}
         if len(learners) > 1:
-            learners = [replace(learner, journal=None) for learner in learners]  # a journal is of one release
+            learners = [replace(learner, journal=None) for learner in learners]  # a journal belongs to one release
         for first in learners:
             group = [at for at, learner in enumerate(learners) if at not in trained and learner == first]
             if group:
@@ -86,7 +104,7 @@ class PlainNetwork(Learner):
         return [trained[at] for at in range(len(learners))]
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """One model for each noise multiplier."""
+        """Return one model for each noise multiplier in `noises`."""
         raise TypeError(f"{type(self).__name__} has no training of its own")
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
@@ -95,24 +113,28 @@ class PlainNetwork(Learner):
         return tuple(features.build(description) for description in self.features)
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
-        """The network's description; what does not fit the schema is refused, before anything is charged."""
+        """Return the description of the network; raise, before any charge, if it does not fit `schema`."""
         if (self.shift or self.mirror) and (schema.form != "image" or self.features is not None):
             raise WrongInput(f"expected neither shift nor mirror for a {schema.form}: only images can be augmented")
         return architecture(self.architecture, schema, self._chain(schema))
 
     def _rows(self, data: Data) -> np.ndarray:
-        """The rows as the network sees them; what is not finite is 0."""
+        """Return the rows after the features; entries that are not finite become 0."""
         rows = np.ascontiguousarray(features.apply(self._chain(data.schema), data.x, data.schema, self.device))
         return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
 
     def _journal(self, schema: Schema, noise: float) -> ReleaseJournal:
-        """Where releases are kept while the run lasts; labels of public rows are of those rows alone."""
+        """Return the journal of this run; its settings include a digest of the public rows, whose labels it may
+        hold.
+        """
         public: Data | None = getattr(self, "public", None)
         rows = () if public is None or self.journal is None else (row_digest(public.x),)
         return ReleaseJournal(self.journal, (self, noise, schema.json(), *rows))
 
     def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
-        """The training on so many rows, a public number; one of `turns`, which progress counts together."""
+        """Return the training on `rows` rows, a public number; it is number `turn` of `turns` trainings for the
+        progress.
+        """
         batch = max(1, min(self.batch, math.ceil(rows)))
         steps = math.ceil(self.epochs * rows / batch) if self.steps is None or not rows else self.steps
         augment = {(True, False): shifted, (False, True): mirrored, (True, True): shifted_mirrored}

@@ -1,9 +1,9 @@
-"""The score network of noise-conditional generation, how it is trained, and annealed Langevin dynamics.
+"""The score network of noise-conditional generation, its training, and annealed Langevin dynamics.
 
-The network is a RefineNet with instance norm that keeps the means of channels: residual blocks, of which the second
-halves the image and later ones are dilated, then blocks that merge fine and coarse features. It returns the score
-times the noise level. With `classes` it also learns one image a class: the score is then that of a normal distribution
-around it, plus the network's correction.
+The network is a RefineNet with instance norm that keeps the means of channels. It has residual blocks (the second one
+halves the image, later ones are dilated), then blocks that merge fine and coarse features. It returns the score times
+the noise level. With `classes` it also learns one image for each class. The score is then the score of a normal
+distribution around the class image, plus the network's correction.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from privaware.learners._networks.plain_descent import Progress
 __all__ = ["Denoising", "Langevin", "ScoreNetwork", "ScoreTraining", "noise_levels", "residual_loss"]
 
 KEPT_EVERY = 60.0
-"""Seconds between two states of a training that are kept in a journal."""
+"""Seconds between two states of a training that a journal stores."""
 
-SPREAD = 0.1
-"""The variance of pixels around the image of their class that the score begins with."""
+CLASS_IMAGE_VARIANCE = 0.1
+"""Assumed variance of pixels around the image of their class."""
 
 
 def noise_levels(largest: float, smallest: float, count: int) -> Tensor:
-    """Deviations of the noise, from the largest to the smallest, in equal ratios.
+    """Return `count` standard deviations of noise, from `largest` to `smallest`, in a geometric sequence.
 
     >>> noise_levels(1.0, 0.01, 3).tolist()
     [1.0, 0.10000000149011612, 0.009999999776482582]
@@ -41,7 +41,10 @@ def noise_levels(largest: float, smallest: float, count: int) -> Tensor:
 
 
 class ScoreNetwork(nn.Module):
-    """`width` channels at full size, twice as many below; `stages` of residual blocks (0: class images alone)."""
+    """A score network with `width` channels at full size and `2 * width` channels at coarser sizes.
+
+    `stages` is the number of residual stages; with 0 stages the score comes from the class images alone.
+    """
 
     def __init__(self, shape: tuple[int, ...], width: int, stages: int, classes: int = 0) -> None:
         super().__init__()
@@ -52,17 +55,17 @@ class ScoreNetwork(nn.Module):
             nn.init.constant_(self.class_image.weight, 0.5)
 
     def forward(self, noisy: Tensor, level: Tensor, one_hot: Tensor | None = None) -> Tensor:
-        """The score times the noise `level`, for images with noise of that deviation."""
+        """Return the score times `level`, for images with noise of standard deviation `level`."""
         scaled = torch.zeros_like(noisy) if self.refine_net is None else self.refine_net(2 * noisy - 1)
         if self.class_image is None or one_hot is None:
             return scaled
         deviation = level.view(-1, 1, 1, 1)
         image = self.class_image(one_hot).view(-1, *self.shape)
-        return scaled + (image - noisy) * deviation / (deviation.square() + SPREAD)
+        return scaled + (image - noisy) * deviation / (deviation.square() + CLASS_IMAGE_VARIANCE)
 
 
 class _RefineNet(nn.Module):
-    """Residual stages, and from the coarsest to the finest blocks that merge their features."""
+    """Residual stages, followed by blocks that merge their features from the coarsest stage to the finest."""
 
     def __init__(self, shape: tuple[int, ...], width: int, stages: int) -> None:
         super().__init__()
@@ -95,7 +98,7 @@ def _conv(inputs: int, outputs: int, *, dilation: int = 1, bias: bool = True) ->
 
 
 class _InstanceNormPlus(nn.Module):
-    """Instance norm to which the standardised means of the channels are added back, in learnt parts."""
+    """Instance norm plus the standardised means of the channels, with learned weights."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -108,7 +111,7 @@ class _InstanceNormPlus(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Two normalised convolutions beside a shortcut, `plain` or a convolution; `halve` averages 2 x 2 pixels."""
+    """Two normalised convolutions and a shortcut, which is the identity if `plain`; `halve` averages 2 x 2 pixels."""
 
     def __init__(self, inputs: int, outputs: int, *, dilation: int, halve: bool = False, plain: bool = True) -> None:
         super().__init__()
@@ -146,7 +149,7 @@ class _ConvUnits(nn.Module):
 
 
 class _Refine(nn.Module):
-    """Features of a stage, merged with coarser ones where there are any, then pooled in a chain."""
+    """A block that merges the features of a stage with coarser features, if there are any, and adds chained pooling."""
 
     def __init__(self, inputs: Sequence[int], outputs: int, blocks: int) -> None:
         super().__init__()
@@ -172,10 +175,10 @@ class _Refine(nn.Module):
 
 
 class Denoising(nn.Module):
-    """What a score network leaves of noise, for `draws` of level and noise that are the same for all examples.
+    """The residual of a score network on noisy images, for `draws` pairs of noise level and noise.
 
-    Levels and noise are buffers that are drawn anew before each step, so an example's residuals depend on no other
-    example, nor on its place in a batch.
+    All examples share the same levels and noise, which are buffers drawn anew before each step. The residuals of an
+    example therefore depend neither on other examples nor on its position in a batch.
     """
 
     def __init__(self, network: ScoreNetwork, draws: int) -> None:
@@ -187,7 +190,7 @@ class Denoising(nn.Module):
         self.register_buffer("noise", torch.zeros(draws, *network.shape))
 
     def draw(self, levels: Tensor, generator: np.random.Generator) -> None:
-        """Other levels, and other noise."""
+        """Draw new levels from `levels` and new noise."""
         chosen = torch.from_numpy(generator.integers(len(levels), size=len(self.level)))
         noise = generator.standard_normal(tuple(self.noise.shape), dtype=np.float32)
         self.level.copy_(levels[chosen.to(levels.device)])
@@ -201,13 +204,16 @@ class Denoising(nn.Module):
 
 
 def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
-    """Half the mean squared residual of an example over its draws: the denoising loss, weighted by squared levels."""
+    """Return half the mean squared residual of each example over its draws.
+
+    This is the denoising loss, weighted by squared noise levels.
+    """
     return residuals.square().mean(1) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTraining:
-    """Adam along gradients that come from elsewhere; the result is a moving average that decays by `ema`."""
+    """Adam on gradients that the caller provides; the result is a moving average of the weights with decay `ema`."""
 
     steps: int
     lr: float
@@ -217,9 +223,9 @@ class ScoreTraining:
     def run(
         self, network: nn.Module, gradients: Callable[[], Sequence[Tensor]], journal: ReleaseJournal | None = None
     ) -> nn.Module:
-        """The averaged network; `gradients` returns those of the network's parameters as it is now.
+        """Return the averaged network; `gradients()` returns the gradients of the network's current parameters.
 
-        The state is kept in the `journal` now and then, and a run goes on behind the last one there.
+        The `journal` stores the state every `KEPT_EVERY` seconds, and a run resumes from the last stored state.
         """
         parameters = list(network.parameters())
         optimiser = torch.optim.Adam(parameters, lr=self.lr)
@@ -274,7 +280,10 @@ def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.
 
 @dataclass(frozen=True, kw_only=True)
 class Langevin:
-    """Annealed Langevin dynamics: `steps` at each of `levels`, of size `rate` times the squared level over the last."""
+    """Annealed Langevin dynamics: `steps` steps at each of `levels`.
+
+    The step size at a level is `rate * (level / levels[-1]) ** 2`. `at_once` images are processed at a time.
+    """
 
     levels: Tensor
     steps: int
@@ -289,7 +298,10 @@ class Langevin:
         generator: np.random.Generator,
         report: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Images in [0, 1] from `initial` ones; what is not finite becomes 0. `report` hears how many are done."""
+        """Return images in [0, 1], starting from `initial`; entries that are not finite become 0.
+
+        `report` is called with the number of finished images.
+        """
         device = self.levels.device
         parts = []
         for start in range(0, len(initial), self.at_once):
@@ -314,5 +326,5 @@ class Langevin:
                 noise = torch.randn(images.shape, generator=draws, device=images.device)
                 images = images + size * score + (2 * size).sqrt() * noise
         last = self.levels[-1]
-        images = images + last * network(images, last.expand(len(images)), hot)  # level^2 x score
+        images = images + last * network(images, last.expand(len(images)), hot)  # one denoising step: level^2 * score
         return images.nan_to_num_(0.0, 0.0, 0.0).clamp_(0, 1)

@@ -1,4 +1,4 @@
-"""What learners that train a network share: architecture and features from public facts, and the training recipe."""
+"""Base classes of learners that train a network with clipped noisy gradients."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ from privaware.schema import Schema
 __all__ = ["MomentumNetwork", "Network", "layers_with_parameters", "targets_of"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
-"""Rules by which a row's gradient is clipped, named as the functions of `privaware.descent`."""
+"""Rules for clipping a row's gradient, named after functions of `privaware.descent`."""
 
 PRECISIONS = ("float32", "tf32", "bf16")
-"""Number formats in which matrix products are computed."""
+"""Number formats in which matrix products may be computed."""
 
 COUNT_NOISE = 10
-"""Noise of the count that guides clipping to a quantile, in noise multipliers; the count takes 1 / 400 of the cost."""
+"""Noise multiplier of the count that guides quantile clipping, as a multiple of `noise`.
+
+At this value the count takes 1/400 of a step's cost.
+"""
 
 LEAST_NORM = 0.5
 """Least clipping norm that a quantile moves to, in initial norms: below it training slows down before it has ended."""
@@ -46,21 +49,51 @@ MOST_NORM = 4.0
 class Network(Learner):
     """A network trained by clipped noisy gradient descent; each learner declares `norm`, `lr` and its update.
 
-    `architecture` is a description of `privaware.models` (inputs and outputs may be left out), or its name alone, such
-    as "lstm" for text; without one it is chosen from the schema. `batch` is the expected batch size (left out: from
-    the declared rows), `steps` the number of batches (left out: `epochs` times rows / batch), `norm` the clipping
-    norm, `clip` how it is applied ("quantile" moves it, from half of `norm` to four times `norm`). `average` is the
-    share of last steps whose mean is released, or a table such as {"name": "ema", "decay": 0.98}. `loss`, `schedule`
-    (of the learning rate) and `noise_schedule` are tables such as {"name": "focal", "gamma": 5.0} and {"name":
-    "cosine", "end": 0.1}, where `every` and `over` count epochs; the noise's schedule sets its price too.
-    Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
-    letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
-    descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
-    `trainable` says of each layer with parameters whether it is trained or keeps its initial weights. `initial` is a
-    model of the same architecture whose weights training continues from. In a lower `precision` ("tf32", "bf16")
-    products are rounded, and gradients are clipped a little below the norm. `overflow` is a chance, charged to delta,
-    that lets a GPU draw samples into batches of fixed shape, which is faster. `device`, `progress` and `journal`, a
-    folder from which a killed training goes on, change nothing that is released.
+    Parameters
+    ----------
+    architecture : dict or str, optional
+        A description of `privaware.models` (inputs and outputs may be omitted) or its name, such as "lstm" for texts;
+        by default it is chosen from the schema.
+    steps : int, optional
+        Number of batches; by default `epochs * rows / batch`.
+    epochs : float
+        Expected number of passes over the rows if `steps` is not given.
+    batch : int, optional
+        Expected batch size; by default it follows from the declared number of rows.
+    norm : float
+        Clipping norm.
+    lr : float
+        Learning rate.
+    clip : str
+        Clipping rule, among `CLIPS`. "quantile" moves the clipping norm between `norm / 2` and `4 * norm`.
+    average : float or dict
+        The fraction of last steps whose mean weights are released, or a table such as {"name": "ema", "decay": 0.98}.
+    loss : dict, optional
+        The loss, such as {"name": "focal", "gamma": 5.0}.
+    schedule : dict, optional
+        Schedule of the learning rate, such as {"name": "cosine", "end": 0.1}; its lengths `every` and `over` count
+        epochs.
+    noise_schedule : dict, optional
+        Schedule of the noise multiplier; it determines the cost too.
+    copies : int
+        Number of randomly shifted copies of each image; the mean gradient over a row's copies is clipped.
+    mirror : bool
+        Whether every second copy is mirrored. Do not mirror digits or letters, whose meaning would change.
+    features : list of dict, optional
+        Descriptions of `privaware.features` that are applied to a row first; by default they are chosen from the
+        schema.
+    trainable : list of bool, optional
+        For each layer with parameters, whether it is trained or keeps its initial weights.
+    precision : str
+        "float32", "tf32" or "bf16". In a lower precision products are rounded, and gradients are clipped slightly below
+        `norm`.
+    overflow : float
+        A probability, charged to delta, that allows a GPU to draw samples into batches of fixed shape, which is faster.
+    initial : Model, optional
+        A model of the same architecture from whose weights training starts.
+    device, progress, journal
+        The device, a progress callback and a folder from which an interrupted training resumes. They do not change the
+        released model.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -115,11 +148,11 @@ class Network(Learner):
 
     @property
     def _name(self) -> str:
-        """The learner's name in messages: its file's."""
+        """The learner's name in messages, which is the name of its module."""
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        described = self._architecture(schema)  # a wrong one is refused before anything is charged
+        described = self._architecture(schema)  # raises before any charge if the architecture does not fit
         if self.copies > 1 and (schema.form != "image" or self.features is not None):
             raise WrongInput(f"expected copies = 1 for a {schema.form}: only images can be shifted")
         if self.trainable is not None:
@@ -137,9 +170,10 @@ class Network(Learner):
         rng: Rng,
         subsets: Sequence[np.ndarray] | None = None,
     ) -> list[Model]:
-        """All of them on the same rows (or `subsets`), those of one recipe as one population; one noise or one each.
+        """Train `learners` on the same rows (or on `subsets`) and return their models.
 
-        Each is a release of its own: the cost is the composition of all of them.
+        Learners of one recipe are trained as one population. `noise` is one noise multiplier for all or one for each.
+        Each model is a release of its own: the cost is the composition of all of them.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         models: dict[int, Model] = {}
@@ -150,11 +184,13 @@ class Network(Learner):
         return [models[at] for at in range(len(learners))]
 
     def run_on_subsets(self, data: Data, subsets: Sequence[np.ndarray], noise: float, rng: Rng) -> list[Model]:
-        """One model for the rows at each of these positions; the schema declares the number of rows in a subset."""
+        """Return one model for each array of row positions in `subsets`; the schema declares the number of rows in a
+        subset.
+        """
         return self.run_population([self] * len(subsets), data, noise, rng, subsets)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
-        """The same training with a `share` of its steps, from the weights of `initial` where there is one."""
+        """Return this learner with a fraction `share` of its steps, starting from the weights of `initial` if given."""
         steps = math.ceil(share * self._descent(schema, 1.0).steps)
         return replace(self, steps=max(1, steps), initial=initial)
 
@@ -174,7 +210,7 @@ class Network(Learner):
         return module
 
     def _freeze(self, module: Any) -> None:
-        """Marks the layers that keep their initial weights."""
+        """Disable gradients of the layers that keep their initial weights."""
         if self.trainable is None:
             return
         layers = layers_with_parameters(module)
@@ -237,7 +273,10 @@ class Network(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class MomentumNetwork(Network):
-    """A network trained by clipped noisy gradient descent with `momentum`: `dpsgd` and what varies it."""
+    """A network trained by clipped noisy gradient descent with momentum: the base class of `dpsgd` and its variants.
+
+    `momentum` is the momentum coefficient; `Network` explains the other settings.
+    """
 
     phase: ClassVar[str] = "model training"
 
@@ -256,18 +295,18 @@ class MomentumNetwork(Network):
 
 
 def layers_with_parameters(module: Any) -> list[Any]:
-    """The parts of a torch module that own parameters themselves, in the order of the module."""
+    """Return the submodules of a torch module that own parameters, in the order of the module."""
     return [part for part in module.modules() if any(True for _ in part.parameters(False))]
 
 
 def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:
-    """Networks of one recipe, as one population."""
+    """Train networks of one recipe as one population and return their models."""
     import torch
 
     from privaware.descent import Callbacks, Member
 
     first, schema = networks[0], data.schema
-    alone = len(networks) == 1 and subsets[0] is None  # a population is not one release
+    alone = len(networks) == 1 and subsets[0] is None  # a journal belongs to one release
     chain = first._features(schema)
     rows = _transformed(chain, data, first.device)
     trained = first._descent(schema, noises[0]).run_population(
@@ -289,7 +328,10 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
 
 
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
-    """Rows after their features; those of the last call are cached, because a search asks for them many times."""
+    """Return the rows of `data` after the features in `chain`.
+
+    The last result is cached, because a search asks for the same rows many times.
+    """
     same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
     if not same:
         rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema, device))
@@ -298,13 +340,14 @@ def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
 
 
 _last: list[Any] = []
+"""The last call of `_transformed`: a weak reference to its rows, the chain, the schema and the result."""
 
 
 def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
-    """Groups of networks that agree in all but what may differ within a population.
+    """Return groups of networks that differ only in settings that may differ within a population.
 
-    Noise may differ too, unless the clipping depends on it or some have none; so may the initial clipping norm, unless
-    the bounds of the norm depend on it.
+    Noise multipliers may differ too, unless the clipping rule depends on the noise or some networks have no noise.
+    Clipping norms may differ too, unless the bounds of the norm depend on the initial norm.
     """
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []
@@ -325,7 +368,7 @@ def _is_list_of(kind: type, value: Any) -> bool:
 
 
 def targets_of(data: Data) -> Any:
-    """Class indices, or numbers scaled to [-1, 1]."""
+    """Return class indices, or numbers scaled to [-1, 1]."""
     import torch
 
     if data.schema.classes:

@@ -1,1 +1,1 @@
-"""What PATE and Private-kNN share: teachers, neighbours, noisy votes, and the student that learns from the votes."""
+"""Code that PATE and Private-kNN share: neighbours, noisy votes, and the student that learns from the votes."""

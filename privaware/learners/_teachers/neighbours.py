@@ -1,12 +1,12 @@
-"""Votes of the nearest private rows, exact: a distance is a function of two rows alone, on any device.
+"""Exact votes of the nearest private rows: a distance is a function of two rows alone, on any device.
 
-Rows are centred and projected on the main directions of public rows, and rounded to whole numbers, in steps of which
-each is done entry by entry or by sums without rounding error. Squared distances of whole numbers are exact too. So
-neither the order of the rows nor a row that comes or goes changes which of two others is nearer.
+Rows are centred, projected on the principal directions of public rows, and rounded to integers. Each operation works
+entry by entry or sums without rounding error, and squared distances of integers are exact. So neither the order of the
+rows nor adding or removing a row changes which of two other rows is nearer.
 
-Rows at the distance of the last neighbour share the votes that are left in equal parts. That is the mean over all
-ways to break ties; in each of them a row more takes the place of one neighbour at most, so it moves the mean by at
-most the root of 2, and the largest number of votes by at most 1.
+Rows at the distance of the last neighbour share the remaining votes equally. This is the mean over all ways to break
+ties. In each of them one more row replaces at most one neighbour. One row therefore changes the mean votes by at most
+sqrt(2) in L2 norm, and the largest number of votes by at most 1.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from privaware.exact_sums import MANTISSA, Lattice
 __all__ = ["Embedding", "Neighbours"]
 
 WIDTH = 128
-"""Numbers of a row after projection."""
+"""Number of entries of a row after projection."""
 
 BITS = 20
-"""Of each of them: squared distances stay below 2^53, also of two maps side by side."""
+"""Bits of each entry; squared distances stay below 2^53, also for two embeddings side by side."""
 
-REACH = 2.0
-"""Private rows may lie this many times as far out as the farthest public one; what lies beyond is moved there."""
+RANGE_FACTOR = 2.0
+"""Private rows are clipped to this many times the range of the public rows."""
 
 MEMORY = 2**23
-"""Distances in work at once, and numbers of rows that are projected at once."""
+"""Largest number of distances, or of entries of projected rows, in memory at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Embedding:
-    """The map from rows (rows, width) to whole numbers, from public rows only."""
+    """A map from rows (rows, width) to integers, computed from public rows only."""
 
     centre: np.ndarray
     unit: float
@@ -45,34 +45,37 @@ class Embedding:
 
     @classmethod
     def of(cls, pool: np.ndarray, generator: np.random.Generator) -> Embedding:
-        """The main directions of the rows of a pool."""
+        """Return the embedding on the principal directions of the public rows `pool`."""
         rows = np.nan_to_num(pool.astype(float), posinf=0.0, neginf=0.0)
         centre = rows.mean(axis=0)
         rows -= centre
-        unit = max(REACH * float(np.abs(rows).max(initial=0.0)), 1e-30)
+        unit = max(RANGE_FACTOR * float(np.abs(rows).max(initial=0.0)), 1e-30)
         directions = _lattice(rows.shape[1]).nearest(_directions(rows / unit, generator))
         first = cls(centre=centre, unit=unit, directions=directions, reach=1.0)
-        reach = max(REACH * float(np.abs(first._projected(pool)).max(initial=0.0)), 1e-30)
+        reach = max(RANGE_FACTOR * float(np.abs(first._projected(pool)).max(initial=0.0)), 1e-30)
         return cls(centre=centre, unit=unit, directions=directions, reach=reach)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Whole numbers (rows, WIDTH at most) as float64."""
+        """Return integers (rows, at most WIDTH) as float64."""
         lattice = Lattice(bound=1.0, bits=BITS)
         return np.asarray(lattice.nearest(self._projected(rows) / self.reach) / lattice.step)
 
     def _projected(self, rows: np.ndarray) -> np.ndarray:
-        """Exact products of rows and directions, both on a lattice."""
+        """Return exact products of rows and directions, both on a lattice."""
         finite = np.nan_to_num(rows.astype(float), posinf=0.0, neginf=0.0)
         return np.asarray(_lattice(rows.shape[1]).nearest((finite - self.centre) / self.unit) @ self.directions)
 
 
 def _lattice(width: int) -> Lattice:
-    """One on which sums of `width` products of two values are exact in float64."""
+    """Return a lattice on which sums of `width` products of two values are exact in float64."""
     return Lattice(bound=1.0, bits=(MANTISSA - math.ceil(math.log2(max(width, 1)))) // 2)
 
 
 def _directions(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Orthonormal main directions (width, WIDTH) of centred rows, by subspace iteration; all of them where few."""
+    """Return orthonormal principal directions (width, WIDTH) of centred `rows`, by subspace iteration.
+
+    If `width` is at most `WIDTH`, the result is the identity matrix.
+    """
     width = rows.shape[1]
     if width <= WIDTH:
         return np.eye(width)
@@ -96,9 +99,10 @@ class Neighbours:
         return len(self.rows)
 
     def votes(self, queries: np.ndarray, samples: np.ndarray, count: int) -> np.ndarray:
-        """The labels (queries, classes) of the `count` nearest rows of each query's sample (queries, rows).
+        """Return, for each query, the number of votes for each class (queries, classes).
 
-        Fewer where a sample has fewer.
+        The `count` nearest rows of a query's sample vote; `samples` (queries, rows) is the mask of each sample. If a
+        sample has fewer rows than `count`, all of them vote.
         """
         import torch
 
@@ -106,7 +110,7 @@ class Neighbours:
             return np.zeros((len(queries), self.one_hot.shape[1]))
         sampled = torch.from_numpy(samples).to(self.rows.device)
         asked: Any = torch.from_numpy(queries).to(self.rows.device)
-        distances = torch.addmm(self.squares[None], asked, self.rows.T, alpha=-2.0)  # less the query's own square
+        distances = torch.addmm(self.squares[None], asked, self.rows.T, alpha=-2.0)  # without the query's squared norm
         distances.masked_fill_(~sampled, math.inf)
         last = distances.kthvalue(min(count, len(self.rows)), dim=1, keepdim=True).values
         nearer = (distances < last).double() @ self.one_hot

@@ -1,6 +1,6 @@
-"""The student of an ensemble: a network that learns from public rows, of which a noisy vote labelled some.
+"""The student of an ensemble: a network that learns from public rows, some of which noisy votes have labelled.
 
-Training is post-processing of the released labels and of public rows, so it costs nothing.
+Training is post-processing of the released labels and of public rows, so it has no privacy cost.
 """
 
 from __future__ import annotations
@@ -27,12 +27,28 @@ __all__ = ["Student"]
 
 @dataclass(frozen=True, kw_only=True)
 class Student(PlainNetwork):
-    """`public` are rows without labels; how the student learns from those that no vote labels:
+    """A network that learns from public rows, some of which noisy votes have labelled.
 
-    Where its prediction for a row is surer than `confidence`, it learns to predict the same for an augmented copy (an
-    image shifted, other rows with a little noise), sharpened by `temperature` (1: not at all). Such rows weigh
-    `unlabelled`, and about half of each batch are labelled rows, of which `epochs` counts the passes. The method is
-    UDA: arXiv:1904.12848.
+    The student learns from unlabelled rows as follows (UDA, arXiv:1904.12848). Where its prediction for a row is surer
+    than `confidence`, it learns to predict the same for an augmented copy: an image is shifted, other rows get a little
+    noise.
+
+    Parameters
+    ----------
+    epochs : float
+        Number of passes over the labelled rows, which are about half of each batch.
+    unlabelled : float
+        Weight of unlabelled rows.
+    temperature : float
+        Temperature that sharpens the predictions for unlabelled rows; 1 leaves them unchanged.
+    confidence : float
+        Smallest predicted probability at which an unlabelled row is used.
+    public : Data
+        The public rows; their labels are not used.
+
+    Notes
+    -----
+    `PlainNetwork` explains the other settings.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -52,7 +68,7 @@ class Student(PlainNetwork):
         expect_in(self._name, "[0, 1)", confidence=self.confidence)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """One after another: each has votes of its own."""
+        """Return one model for each noise multiplier, trained one after another, because each has its own votes."""
         return [self.run(data, noise, rng) for noise in noises]
 
     @property
@@ -65,7 +81,7 @@ class Student(PlainNetwork):
         return self.public
 
     def _expect_public(self, rows: int, setting: str = "queries") -> None:
-        """Refuses fewer public rows than will be asked about."""
+        """Raise if there are fewer than `rows` public rows, naming `setting` as the one to lower."""
         if self.public is not None and len(self.public) < rows:
             raise WrongInput(
                 f"{self._name}: expected at least {rows} public rows to label, got {len(self.public)}; "
@@ -73,13 +89,15 @@ class Student(PlainNetwork):
             )
 
     def _trained_student(self, schema: Schema, pool: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
-        """The network trained on transformed rows of the pool; labels below 0 are missing."""
+        """Return the network trained on the public rows `pool` after the features; negative labels are missing."""
         return self._trained_students(schema, pool, [labels], rng)[0]
 
     def _trained_students(
         self, schema: Schema, pool: np.ndarray, labels: Sequence[np.ndarray], rng: Rng
     ) -> list[Model]:
-        """A network for each array of labels, as one population where all have as many steps."""
+        """Return one network for each array of labels, trained as one population if all have the same number of
+        steps.
+        """
         descents = [self._student_descent(pool, each) for each in labels]
         if any(descent != descents[0] for descent in descents):
             return [self._trained_student(schema, pool, each, rng) for each in labels]
@@ -104,7 +122,10 @@ class Student(PlainNetwork):
         return descent if descent.augment else replace(descent, augment=shifted if pool.ndim == 4 else jittered)
 
     def _targets(self, labels: np.ndarray, classes: int) -> Any:
-        """What the networks, one for each row of `labels`, learn at positions (networks, batch)."""
+        """Return the function that gives the targets of each network at positions (networks, batch); see `Targets`.
+
+        Network i learns from row i of `labels`.
+        """
         import torch
 
         known = torch.from_numpy(labels).to(self.device)
@@ -121,7 +142,9 @@ class Student(PlainNetwork):
 
 
 def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:
-    """Positions of all rows, those with a label as often as makes them about as many as the others.
+    """Return the positions of all rows, with labelled rows repeated until they are about as many as unlabelled rows.
+
+    Without `with_others` only labelled rows are returned.
 
     >>> _balanced(np.array([1, -1, -1, -1, -1]), with_others=True).tolist()
     [0, 0, 0, 0, 1, 2, 3, 4]

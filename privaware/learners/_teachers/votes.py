@@ -1,7 +1,7 @@
-"""Labels for public rows by noisy votes, of which one private row takes away one and adds one at most.
+"""Labels for public rows by noisy votes, where one private row removes at most one vote and adds at most one.
 
-So a row moves the votes of a query by 2 in L1, by the root of 2 in L2, and the largest number of votes by 1. Votes may
-be fractions, whose rounding `MARGIN` covers.
+One row therefore changes the votes of a query by at most 2 in L1 norm and sqrt(2) in L2 norm, and the largest number of
+votes by at most 1. Votes may be fractions, whose rounding error `MARGIN` covers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from privaware.noise import Rng
 __all__ = ["NO_LABEL", "VOTES", "is_confident", "vote_event", "voted_labels"]
 
 VOTES = ("lnmax", "gnmax", "confident_gnmax")
+"""Names of the noisy votes: Laplace noise, Gaussian noise, and Gaussian noise after a test of confidence."""
 
 NO_LABEL = -1
-"""In the place of a label, of a row that no vote labelled."""
+"""Label of a row that no vote has labelled."""
 
 MARGIN = 1 + 2.0**-20
+"""Factor on the sensitivity that covers the rounding of fractional votes."""
 
 
 def vote_event(vote: str, noise: float) -> Event:
-    """What one query costs. With Laplace noise of scale b it is 2 / b, known as pure epsilon.
+    """Return the privacy cost of one query; Laplace noise of scale b costs pure epsilon 2 / b.
 
     >>> vote_event("lnmax", noise=10.0), vote_event("gnmax", noise=10.0)
     (Pure(epsilon=0.1), Gaussian(noise=10.0))
@@ -33,7 +35,10 @@ def vote_event(vote: str, noise: float) -> Event:
 
 
 def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """The class with most votes (queries, classes) after noise, each query with noise of its own."""
+    """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
+
+    Each query gets its own noise.
+    """
     if not len(exact_votes):
         return np.zeros(0, np.int64)
     each = np.full((len(exact_votes), 1), noise)
@@ -45,6 +50,6 @@ def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> 
 
 
 def is_confident(exact_votes: np.ndarray, least: float, noise: float, rng: Rng) -> np.ndarray:
-    """Whether the largest number of votes of each query reaches `least` after Gaussian noise."""
+    """Return, for each query, whether its largest number of votes plus Gaussian noise is at least `least`."""
     each = np.full(len(exact_votes), noise)
     return np.asarray(rng.gaussian(exact_votes.max(axis=1), noise=each, sensitivity=MARGIN) >= least)

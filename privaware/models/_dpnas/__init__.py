@@ -1,1 +1,1 @@
-"""The cell of DPNAS, and the network with shared weights that holds every cell."""
+"""The cell of DPNAS, and the network with shared weights that contains every cell."""

@@ -1,8 +1,8 @@
-"""The cell of DPNAS: nodes are sums of operations on earlier nodes, the output is all nodes concatenated.
+"""The cell of DPNAS: nodes are sums of operations on earlier nodes, and the output is all nodes concatenated.
 
-On a GPU each operation is one kernel that accumulates into its node inside the output tensor, so that neither the sums
-nor the concatenation take a pass of their own. On other devices, and where an operation has no kernel, the layers run
-one by one. Gradients through the kernels come from `run_kernels_backward`; autograd is not used inside.
+On a GPU each operation is one kernel that accumulates into its node inside the output tensor, so neither the sums nor
+the concatenation need a pass of their own. On other devices, and if an operation has no kernel, the layers run one by
+one. `run_kernels_backward` computes the gradients through the kernels; autograd is not used inside.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 Edge = tuple[int, int, nn.Module]
+"""Start node, end node and operation of an edge."""
 KINDS: dict[type[nn.Module], str] = {
     nn.ReLU: "relu",
     nn.SELU: "selu",
@@ -37,14 +38,16 @@ KINDS: dict[type[nn.Module], str] = {
     nn.Hardtanh: "hardtanh",
     nn.Sigmoid: "sigmoid",
 }
+"""Name of the kernel's activation for each activation layer."""
 WINDOW = (3, 1, 1)
+"""Kernel, stride and padding of the pools that have a kernel."""
 
 
 class CellGraph(nn.Module):
-    """Nodes behind `entry`; a training engine may replace `node_outputs`.
+    """Nodes after `entry`; a training engine may replace `node_outputs`.
 
-    With `bf16` the nodes are stored as BF16 where TF32 products are allowed, since the kernels are bound by memory
-    bandwidth. The layer behind must accept BF16, as `MaxPool2x2` does.
+    With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
+    The next layer must accept BF16, as `MaxPool2x2` does.
     """
 
     def __init__(self, entry: nn.Module, nodes: int, bf16: bool = False) -> None:
@@ -53,11 +56,13 @@ class CellGraph(nn.Module):
 
     @property
     def node_dtype(self) -> torch.dtype:
-        """The type in which nodes are stored."""
+        """The number type in which nodes are stored."""
         return torch.bfloat16 if self.bf16 and torch.backends.cuda.matmul.allow_tf32 else torch.float32
 
     def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
-        """The nodes concatenated, computed from the entry's output; edges are in the order of their end nodes."""
+        """Return the nodes concatenated, from the entry's output `first`; `edges` are in the order of their end
+        nodes.
+        """
         if not torch.is_grad_enabled():
             calls = kernel_calls(first, edges)
             if calls is not None:
@@ -67,9 +72,9 @@ class CellGraph(nn.Module):
 
 
 class Cell(CellGraph):
-    """A fully connected directed graph; its output is the nodes' channels concatenated.
+    """A fully connected directed graph, whose output is the concatenation of the nodes' channels.
 
-    An edge is (start node, end node, module), node 0 being the entry; an absent edge contributes zero.
+    An edge is (start node, end node, module), where node 0 is the entry; an absent edge contributes zero.
     """
 
     def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, bf16: bool = False) -> None:
@@ -84,7 +89,7 @@ class Cell(CellGraph):
 
 
 class MaxPool2x2(nn.MaxPool2d):
-    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte a block for the backward pass instead of eight."""
+    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte for each block for the backward pass instead of eight."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -140,10 +145,10 @@ class _PlainGroupNorm(torch.autograd.Function):
 
 
 def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
-    """Every operation as its layer computes it."""
+    """Return the nodes concatenated, with every operation computed by its layer."""
     states = [first]
     for end in range(1, nodes + 1):
-        node: Tensor | None = None  # starting from zeros would cost as much as an edge
+        node: Tensor | None = None  # adding to zeros would cost as much as an edge
         for start, where, op in edges:
             if where == end:
                 value = op(states[start])
@@ -166,7 +171,7 @@ class KernelCall:
 
 
 def kernel_calls(first: Tensor, edges: Sequence[Edge]) -> list[KernelCall] | None:
-    """The kernel of each edge; None where an operation has no kernel or the input does not fit it."""
+    """Return the kernel of each edge, or None if an operation has no kernel or the input does not fit."""
     if first.ndim != 4 or not kernels.fits(first):
         return None
     calls = [_kernel_call(*edge) for edge in sorted(edges, key=lambda edge: edge[1])]
@@ -205,7 +210,7 @@ def _kernel_call(start: int, end: int, op: nn.Module) -> KernelCall | None:
 
 
 def _is_sliding(pool: nn.MaxPool2d | nn.AvgPool2d) -> bool:
-    """Whether a pool has 3 x 3 windows at stride 1 with padding 1, which averages count as zeros."""
+    """Return whether a pool has 3 x 3 windows at stride 1 and padding 1, and an average counts the padding as zeros."""
     if (pool.kernel_size, pool.stride, pool.padding) != WINDOW:
         return False
     if isinstance(pool, nn.MaxPool2d):
@@ -214,7 +219,7 @@ def _is_sliding(pool: nn.MaxPool2d | nn.AvgPool2d) -> bool:
 
 
 def _is_depthwise(conv: nn.Module) -> bool:
-    """Whether this is a depth-wise 3 x 3 convolution without bias that keeps the size of its input."""
+    """Return whether `conv` is a depth-wise 3 x 3 convolution without bias that keeps the size of its input."""
     return (
         type(conv) is nn.Conv2d
         and conv.groups == conv.in_channels == conv.out_channels
@@ -226,6 +231,7 @@ def _is_depthwise(conv: nn.Module) -> bool:
 
 
 def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
+    """Return the view of node `at` in `out`; node 0 is `first`."""
     channels = first.shape[1]
     return first if at == 0 else out[:, (at - 1) * channels : at * channels]
 
@@ -233,7 +239,9 @@ def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
 def run_kernels(
     first: Tensor, calls: list[KernelCall], nodes: int, weights: Sequence[Tensor], dtype: torch.dtype, keep: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """All nodes concatenated, and with `keep` what the backward pass needs; `weights` are (models, ...)."""
+    """Return all nodes concatenated, and with `keep` the tensors that the backward pass needs; `weights` are (models,
+    ...).
+    """
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
     saved: list[Tensor] = []
     next_weight = iter(weights)
@@ -266,7 +274,7 @@ def run_kernels_backward(
     saved: Sequence[Tensor],
     weights: Sequence[Tensor],
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """The gradient with respect to `first`, and the per-example gradients of the convolutions' weights."""
+    """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights."""
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]
     left, rest, by_weights = list(weights), list(saved), list[Tensor]()

@@ -1,7 +1,7 @@
-"""The supernet of DPNAS: every edge holds all operations with shared weights, and `cell` says which of them run.
+"""The supernet of DPNAS: every edge has all operations with shared weights, and `cell` selects those that run.
 
 The parameters of an operation belong to its edge, whatever cell is sampled, so training one cell trains a part of every
-other. Operations outside the sampled cell are neither computed nor differentiated.
+other cell. Operations outside the sampled cell are neither computed nor differentiated.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["SharedCell", "Supernet", "shared_network"]
 
 Cells = tuple[str, ...] | None
+"""The operation of each edge; None for all operations."""
 
 
 class SharedCell(CellGraph):
-    """The graph of one stage; each edge is a dictionary of operations (none for zero)."""
+    """The graph of one stage; each edge is a dictionary of operations, without an entry for "zero"."""
 
     def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, bf16: bool) -> None:
         super().__init__(entry, nodes, bf16)
         self.edges = nn.ModuleList(nn.ModuleDict(edge) for edge in edges)
 
     def forward(self, x: Tensor, cell: Cells) -> Tensor:
-        """The nodes concatenated; without a cell every edge is the sum of all its operations."""
+        """Return the nodes concatenated; if `cell` is None, every edge is the sum of all its operations."""
         chosen = []
         for at, (start, end) in enumerate(self._ends()):
             edge: Any = self.edges[at]
@@ -44,7 +45,7 @@ class SharedCell(CellGraph):
         return [(start, end) for end in range(1, self.nodes + 1) for start in range(end)]
 
     def extract(self, cell: tuple[str, ...]) -> Cell:
-        """One cell as in the stand-alone network, with the same layers."""
+        """Return one cell as in the stand-alone network, with the same layers."""
         chosen = [
             (start, end, edge[op])  # type: ignore[index]
             for (start, end), edge, op in zip(self._ends(), self.edges, cell, strict=True)
@@ -54,9 +55,9 @@ class SharedCell(CellGraph):
 
 
 class Supernet(nn.Module):
-    """The network of `description` with all operations on every edge; `cell` is the one that runs, None runs all.
+    """The network of `description` with all operations on every edge; `cell` selects the ones that run, None runs all.
 
-    Of the description's own cell only the number of nodes matters.
+    Only the number of nodes of the description's own cell matters.
     """
 
     def __init__(self, description: Dpnas) -> None:
@@ -82,14 +83,14 @@ class Supernet(nn.Module):
         return out
 
     def network(self, cell: tuple[str, ...]) -> nn.Sequential:
-        """The stand-alone network of one cell; it shares layers and parameters with the supernet."""
+        """Return the stand-alone network of one cell; it shares layers and parameters with the supernet."""
         cells: list[Any] = list(self.cells)
         stages = [part for shared in cells for part in (shared.extract(cell), self.pool)]
         head = self.head.named_children()
         return nn.Sequential(OrderedDict([("stem", self.stem), ("stages", nn.Sequential(*stages)), *head]))
 
     def parameter_edges(self) -> dict[str, tuple[int, str] | None]:
-        """The edge and operation of each parameter; None for parameters that every cell uses."""
+        """Return the edge and operation of each parameter; None for parameters that every cell uses."""
         edges: dict[str, tuple[int, str] | None] = {}
         for name, _ in self.named_parameters():
             words = name.split(".")
@@ -106,6 +107,6 @@ def _edges(description: Dpnas, channels: int) -> list[dict[str, nn.Module]]:
 
 
 def shared_network(description: Dpnas, rng: Any) -> Supernet:
-    """A supernet whose initial weights are drawn from `rng`."""
+    """Return a supernet with initial weights from `rng`."""
     with seeded(rng):
         return Supernet(description)

@@ -11,10 +11,10 @@ A space is a plain dictionary, the same in Python and in TOML:
 >>> space.settings({"layers": 1, "first": 16, "lr": 4.0})
 {'architecture': {'name': 'fcn', 'hidden': [16]}, 'lr': 4.0}
 
-A point holds a value for every active choice; a choice whose condition fails is absent, so that points which build the
-same thing are equal. In the template `build` a "$name" stands for the chosen value ("$one|other" for the first active
-one), and an entry whose choice is absent disappears. `priced` names the choices that change what a candidate costs (a
-batch size, a number of steps): a search has to know every cost before it reads a row.
+A point has a value for every active choice. A choice whose condition fails is absent, so points that build the same
+model are equal. In the template `build`, "$name" stands for the chosen value and "$one|other" for the value of the
+first active choice; an entry whose choice is absent disappears. `priced` names the choices that change the privacy
+cost of a candidate (a batch size, a number of steps): a search has to know every cost before it reads a row.
 """
 
 from __future__ import annotations

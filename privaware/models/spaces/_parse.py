@@ -1,4 +1,4 @@
-"""Spaces from TOML files and dictionaries, checked field by field."""
+"""Parse search spaces from TOML files and dictionaries, and check them field by field."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from privaware.errors import WrongInput
 __all__ = ["FIELDS", "parse", "read", "spaces"]
 
 FOLDER = Path(__file__).parent
+"""Folder of the spaces that come with the package."""
 FIELDS = ("what", "learner", "choices", "when", "build", "priced")
+"""Fields of a space."""
 
 
 def spaces() -> list[str]:
-    """The spaces that come with the package.
+    """Return the names of the spaces that come with the package.
 
     >>> "fcn" in spaces()
     True
@@ -26,7 +28,7 @@ def spaces() -> list[str]:
 
 
 def read(name: str) -> dict[str, Any]:
-    """The fields of a space of the package, or of a TOML file."""
+    """Return the fields of a space of the package, or of a TOML file."""
     path = FOLDER / f"{name}.toml" if name in spaces() else Path(name)
     try:
         return parse(tomllib.loads(path.read_text()), name)
@@ -41,7 +43,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def parse(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The fields of a space, lists as tuples; errors begin with `where`."""
+    """Return the fields of a space, with lists as tuples; errors begin with `where`."""
     if unknown := [key for key in table if key not in FIELDS]:
         raise WrongInput(f"{where}: expected fields among {', '.join(FIELDS)}, got {unknown[0]!r}")
     choices, when, build = (table.get(key, {}) for key in ("choices", "when", "build"))

@@ -1,6 +1,6 @@
-"""A search space: its points, and how they are drawn, mutated and crossed.
+"""A search space: its points, random draws, mutations and crossings of points, and the template of settings.
 
-The template of what a learner builds: "$name" stands for the chosen value, "$one|other" for the first active one.
+In the template "$name" stands for the chosen value, and "$one|other" for the value of the first active choice.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from privaware.models.spaces._parse import parse, read
 __all__ = ["Point", "Space", "fill", "names_in", "point_key"]
 
 _ABSENT = object()
+"""Marks a template entry whose choices are all absent."""
 
 
 def names_in(template: Any) -> set[str]:
-    """The choices that a template refers to.
+    """Return the choices that a template refers to.
 
     >>> sorted(names_in({"hidden": ["$first", "$second"], "lr": 0.5}))
     ['first', 'second']
@@ -35,7 +36,7 @@ def names_in(template: Any) -> set[str]:
 
 
 def fill(template: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """The template with the values of a point; an entry whose choices are all absent disappears.
+    """Return the template with the values of a point; an entry whose choices are all absent disappears.
 
     >>> fill({"hidden": ["$first", "$second"], "lr": 0.5}, {"first": 16})
     {'hidden': [16], 'lr': 0.5}
@@ -54,17 +55,34 @@ def _filled(template: Any, point: Mapping[str, Any]) -> Any:
 
 
 def _references(template: Any) -> list[str]:
-    """The choices behind "$name" or "$one|other"."""
+    """Return the choices in "$name" or "$one|other"."""
     marked = isinstance(template, str) and template.startswith("$")
     return template[1:].split("|") if marked else []
 
 
 Point = dict[str, Any]
+"""A value for every active choice, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Space:
-    """Choices by name, each with its values. `learner` trains what `build` describes, unless that names another."""
+    """A search space.
+
+    Parameters
+    ----------
+    choices : mapping
+        The values of each choice, by name.
+    build : mapping
+        The template of the learner's settings.
+    when : mapping
+        For some choices, the values of earlier choices at which they are active.
+    priced : tuple of str
+        The choices that change the privacy cost.
+    learner : str
+        The learner that is trained, unless `build` names another.
+    what : str
+        A description in words.
+    """
 
     choices: Mapping[str, tuple[Any, ...]]
     build: Mapping[str, Any]
@@ -91,7 +109,18 @@ class Space:
 
     @classmethod
     def load(cls, source: Any) -> Space:
-        """The space of a name (`privaware list spaces`), a TOML file or a dictionary."""
+        """Return the space of a name, a TOML file or a dictionary.
+
+        Parameters
+        ----------
+        source : str, path, mapping or Space
+            A name (`privaware list spaces`), a TOML file, the fields of a space, or a space.
+
+        Returns
+        -------
+        Space
+            The space.
+        """
         if isinstance(source, Space):
             return source
         return cls(**(parse(source, "the space") if isinstance(source, Mapping) else read(str(source))))
@@ -99,11 +128,11 @@ class Space:
     # Points
 
     def active(self, name: str, point: Mapping[str, Any]) -> bool:
-        """Whether the condition of a choice holds, given the choices before it."""
+        """Return whether the condition of choice `name` holds, given the choices before it in `point`."""
         return all(other in point and point[other] in values for other, values in self.when.get(name, {}).items())
 
     def canonical(self, point: Mapping[str, Any]) -> Point:
-        """The point without inactive choices; a missing or wrong value is refused."""
+        """Return the point without inactive choices; raise if a value is missing or wrong."""
         if unknown := [name for name in point if name not in self.choices]:
             raise WrongInput(f"expected choices among {', '.join(self.choices)}, got {unknown[0]!r}")
         active: Point = {}
@@ -117,11 +146,11 @@ class Space:
         return active
 
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The learner's settings at this point."""
+        """Return the learner's settings at `point`."""
         return fill(self.build, self.canonical(point))
 
     def points(self) -> Iterator[Point]:
-        """All points, in the order of the choices."""
+        """Yield all points, in the order of the choices."""
         yield from self._extensions({}, list(self.choices))
 
     def _extensions(self, prefix: Point, names: list[str]) -> Iterator[Point]:
@@ -136,7 +165,7 @@ class Space:
     # Random points
 
     def draw(self, rng: np.random.Generator, fixed: Mapping[str, Any] | None = None) -> Point:
-        """A random point: every choice uniformly, except those `fixed`."""
+        """Return a random point: every choice is uniform, except the choices in `fixed`."""
         fixed = fixed or {}
         point: Point = {}
         for name, values in self.choices.items():
@@ -145,7 +174,7 @@ class Space:
         return point
 
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
-        """The point with another value for one choice; choices that become active are drawn."""
+        """Return the point with another value for one choice; choices that become active are drawn at random."""
         mutable = [name for name in point if len(self.choices[name]) > 1]
         if not mutable:
             return dict(point)
@@ -154,7 +183,9 @@ class Space:
         return self.draw(rng, {**point, name: others[int(rng.integers(len(others)))]})
 
     def cross(self, one: Point, two: Point, rng: np.random.Generator) -> Point:
-        """Every choice from one of two parents with equal probability; what neither has is drawn."""
+        """Return a point whose choices come from either parent with equal probability; other choices are drawn at
+        random.
+        """
         child = {}
         for name in self.choices:
             values = [parent[name] for parent in (one, two) if name in parent]
@@ -162,10 +193,10 @@ class Space:
                 child[name] = values[int(rng.integers(len(values)))]
         return self.draw(rng, child)
 
-    # What can be checked and priced before a row is read
+    # Points that are checked and priced before a row is read
 
     def priced_points(self) -> list[Point]:
-        """One point for each combination of the priced choices: a cost depends on nothing else."""
+        """Return one point for each combination of the priced choices, on which alone the cost depends."""
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for values in itertools.product(*(self.choices[name] for name in self.priced)):
@@ -174,7 +205,7 @@ class Space:
         return list(points.values())
 
     def covering_points(self) -> list[Point]:
-        """A few points in which every value of every choice occurs that can."""
+        """Return a few points in which every possible value of every choice occurs."""
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for name, values in self.choices.items():
@@ -184,7 +215,7 @@ class Space:
         return list(points.values())
 
     def _activating(self, name: str) -> Point:
-        """Values of earlier choices that make this one active."""
+        """Return values of earlier choices that make choice `name` active."""
         needed: Point = {}
         for other, values in self.when.get(name, {}).items():
             if values:
@@ -193,14 +224,14 @@ class Space:
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The learners of all candidates: one, unless `build` has a `learner` among the choices."""
+        """The learners of all candidates: one, unless `build` takes its `learner` from the choices."""
         named = self.build.get("learner", self.learner)
         values = [value for name in sorted(names_in(named)) for value in self.choices[name]]
         return tuple(dict.fromkeys(values)) or (named,)
 
     @property
     def unused(self) -> list[str]:
-        """Choices on which neither the template nor another choice depends."""
+        """The choices on which neither the template nor another choice depends."""
         used = names_in(self.build).union(*self.when.values())
         return [name for name in self.choices if name not in used]
 
@@ -211,5 +242,16 @@ class Space:
 
 
 def point_key(point: Mapping[str, Any]) -> str:
-    """A string that identifies a point."""
+    """Return a string that identifies a point.
+
+    Parameters
+    ----------
+    point : mapping
+        The point.
+
+    Returns
+    -------
+    str
+        JSON with sorted keys.
+    """
     return json.dumps(point, sort_keys=True, default=str)

@@ -1,1 +1,1 @@
-"""Variants of private ranges; `workflow/run/plan.py` takes the one that costs least beside the learner."""
+"""Variants of private ranges; `workflow/run/plan.py` takes the variant that costs least together with the learner."""

@@ -1,11 +1,11 @@
-"""What private quantiles count over rows: kinds, numbers in decades and on finer grids, and words.
+"""Rounds of counts over rows that give ranges of columns, and the reading of these noisy counts.
 
-Each is one round of counts of all columns, released together; counts are whole numbers, so their sums are exact.
+Counts: kinds, numbers in decades and on finer grids, and words. Each round counts all columns and is released together.
+Counts are integers, so their sums are exact.
 
-What noisy counts on a grid say of a column: its span, its empty ends, and how many rows each cell holds.
-
-All of it is a function of what was released, so it costs nothing. Where noise drowns the counts, rows are taken to lie
-evenly between the bounds: a bound that is too wide loses little, one that cuts off half of the rows much.
+Reading: the span of a column, its empty ends, and how many rows each cell holds. It is a function of released counts,
+so it has no privacy cost. Where noise dominates the counts, rows are taken to lie evenly between the bounds: a bound
+that is too wide loses little, a bound that cuts off half of the rows loses much.
 """
 
 from __future__ import annotations
@@ -27,50 +27,52 @@ from privaware.schema import Column
 __all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span", "word_threshold"]
 
 Span = tuple[float, float]
+"""A lower and an upper bound."""
 
-STANDS_OUT = 4.0
-"""Deviations of noise above which any cell is taken to hold rows."""
+OUTSTANDING_DEVIATIONS = 4.0
+"""A cell whose count exceeds this many standard deviations of noise holds rows."""
 
-INSIDE = 3.0
-"""Deviations of noise above which a cell is taken to hold rows if one farther from zero does."""
+INSIDE_DEVIATIONS = 3.0
+"""`OUTSTANDING_DEVIATIONS` for a cell that is no farther from zero than an outstanding cell."""
 
-BEYOND = 2.0
-"""Deviations of noise above which the next cell away from zero is added to a span."""
+OUTWARD_DEVIATIONS = 2.0
+"""A span grows by the next cell away from zero if its count exceeds this many standard deviations of noise."""
 
-TOWARDS_ZERO = 1.0
-"""Deviations of noise above which the next cell towards zero is added to a span."""
+INWARD_DEVIATIONS = 1.0
+"""A span grows by the next cell towards zero if its count exceeds this many standard deviations of noise."""
 
-NOTHING_THERE = 2.0
-"""Deviations of noise below which the rows at an end are taken for none."""
+HIDDEN_DEVIATIONS = 2.0
+"""Counts at an end below this many standard deviations of noise count as no rows."""
 
-TAIL = 0.005
-"""Share of rows that may be cut off at either end, beside the rows that noise may hide."""
+TAIL_FRACTION = 0.005
+"""Fraction of rows that may be cut off at either end, in addition to the rows that noise may hide."""
 
-MOST_CUT = 0.05
-"""Largest share of rows that may be cut off at either end, with the rows that noise may hide."""
+MAX_CUT_FRACTION = 0.05
+"""Largest fraction of rows that may be cut off at either end, including the rows that noise may hide."""
 
-MOST_CUT_OF_TARGET = 0.01
-"""Value of `MOST_CUT` for a target, whose mean should change little."""
+MAX_TARGET_CUT_FRACTION = 0.01
+"""`MAX_CUT_FRACTION` for a target, whose mean should change little."""
 
 DECADES = 10.0 ** (np.arange(-12, 25) / 2)
-"""Edges of the first grid on the positive side, from a millionth to a million millions; what is smaller is zero."""
+"""Positive edges of the first grid, from 1e-6 to 1e12 in half decades; smaller absolute values count as zero."""
 
 FARTHEST = 1e13
-"""Where the outermost cells end."""
+"""Absolute value at which the outermost cells end."""
 
 
 def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
-    """The bounds of the cells that stand out of the noise and of their neighbours; of the likeliest one without any.
+    """Return the bounds of the cells that stand out of the noise, extended to neighbours that hold rows.
 
-    Decades far from 1 are less likely a priori.
+    If no cell stands out, the bounds are those of the likeliest cell, where decades far from 1 are less likely a
+    priori. `scale` is the standard deviation of the noise of a count.
     """
     limits = np.concatenate([[-FARTHEST], edges, [FARTHEST]])
     distances = np.maximum(np.abs(limits[:-1]), np.abs(limits[1:]))
-    outstanding = np.flatnonzero(counts > STANDS_OUT * scale)
+    outstanding = np.flatnonzero(counts > OUTSTANDING_DEVIATIONS * scale)
     if not len(outstanding):
         outstanding = np.array([int(np.argmax(counts / scale - math.log(2) * np.abs(np.log10(distances))))])
     farthest = distances[outstanding].max()
-    inside = np.flatnonzero((counts > INSIDE * scale) & (distances <= farthest))
+    inside = np.flatnonzero((counts > INSIDE_DEVIATIONS * scale) & (distances <= farthest))
     real = np.union1d(outstanding, inside)
     first = _grown(counts / scale, distances, int(real[0]), -1)
     last = _grown(counts / scale, distances, int(real[-1]), 1)
@@ -80,9 +82,9 @@ def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
 
 
 def _grown(deviations: np.ndarray, distances: np.ndarray, at: int, step: int) -> int:
-    """The last cell, from one on in a direction, before one that holds nothing."""
+    """Return the last cell that holds rows, starting from cell `at` and going in the direction `step`."""
     while 0 <= at + step < len(deviations):
-        threshold = BEYOND if distances[at + step] > distances[at] else TOWARDS_ZERO
+        threshold = OUTWARD_DEVIATIONS if distances[at + step] > distances[at] else INWARD_DEVIATIONS
         if deviations[at + step] <= threshold:
             break
         at += step
@@ -90,7 +92,8 @@ def _grown(deviations: np.ndarray, distances: np.ndarray, at: int, step: int) ->
 
 
 def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, float]:
-    """Counts moved towards equal ones as far as noise explains that they differ, and what is left of a difference.
+    """Return `counts` shrunken towards their mean as far as noise explains their differences, and the factor that
+    remains.
 
     >>> shrunken(np.array([40.0, 60.0]), scale=0.0, rows=100)
     (array([40., 60.]), 1.0)
@@ -103,27 +106,27 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
     return mean + kept * differences, kept
 
 
-def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MOST_CUT) -> int:
-    """How many cells from the first one on hold together no more rows than a tail and what noise may hide.
+def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MAX_CUT_FRACTION) -> int:
+    """Return how many first cells together hold no more rows than a tail plus the rows that noise may hide.
 
-    `most` is the largest share of rows that they may hold.
+    `most` is the largest fraction of rows that they may hold.
     """
     likely, kept = shrunken(counts, scale, rows)
-    hidden = NOTHING_THERE * kept * scale * np.sqrt(np.arange(1, len(counts) + 1))
-    full = np.flatnonzero(np.cumsum(likely) > np.minimum(TAIL * rows + hidden, most * rows))
+    hidden = HIDDEN_DEVIATIONS * kept * scale * np.sqrt(np.arange(1, len(counts) + 1))
+    full = np.flatnonzero(np.cumsum(likely) > np.minimum(TAIL_FRACTION * rows + hidden, most * rows))
     return int(full[0]) if len(full) else 0
 
 
 Places = tuple[tuple[int, Column], ...]
-"""Columns and where they stand among those that are declared."""
+"""Columns, each with its position among the declared columns."""
 
 TARGET_WEIGHT = 2.0
-"""The weight of the counts of a regression target: what its bounds cut off is lost to every model."""
+"""Factor on the counts of a regression target, because every model loses what the target's bounds cut off."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
-    """How many values of each undecided column are of each kind."""
+    """The number of values of each kind in each undecided column; `sensitivity` is the L2 sensitivity of all counts."""
 
     places: Places
     sensitivity: float
@@ -141,7 +144,7 @@ class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grids:
-    """The columns of numbers (and the target, named "", if it is counted), and how far one row moves a round.
+    """The numeric columns (and the target, named "", if it is counted), and the L2 sensitivity of a round of counts.
 
     Counts of the target are multiplied by its weight before noise is added, and divided by it afterwards.
     """
@@ -156,17 +159,17 @@ class Grids:
 
     @property
     def weights(self) -> list[float]:
-        """What the counts of each of `names` are multiplied by."""
+        """The factor on the counts of each of `names`."""
         return [1.0] * len(self.numbers) + [TARGET_WEIGHT] * self.target
 
     def counts(self, part: Data, edges: list[np.ndarray]) -> list[np.ndarray]:
-        """How many numbers of each column lie in each cell of its grid, the outermost cells being open."""
+        """Return the number of values of each column in each cell of its grid; the outermost cells are open."""
         values = [on_line(uncoded_column(part.x, at), column) for at, column in self.numbers]
         values += [part.y.astype(float)] * self.target
         return [cells(each, grid) for each, grid in zip(values, edges, strict=True)]
 
     def noisy(self, exact_parts: list[np.ndarray], noise: float, rng: Rng) -> list[np.ndarray]:
-        """All counts of a round in one release; an empty round still has one."""
+        """Return all counts of a round with noise, in one release; an empty round is one release too."""
         weights = [*self.weights, *[1.0] * (len(exact_parts) - len(self.weights))]
         exact_parts = [part * weight for weight, part in zip(weights, exact_parts, strict=True)]
         exact = np.concatenate(exact_parts) if exact_parts else np.zeros(1)
@@ -176,33 +179,35 @@ class Grids:
 
 
 def word_threshold(*, rows: int, scale: float, chance: float) -> float:
-    """The noisy count above which a word is released.
+    """Return the noisy count above which a word is released.
 
     Parameters
     ----------
     rows : int
-        The rows that one unit adds or removes: a word that one unit alone has is counted up to `rows` times, and the
-        unit has up to `rows` such words.
+        The number of rows that one unit adds or removes. A word that only this unit has is counted up to `rows` times,
+        and the unit has up to `rows` such words.
     scale : float
         The standard deviation of the noise of a count.
     chance : float
-        The largest chance that any word passes which one unit alone has.
+        The largest probability that any word passes which only one unit has.
 
     Returns
     -------
     float
-        The threshold. Each of the unit's words passes it with a chance of at most `chance / rows`.
+        The threshold. Each of the unit's words passes it with a probability of at most `chance / rows`.
 
     >>> [round(word_threshold(rows=rows, scale=1.0, chance=1e-7), 2) for rows in (1, 20)]
     [6.2, 25.73]
     """
-    # The last term is for the rounding of released values to a lattice.
+    # LATTICE covers the rounding of released values to a lattice.
     return rows + scale * (LATTICE - NormalDist().inv_cdf(chance / rows))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Located:
-    """The decades of each column of numbers, and the common words of each other one with the sum of their counts."""
+    """The `spans` of the numeric columns; for each other column its `common` words and the sum of their noisy
+    counts.
+    """
 
     spans: dict[str, Span]
     common: dict[str, tuple[tuple[str, ...], float]]
@@ -210,12 +215,12 @@ class Located:
 
 @dataclass(frozen=True, kw_only=True)
 class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
-    """Numbers in half decades of either sign, and how often each word occurs.
+    """The number of values in half decades of either sign, and how often each word occurs.
 
-    Noise is independent for each word and the words come out as a set, so it does not matter which entry of the
-    vector a word has. Sorted from large to small and padded with zeros, the vector has the same length whatever
-    the words are, and one more row moves one entry by one. A word that only one unit of up to `unit_rows` rows has is
-    released with a chance of at most `delta`, over all columns.
+    Noise is independent for each word, and words are released as a set, so the position of a word in the vector of
+    counts does not matter. The counts are sorted in decreasing order and padded with zeros. The vector then has the
+    same length whatever the words are, and one more row changes one entry by 1. A word that only one unit of up to
+    `unit_rows` rows has is released with a probability of at most `delta`, over all columns.
     """
 
     grids: Grids
@@ -261,7 +266,7 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
 
 @dataclass(frozen=True, kw_only=True)
 class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, tuple[float, ...]]]]):
-    """Numbers on finer grids: spans without the ends that hold next to nothing, and bins."""
+    """The number of values on finer grids; they give spans without almost empty ends, and bins."""
 
     grids: Grids
     spans: dict[str, Span]
@@ -286,7 +291,7 @@ class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, t
         columns = zip(self.grids.names, self.grids.weights, self.edges, noisy, strict=False)
         for name, weight, grid, part in columns:
             scale = noise * self.grids.sensitivity / weight
-            most = MOST_CUT if weight == 1 else MOST_CUT_OF_TARGET
+            most = MAX_CUT_FRACTION if weight == 1 else MAX_TARGET_CUT_FRACTION
             first = empty_cells(part, scale, self.rows, most)
             last = len(part) - empty_cells(part[::-1], scale, self.rows, most)
             if first < last:

@@ -1,27 +1,28 @@
-"""Private bounds and categories, where only names, kinds and rows are declared.
+"""Private bounds and categories by noisy maximum, where only names, kinds and rows are declared.
 
-Each number column without bounds (and a regression target without them) gets a low and a high
-quantile, chosen by noisy maximum among public candidates: every number of two digits from 1e-12 to
-1e12 (of three digits from 0.001 to a million), either sign, and zero. Each category column without
-categories gets those that are common enough: counts with Laplace noise, of which only the ones above
-a threshold are released. Where even the kind of a column is undecided, a noisy count decides it
-first: a column is a number if more of its values are numbers than not. How far into the tails the
-quantiles reach follows from public numbers only (noise and declared rows): at least one row in a
-hundred is clipped on each side, and more where the noise is larger than so few rows.
+- Each numeric column without bounds (and a regression target without bounds) gets a low and a high quantile, chosen by
+  noisy maximum among public candidates: every number of two digits from 1e-12 to 1e12 (of three digits from 0.001 to a
+  million), either sign, and zero.
+- Each category column without categories gets its common values: Laplace noise is added to their counts, and only those
+  above a threshold are released.
+- If the kind of a column is undecided, a noisy count decides it first: the column is a number if more of its values are
+  numbers than not.
 
-Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for
-    quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
-    privately" (2009), and Vadhan, "The complexity of differential privacy" (2017), section 3.3, for
-    categories without a declared universe.
-Privacy: a row added, removed or (where the schema says so) replaced. A quantile is
-    Pure(1 / noise): see `quantile_scores` for the sensitivity. The histogram of a column is
-    Approximate(1 / noise, delta / columns): a row has one category, so one count moves by one (two do
-    when it is replaced), and a category that only that row has passes the threshold with probability
-    at most that delta. The count is Pure(1 / (4 noise)): a row moves it by one. What follows is paid for as
-    Pure(1 / noise) and Approximate(1 / noise, delta / columns), which dominate both two quantiles and a
-    histogram, so that the price does not depend on the count. Missing values, NaN and infinities are not counted.
-Use when: nobody can say in advance what range the columns have, and a draft read off the rows must
-    not be assumed public.
+How far into the tails the quantiles reach follows from public numbers only (noise and declared rows). At least one row
+in a hundred is clipped on each side, and more if the noise exceeds so few rows.
+
+Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for quantiles;
+Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks privately" (2009), and Vadhan, "The
+complexity of differential privacy" (2017), section 3.3, for categories without a declared universe.
+Privacy: for one row added, removed or (if the schema says so) replaced. A quantile costs Pure(1 / noise):
+`quantile_scores` proves its sensitivity. The histogram of a column costs Approximate(1 / noise, delta / columns): a row
+has one category, so one count changes by 1 (two counts when it is replaced), and a category that only that row has
+passes the threshold with probability at most delta / columns. The count that decides a kind costs Pure(1 / (4 noise)):
+a row changes it by 1. After it, an undecided column is charged Pure(1 / noise) and Approximate(1 / noise, delta /
+columns). Together these dominate both two quantiles and a histogram, so the cost does not depend on the noisy count.
+Missing values, NaN and infinities are not counted.
+Use when: nobody can say in advance what range the columns have, and a draft read off the rows must not be assumed
+public.
 
 >>> from privaware.schema import Column, Schema
 >>> known = Schema(columns=(Column(name="age"),), classes=("no", "yes"), rows=1000)
@@ -61,14 +62,18 @@ from privaware.schema import Column, Schema
 __all__ = ["NoisyMaximumRanges"]
 
 KIND_NOISE = 4
-"""Noise multiplier of the count that decides a kind, over that of a bound: most columns are clear cases."""
+"""Noise multiplier of the count that decides a kind, as a multiple of that of a bound.
+
+It may be large, because the kind of most columns is clear.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyMaximumRanges(Transformation):
-    """Releases the schema with kinds, bounds and categories filled in; `delta` is for all categories.
+    """A transformation that releases the schema with kinds, bounds and categories filled in.
 
-    With `single` a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+    `delta` is the probability, over all columns, that a category which only one row has is released. With `single` a
+    column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
@@ -93,11 +98,11 @@ class NoisyMaximumRanges(Transformation):
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """The public facts of the release before it is run: the same names and kinds, all bounded."""
+        """Return the public facts of the release before it is run: the same names and kinds, all bounded."""
         return outline(schema)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
-        """The schema, from rows as `Data.uncoded` holds them."""
+        """Return the schema, computed from rows in the form of `Data.uncoded`."""
         schema, columns = data.schema, []
         positions = {column.name: at for at, column in enumerate(schema.declared)}
         delta = self.delta / max(len(open_columns(schema, "category")) + len(open_columns(schema, "undecided")), 1)
@@ -112,7 +117,7 @@ class NoisyMaximumRanges(Transformation):
         return released(schema, tuple(columns), limits)
 
     def _bought(self, column: Column, values: np.ndarray | Words | Spelt, schema: Schema, price: _Price) -> Column:
-        """The column with its kind, and with bounds or categories where that kind has some."""
+        """Return the column with its released kind, and with bounds or categories if the kind has them."""
         changed = 2 if schema.relation == "replace_one" else 1
         counts = np.zeros(len(COUNTED))
         if column.kind == "undecided":
@@ -133,7 +138,7 @@ class NoisyMaximumRanges(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class _Price:
-    """What a column may cost: its noise multiplier, the delta of its histogram, and where noise comes from."""
+    """The noise multiplier of a column, the delta of its histogram, and the source of noise."""
 
     noise: float
     delta: float
@@ -141,7 +146,7 @@ class _Price:
 
 
 def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: int) -> np.ndarray:
-    """How many values are of each kind, with noise: a row has one value, so it changes `changed` counts by one."""
+    """Return the noisy number of values of each kind; a row has one value, so it changes `changed` counts by 1."""
     exact_counts = kind_counts(values)
     return np.asarray(
         price.rng.laplace(exact_counts, noise=KIND_NOISE * price.noise, sensitivity=float(changed)), dtype=float
@@ -151,7 +156,7 @@ def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: 
 def _range(
     values: np.ndarray, rows: int, noise: float, rng: Rng, among: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[float, float]:
-    """A low and a high quantile, apart from each other whatever the rows are."""
+    """Return a low and a high quantile, which differ whatever the rows are."""
     grid, prior = among or candidates()
     tail = tail_share(rows, noise)
     quantiles = []
@@ -167,10 +172,11 @@ def _range(
 
 
 def tail_share(rows: int, noise: float) -> float:
-    """The share of rows beyond each bound: the least that exceeds the noise, and at least a hundredth.
+    """Return the fraction of rows beyond each bound: the smallest that exceeds the noise, at least 0.01 and at most
+    0.25.
 
-    The noisy maximum errs by about 2 noise (log candidates + a few) rows. Shares are whole numbers
-    of 1024ths, so that scores are exact in floating point.
+    The noisy maximum errs by about 2 * noise * (log(candidates) + 5) rows. Fractions are multiples of 1/1024, so scores
+    are exact in floating point.
 
     >>> tail_share(100_000, noise=2.0), tail_share(100, noise=50.0)
     (0.0107421875, 0.25)
@@ -180,13 +186,13 @@ def tail_share(rows: int, noise: float) -> float:
 
 
 def quantile_scores(values: np.ndarray, share: float, grid: np.ndarray | None = None) -> np.ndarray:
-    """How far each candidate c is from being the quantile, in rows; 0 where it is one.
+    """Return the score of each candidate c: minus its distance in rows from the quantile at `share`; 0 if c is the
+    quantile.
 
-    With n values, b of them below c and u of them at or below it, c is the quantile when
-    b <= share n <= u; the score is -max(b - share n, share n - u, 0). One more value changes b and u
-    by 0 or 1 and share n by share, so either difference by at most max(share, 1 - share), whatever
-    the others are, and so does the score; a replaced value changes it by at most 1. What is not
-    finite is not counted, and moves nothing.
+    Of n values let b lie below c and u at or below c. Then c is the quantile if b <= share n <= u, and the score is
+    -max(b - share n, share n - u, 0). One more value changes b and u by 0 or 1 and share n by share. So each
+    difference, and the score, changes by at most max(share, 1 - share), whatever the other values are. A replaced value
+    changes the score by at most 1. Values that are not finite are not counted.
     """
     grid = candidates()[0] if grid is None else grid
     known = np.sort(values[np.isfinite(values)])
@@ -198,9 +204,10 @@ def quantile_scores(values: np.ndarray, share: float, grid: np.ndarray | None = 
 
 @lru_cache(maxsize=1)
 def candidates() -> tuple[np.ndarray, np.ndarray]:
-    """Public candidates in order, and the log of a public prior: half as likely for each decade from 1.
+    """Return public candidates in increasing order, and the logarithm of a public prior.
 
-    Zero has the prior of a decade of candidates: counts, amounts and flags start there.
+    The prior halves with each decade of distance from 1. Zero has the prior of a whole decade of candidates, because
+    counts, amounts and flags start there.
     """
     sizes, shares = [], []
     for power in range(-12, 12):
@@ -215,7 +222,7 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=1)
 def days() -> tuple[np.ndarray, np.ndarray]:
-    """Public candidates for dates, in days since 1970: every day from 1900 to 2100, all as likely."""
+    """Return public candidates for dates, in days since 1970: every day from 1900 to 2100, with equal prior."""
     grid = np.arange(-25_567.0, 47_483.0)
     return grid, np.full(len(grid), -math.log(len(grid)))
 
@@ -223,20 +230,18 @@ def days() -> tuple[np.ndarray, np.ndarray]:
 def _common(
     counts: Counter[str], noise: float, delta: float, rng: Rng, *, changed: int
 ) -> tuple[tuple[str, ...], float]:
-    """The words whose noisy count passes the threshold, and the sum of these counts.
+    """Return the words whose noisy count passes the threshold, and the sum of these noisy counts.
 
-    One row changes `changed` counts by one.
-
-    Noise is independent for each word and the words come out as a set, so it does not matter which
-    entry of the vector a word has. Sorted from large to small and padded with zeros, the vector has
-    the same length whatever the words are, and one more row moves one entry by one.
+    One row changes `changed` counts by 1. Noise is independent for each word, and words are released as a set, so the
+    position of a word in the vector of counts does not matter. The counts are sorted in decreasing order and padded
+    with zeros. The vector then has the same length whatever the words are, and one more row changes one entry by 1.
     """
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     exact_counts = np.zeros(max(SLOTS, len(ranked)))
     exact_counts[: len(ranked)] = [counts[word] for word in ranked]
     noisy = rng.laplace(exact_counts, noise=noise, sensitivity=float(changed))
-    # The chance that 1 + scale * Laplace passes it is delta / changed, for a word that one row
-    # alone has; the last term is for the rounding of released values to a lattice.
+    # A word that only one row has passes it, as 1 + scale * Laplace, with probability delta / changed.
+    # LATTICE covers the rounding of released values to a lattice.
     threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
     above = noisy[: len(ranked)] > threshold
     passed = tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common))

@@ -1,4 +1,4 @@
-"""Columns whose bounds, categories or kinds are not declared, and what becomes of them when they are released."""
+"""Columns whose bounds, categories or kinds are not declared, and their form after a release."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ __all__ = [
 ]
 
 SLOTS = 1024
-"""Counts are padded to this length, so that their number reveals nothing about the categories."""
+"""Length to which vectors of counts are padded, so that their length reveals nothing about the categories."""
 
 NONE = ("other",)
-"""The categories of a column none of whose values is common enough."""
+"""The categories of a column without common values."""
 
 
 def open_columns(schema: Schema, *kinds: str) -> list[Column]:
-    """The columns of these kinds whose bounds, categories or kinds are not declared."""
+    """Return the columns of the given `kinds` whose bounds, categories or kinds are not declared."""
     return [column for column in schema.declared if column.kind in kinds and not column.bounded]
 
 
 def open_target(schema: Schema) -> bool:
-    """Whether a target is a number without bounds."""
+    """Return whether the target is a number without bounds."""
     return schema.task == "regression" and schema.low is None
 
 
 def as_number(column: Column) -> Column:
-    """The column as a number if its kind is undecided."""
+    """Return the column as a number if its kind is undecided."""
     return replace(column, kind="number") if column.kind == "undecided" else column
 
 
 def single(column: Column) -> Column:
-    """The column as one coded one: of a date the days, of an identifier no category at all."""
+    """Return the column as one coded column: a date becomes its days, an identifier becomes a category."""
     if column.kind == "identifier":
         return replace(column, kind="category")
     return replace(column, parts=DATE_PARTS[:1]) if column.kind == "date" else column
 
 
 def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
-    """The column with bounds, or with categories."""
+    """Return the column with the bounds `limits`, or with the categories `words`."""
     if column.kind == "category":
         return replace(column, categories=words, missing="category", unseen="other")
     fill = column.missing
@@ -64,7 +64,9 @@ def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) 
 
 
 def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
-    """The schema with these columns and the limits of its target, and what is assumed of the rest."""
+    """Return the schema with `columns`, with `limits` of its target, and with the facts that are assumed to be
+    public.
+    """
     low, high = limits if open_target(schema) else (schema.low, schema.high)
     given = GIVEN_BUT_PAID if open_columns(schema, "undecided") else GIVEN_KINDS
     assumed = [given, "the number of rows", *schema.assumed]
@@ -73,9 +75,9 @@ def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | 
 
 
 def outline(schema: Schema) -> Schema:
-    """The public facts of a release of bounds before it is run: the same names and kinds, all bounded.
+    """Return the public facts of a release of bounds before it is run: the same names and kinds, all bounded.
 
-    An undecided column counts as a number; what a mechanism costs does not depend on the kinds of its columns.
+    An undecided column counts as a number; the cost of a mechanism does not depend on the kinds of its columns.
     """
     columns = tuple(
         column if column.bounded else filled(as_number(column), (0.0, 1.0), NONE) for column in schema.columns
@@ -84,12 +86,12 @@ def outline(schema: Schema) -> Schema:
 
 
 def on_line(values: np.ndarray | Words | Spelt, column: Column) -> np.ndarray:
-    """Numbers, or days of dates; NaN for anything else."""
+    """Return `values` as numbers, or as days for a date column; NaN for anything else."""
     return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
 
 
 def worded(values: np.ndarray | Words | Spelt) -> Counter[str]:
-    """How often each word occurs, a missing one not counted."""
+    """Return how often each word occurs; missing values are not counted."""
     words = words_of(values)
     times = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
     counts: Counter[str] = Counter()

@@ -1,13 +1,14 @@
 """Private bounds of a target alone, from one noisy histogram on a public grid.
 
-The target of a regression is counted between 1, 2 and 5 times every power of ten, of either sign. From the most
-frequent cell on the bounds grow to either side as long as the counts that they take in outweigh the wider range: a
-count stands against noise, and a range twice as wide doubles the noise of a mean.
+The target of a regression is counted between 1, 2 and 5 times every power of ten, of either sign. The bounds start at
+the most frequent cell and grow to either side while the counts that they take in outweigh the wider range: counts are
+compared with their noise, and a range twice as wide doubles the noise of a mean.
 
 Paper: Smith 2011, Privacy-Preserving Statistical Estimation with Optimal Convergence Rates, for a histogram that finds
-    where a private mean is clipped; how the bounds grow is ours.
-Privacy: epsilon-DP for one row added or removed: it moves one count by one. Missing values and NaN are not counted.
-Use when: nothing but the target has undeclared bounds, and what follows is not Gaussian: the private mean or median.
+where a private mean is clipped; the rule by which the bounds grow is this package's.
+Privacy: epsilon-DP for one row added or removed, which changes one count by 1. Missing values and NaN are not counted.
+Use when: only the target has undeclared bounds, and the following mechanism is not Gaussian: the private mean or
+median.
 
 >>> from privaware.schema import Schema
 >>> data = Data(schema=Schema(rows=900), x=np.zeros((900, 0)), y=np.linspace(25, 90, 900))
@@ -35,20 +36,21 @@ from privaware.schema import Schema
 __all__ = ["TargetHistogramRange"]
 
 SIZES = np.array([float(f"{digit}e{power}") for power in range(-6, 12) for digit in (1, 2, 5)])
+"""Positive edges of the grid."""
 EDGES = np.concatenate([-SIZES[::-1], [0.0], SIZES])
-"""From minus 5e11 to 5e11; what is farther out counts as within the outermost cells."""
+"""Edges from -5e11 to 5e11; values farther out count in the outermost cells."""
 WINDOW = 3
-"""Cells in a row whose sum finds where most targets are: about one power of ten."""
-EMPTY = 0.75
-"""Noisy count that a cell must exceed to make a span better, in scales of the noise."""
+"""Number of neighbouring cells, about one power of ten, whose sum finds where most targets are."""
+MIN_CELL_COUNT = 0.75
+"""Noisy count that a cell must exceed to improve a span, in units of the noise scale."""
 
-WIDER = 6.0
-"""Noisy count that a span ten times as wide must add, in scales of the noise."""
+COUNT_PER_DECADE = 6.0
+"""Noisy count that a span ten times as wide must add, in units of the noise scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetHistogramRange(Transformation):
-    """No settings: the price is one histogram."""
+    """A transformation that releases bounds of the target from one noisy histogram; it has no settings."""
 
     releases: ClassVar[Literal["schema"]] = "schema"
     in_parts: ClassVar[bool] = True
@@ -57,11 +59,11 @@ class TargetHistogramRange(Transformation):
         return Laplace(noise=noise) if open_target(schema) else NOTHING
 
     def outline(self, schema: Schema) -> Schema:
-        """The public facts of the release before it is run."""
+        """Return the public facts of the release before it is run."""
         return released(schema, schema.columns, (0.0, 1.0))
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """The schema with bounds of the target."""
+        """Return the schema with bounds of the target."""
         schema = data.schema
         if not open_target(schema):
             return schema
@@ -70,7 +72,7 @@ class TargetHistogramRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
-    """How many targets are in each cell; released are the bounds of those that stand out."""
+    """The number of targets in each cell; the release is the span of the cells that stand out."""
 
     def partial(self, part: Data) -> np.ndarray:
         targets = part.y.astype(float)
@@ -84,9 +86,9 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
 
 
 def span(counts: np.ndarray) -> tuple[float, float]:
-    """The bounds around the most frequent cell with the largest sum of counts less what their width costs.
+    """Return the bounds around the most frequent cell that maximise the sum of counts minus a penalty for width.
 
-    `counts` are in scales of their noise. Cells far from 1 are less likely a priori.
+    `counts` are in units of their noise scale. Cells far from 1 are less likely a priori.
 
     >>> counts = np.zeros(len(EDGES) - 1)
     >>> counts[[80, 81, 82]] = 40.0, 100.0, 3.0
@@ -98,8 +100,8 @@ def span(counts: np.ndarray) -> tuple[float, float]:
     centre = int(np.argmax(windows - math.log(2) * powers))
     first = max(centre - WINDOW // 2, 0)
     top = first + int(np.argmax(counts[first : centre + WINDOW // 2 + 1]))
-    sums = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) - EMPTY)])
+    sums = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) - MIN_CELL_COUNT)])
     low, high = np.arange(top + 1)[:, None], np.arange(top + 1, len(EDGES))[None, :]
-    worth = sums[high] - sums[low] - WIDER * np.log10(EDGES[high] - EDGES[low])
+    worth = sums[high] - sums[low] - COUNT_PER_DECADE * np.log10(EDGES[high] - EDGES[low])
     best_low, best_high = np.unravel_index(int(np.argmax(worth)), worth.shape)
     return float(EDGES[best_low]), float(EDGES[top + 1 + best_high])

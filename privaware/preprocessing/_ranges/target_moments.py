@@ -1,15 +1,16 @@
-"""A private range of the target of a regression: its mean, and a few deviations to both sides.
+"""A private range of the target of a regression: its mean plus or minus a few standard deviations.
 
-The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds are
-the mean and `reach` deviations around it, so that a model that has learned nothing predicts the mean, and noise that
-follows the bounds is small where the target is. Targets outside are clipped to them. Declared bounds that are inside
-of these on both sides stay.
+The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds lie
+`reach` standard deviations on either side of the mean. A model that has learned nothing then predicts the mean, and
+noise that is proportional to the range is small. Targets outside the new bounds are clipped. The declared bounds stay
+if they lie inside the new bounds on both sides.
 
-Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; the use is ours.
-Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A target y in [-1, 1] moves the two
-    sums by (y, y^2), of length at most root 2, also as computed: both are whole multiples of 2^-30, whose sums are
-    exact in any order. They are divided by the declared number of rows, which is public.
-Use when: the task is regression: declared bounds are wide, and the middle between them is not the mean.
+Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; this use of them is this
+package's.
+Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. A target y in [-1, 1] changes the two
+sums by (y, y^2), of norm at most sqrt(2). This holds in floating-point arithmetic: both are multiples of 2^-30, whose
+sums are exact in any order. The sums are divided by the declared number of rows, which is public.
+Use when: the task is regression, declared bounds are wide, and the middle between them is not the mean.
 
 >>> from privaware.noise import Rng
 >>> from privaware.schema import Schema
@@ -39,13 +40,18 @@ from privaware.schema import Schema
 __all__ = ["TargetMomentsRange"]
 
 TARGETS = Lattice(bound=1 - MARGIN, bits=30)
-LEAST = 1e-4
-"""The least deviation, as a share of the declared range: a smaller one would be rounded away."""
+"""Lattice to which scaled targets and their squares are rounded."""
+MIN_DEVIATION = 1e-4
+"""Lower bound on the standard deviation, as a fraction of half the declared range; rounding would hide a
+smaller one.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetMomentsRange(Transformation):
-    """`reach` is the number of deviations to each side of the mean."""
+    """A transformation that narrows the bounds of the target; `reach` is the number of standard deviations on each
+    side.
+    """
 
     releases: ClassVar[Literal["schema"]] = "schema"
     in_parts: ClassVar[bool] = True
@@ -59,27 +65,27 @@ class TargetMomentsRange(Transformation):
         return Gaussian(noise=noise)
 
     def outline(self, schema: Schema) -> Schema:
-        """The schema before the release: its bounds are replaced by others."""
+        """Return the schema before the release, whose bounds the release replaces."""
         return schema
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """The schema with the new bounds of the target."""
+        """Return the schema with the new bounds of the target."""
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
         mean = float(np.clip(mean, -1, 1))
-        least = max(noise * math.sqrt(2) / schema.rows, LEAST**2)  # a smaller variance is mostly noise
+        least = max(noise * math.sqrt(2) / schema.rows, MIN_DEVIATION**2)  # a smaller variance is mostly noise
         deviation = math.sqrt(min(max(float(square) - mean**2, least), 1.0))
         reach = self.reach * deviation
         if reach >= 1 + abs(mean):
-            return schema  # the declared bounds are the narrower ones
-        assert schema.low is not None  # `scaled` has refused others
+            return schema  # the declared bounds are narrower
+        assert schema.low is not None  # `scaled` raises without bounds
         assert schema.high is not None
         middle, half = (schema.low + schema.high) / 2, (schema.high - schema.low) / 2
         return replace(schema, low=middle + half * (mean - reach), high=middle + half * (mean + reach))
 
     @staticmethod
     def clip(data: Data, schema: Schema) -> Data:
-        """Rows whose targets are clipped to the bounds that were released."""
+        """Return the rows with targets clipped to the released bounds."""
         clipped = np.clip(data.y, schema.low, schema.high)
         return replace(data, y=clipped, schema=replace(data.schema, low=schema.low, high=schema.high))
 

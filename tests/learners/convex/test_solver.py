@@ -68,7 +68,15 @@ def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, column
         assert np.abs(solutions[at] - expected).max(initial=0) <= 1e-8 * (1 + np.abs(expected).max(initial=0))
 
 
-@pytest.mark.parametrize("change", [{"PRODUCTS": 0}, {"DIRECT": 0}, {"ENTRIES": 60}, {"CONDITION": 0}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"MAX_COLUMN_PRODUCTS": 0},
+        {"MAX_HESSIAN_COLUMNS": 0},
+        {"MAX_MARGINS_PER_GROUP": 60},
+        {"MAX_FLOAT32_CONDITION": 0},
+    ],
+)
 def test_direct_and_conjugate_gradient_steps_reach_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
     """Shared Hessians and conjugate gradients, no Hessian at all, many groups, double precision."""
     problems, tilt = random_problems(3, rows=60, many=9)

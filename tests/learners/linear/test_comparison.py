@@ -95,7 +95,7 @@ def test_more_than_noise_and_little_is_better() -> None:
 
 
 def test_parts_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_linear_parts, "DENSE", 64)
+    monkeypatch.setattr(_linear_parts, "ROWS_PER_BLOCK", 64)
     learner, gains = Linear(steps=4, check=0.25), []
     monkeypatch.setattr(linear, "is_better", lambda gain, *rest: gains.append(gain) or is_better(gain, *rest))
     data = with_slope(0.3)

@@ -143,7 +143,7 @@ def test_p39_planted_float32_sum_is_caught(monkeypatch: Any) -> None:
         sums._high, sums._low = (before + residuals @ rows).double(), torch.zeros(())
 
     monkeypatch.setattr(LinearGradient, "_add_products", in_single_precision)
-    monkeypatch.setattr(_linear_gradient, "SLAB", 256)
+    monkeypatch.setattr(_linear_gradient, "MAX_ROWS_PER_BLOCK", 256)
     gradient = gradient_of(20_011, classes=2)
     weights = weights_of(gradient)
     assert not torch.equal(gradient.clipped_sum(weights), backwards(gradient, weights))

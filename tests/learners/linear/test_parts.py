@@ -30,7 +30,7 @@ SCHEMA = Schema(columns=COLUMNS, classes=("n", "y"), rows=500)
 
 
 def test_dense_rows_are_those_that_were_made_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_linear_parts, "DENSE", 64)
+    monkeypatch.setattr(_linear_parts, "ROWS_PER_BLOCK", 64)
     data, feature = rows_for(SCHEMA, 500), OneHot()
     expected = clip_rows(rows_of(data, feature), 1.0, ROWS, np.float32)
     sparse = SparseRows(feature, data)
@@ -40,7 +40,7 @@ def test_dense_rows_are_those_that_were_made_sparse(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_table_is_not_gathered_and_gives_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_linear_parts, "DENSE", 64)
+    monkeypatch.setattr(_linear_parts, "ROWS_PER_BLOCK", 64)
     learner, data = Linear(steps=4), rows_for(SCHEMA, 500)
     expected = run(learner, data, 0.7, Rng(seed=3)).tensors
     monkeypatch.setattr(Streamed, "gathered", lambda self: pytest.fail("all rows in memory"))
@@ -49,7 +49,7 @@ def test_a_table_is_not_gathered_and_gives_the_same_model(monkeypatch: pytest.Mo
 
 def test_samples_of_parts_are_those_of_the_same_rows_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal rows are drawn one by one: all of these are alike in pairs, and the sample of a step splits pairs."""
-    monkeypatch.setattr(_linear_parts, "DENSE", 64)
+    monkeypatch.setattr(_linear_parts, "ROWS_PER_BLOCK", 64)
     half = rows_for(SCHEMA, 250)
     data = Data(schema=SCHEMA, x=np.repeat(half.x, 2, axis=0), y=np.repeat(half.y, 2))
     learner, expected = Linear(steps=4, rate=0.3), []

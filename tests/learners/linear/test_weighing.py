@@ -17,7 +17,7 @@ from privaware.exact_sums import Lattice
 from privaware.learners import linear
 from privaware.learners._linear import gradient as _linear_gradient
 from privaware.learners._linear.gradient import ROWS, LinearGradient
-from privaware.learners._linear.weighing import FIRST, factors, part_lengths, part_weights, weigh
+from privaware.learners._linear.weighing import FIRST_STEPS_FRACTION, factors, part_lengths, part_weights, weigh
 from privaware.learners.linear import Linear
 from privaware.metrics import accuracy
 from privaware.noise import Rng
@@ -185,14 +185,14 @@ def worst_rows(data: Data, noise: float, monkeypatch: pytest.MonkeyPatch) -> np.
 def margins_of_a_person(monkeypatch: pytest.MonkeyPatch) -> float:
     """By how many rows' worth four rows that know the first steps, one for each class, move the margins."""
     data, noise = half_telling(40, 0), 0.05
-    monkeypatch.setattr(linear, "REACH", 0.5)  # most margins are clipped
+    monkeypatch.setattr(linear, "MARGIN_CLIP", 0.5)  # most margins are clipped
     worst = worst_rows(data, noise, monkeypatch)
     within = replace(data, x=np.concatenate([data.x, worst]), y=np.append(data.y, np.arange(4)))
     before = record(WEIGHING, data, noise)
     rng = Replayer(0, before.calls, None, inside=True, apart=4.0)
     WEIGHING.run(within, noise, rng)
     rng.finish()
-    return rng.ratios[max(1, round(FIRST * WEIGHING.steps))]
+    return rng.ratios[max(1, round(FIRST_STEPS_FRACTION * WEIGHING.steps))]
 
 
 def test_rows_of_a_person_move_margins_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from privaware.data import Data
 from privaware.features.prior import Prior
 from privaware.learners.amortised import Amortised
 from privaware.learners.finetune import Finetune
-from privaware.learners.linear import LR_NAMED, Linear
+from privaware.learners.linear import NAMED_LR_TIMES_NOISE, Linear
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
@@ -76,7 +76,7 @@ def test_heads_have_the_noise_and_the_step_size_of_the_page() -> None:
     assert known["head 250 1"] == pytest.approx(math.sqrt(250) * 3.730631, rel=1e-3)
     schema = Schema(form="image", shape=(1, 1, 20), classes=tuple("0123456789"), rows=60_000)
     for rows, noise in ((200, known["head 100 0.5"]), (60_000, known["head 100 1"]), (60_000, 3.0)):
-        step = min(LR_NAMED * rows / (noise * 0.5 * math.sqrt(100)), 300.0)
+        step = min(NAMED_LR_TIMES_NOISE * rows / (noise * 0.5 * math.sqrt(100)), 300.0)
         learner = Linear(features=[{"name": "bounded"}])
         assert learner.learning_rate(replace(schema, rows=rows), noise) == pytest.approx(step)
 
@@ -154,7 +154,7 @@ def test_wrong_constants_are_seen_by_a_game() -> None:
 
 def test_trying_lengths_leaves_the_constant_as_it_was() -> None:
     module = importlib.import_module("privaware.learners.output_perturbation")
-    before = module.LENGTH
+    before = module.MAX_NOISE_NORM
     cell = {"learner": "output_perturbation", "data": "wisconsin", "epsilon": 1.0}
     assert len(_ours_convex.lengths(Bench("ours"), cell)["scores"]) == 5
-    assert before == module.LENGTH
+    assert before == module.MAX_NOISE_NORM
