@@ -175,7 +175,8 @@ def _expect_use(title: str, use: Mapping[str, Any]) -> None:
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):
         raise WrongInput(f"{title}: no learner is called {learner!r:.60}; {suggestion(learner, names('learners'))}")
-    known = [] if learner == CONSTANT else [item.name for item in fields(find_learner(str(learner)))]
+    make: Any = None if learner == CONSTANT else find_learner(str(learner))
+    known = [] if make is None else [item.name for item in fields(make)]
     _expect_keys(f"{title}: settings of {learner}", settings, known)
     if unknown := [each for each in use.get("before", ()) if each not in RELEASES]:
         raise WrongInput(f"{title}: no release is called {unknown[0]!r:.60}; {suggestion(unknown[0], RELEASES)}")
