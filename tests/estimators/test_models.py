@@ -108,7 +108,7 @@ def test_one_ledger_adds_up_the_folds_and_stops_at_its_limit(tmp_path):
     X, y = measurements()
     path = tmp_path / "book.ledger"
     Ledger.create(path, limit=1.7, delta=DELTA)
-    model = PrivateClassifier(ledger=path, schema=square())
+    model = PrivateClassifier(ledger=path, schema=square(), learner="linear")
     with pytest.raises(BudgetExceeded):
         cross_val_score(model, X, y, cv=5, error_score="raise")
     assert 2 <= len(charged(Ledger.open(path))) < 5

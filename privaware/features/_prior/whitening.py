@@ -91,7 +91,7 @@ class Statistics:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store: half-precision means and scales, and square roots of covariances in eight bits."""
+        """Return the tensors to store: half-precision means and scales, square roots of covariances in eight bits."""
         tensors = {}
         for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
             tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from privaware.errors import WrongInput
+from privaware._validate import expect, expect_one_of
 from privaware.features import _public_photos, _public_text
 from privaware.schema import Schema
 
@@ -69,9 +69,15 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-COMPARISON = re.compile(r"(<=|>=|<|>) ?([0-9.e+]+)")
-WORDS = ("form", "task", "device", "installed")
-"""The facts that are words; all others are numbers, or true and false."""
+COMPARISON = re.compile(r"(<=|>=|<|>) ?([0-9]+(?:[.][0-9]+)?(?:e[0-9]+)?)")
+WORDS: dict[str, tuple[Any, ...]] = {
+    "form": ("table", "text", "image"),
+    "task": ("classification", "regression"),
+    "device": ("cpu", "gpu"),
+    "installed": tuple(NETWORKS),
+    "bounded": (True, False),
+}
+"""The values of facts that are not numbers."""
 
 
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
@@ -106,17 +112,11 @@ def holds(condition: Any, value: Any) -> bool:
 def expect_condition(rule: str, fact: str, condition: Any) -> None:
     """Refuse a condition that no value of the fact can meet."""
     if fact in WORDS:
-        good = isinstance(condition, str)
-    elif fact == "bounded":
-        good = isinstance(condition, bool)
-    else:
-        parts = condition if isinstance(condition, list) else [condition]
-        good = bool(parts) and all(
-            isinstance(each, (int, float)) or (isinstance(each, str) and COMPARISON.fullmatch(each)) for each in parts
-        )
-    if not good:
-        wanted = "a word" if fact in WORDS else "true or false" if fact == "bounded" else 'a comparison such as ">= 5"'
-        raise WrongInput(f"rule {rule!r}: {fact} is expected as {wanted}, got {condition!r:.60}")
+        expect_one_of(f"rule {rule!r:.60}", WORDS[fact], **{fact: condition})
+        return
+    for each in condition if isinstance(condition, list) else [condition]:
+        good = type(each) in (int, float) or (isinstance(each, str) and COMPARISON.fullmatch(each))
+        expect(good, f"rule {rule!r:.60}", f'{fact} as a number or a comparison such as ">= 5"', each)
 
 
 def resolved(value: Any, facts: Facts) -> Any:

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from privaware._validate import suggestion
+from privaware._validate import expect_nonnegative, suggestion
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.registry import names
@@ -146,6 +146,7 @@ def _policy(table: Mapping[str, Any], name: str) -> Policy:
     for key, kind in (("floor", Floor), ("limits", Limits)):
         given = table.get(key, {})
         _expect_keys(key, given, [item.name for item in fields(kind)])
+        _expect_numbers(key, {**given, **given.get("checked", {}), "checked": 0})
         parts[key] = kind(**given) if key in table else getattr(default_policy(), key)
     digest = hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
     return Policy(name=name, rules=rules, label=f"{name} {digest[:12]}", **parts)
@@ -162,8 +163,8 @@ def _rule(number: int, table: Any) -> Rule:
     _expect_keys(f"{title}: when", rule.when, FACTS)
     for fact, condition in rule.when.items():
         expect_condition(rule.name, fact, condition)
-    if (network := rule.when.get("installed")) is not None and network not in NETWORKS:
-        raise WrongInput(f"{title}: no network is called {network!r:.60}; {suggestion(network, NETWORKS)}")
+    _expect_keys(f"{title}: cost", rule.cost, ("seconds", "gpu_seconds", "width", "sizes"))
+    _expect_numbers(f"{title}: cost", {**rule.cost, **rule.cost.get("sizes", {}), "sizes": 0})
     _expect_use(title, rule.use)
     return rule
 
@@ -174,7 +175,8 @@ def _expect_use(title: str, use: Mapping[str, Any]) -> None:
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):
         raise WrongInput(f"{title}: no learner is called {learner!r:.60}; {suggestion(learner, names('learners'))}")
-    known = [] if learner == CONSTANT else [item.name for item in fields(find_learner(str(learner)))]  # type: ignore[arg-type]
+    make: Any = None if learner == CONSTANT else find_learner(str(learner))
+    known = [] if make is None else [item.name for item in fields(make)]
     _expect_keys(f"{title}: settings of {learner}", settings, known)
     if unknown := [each for each in use.get("before", ()) if each not in RELEASES]:
         raise WrongInput(f"{title}: no release is called {unknown[0]!r:.60}; {suggestion(unknown[0], RELEASES)}")
@@ -183,6 +185,10 @@ def _expect_use(title: str, use: Mapping[str, Any]) -> None:
     except KeyError as missing:
         name = missing.args[0]
         raise WrongInput(f"{title}: no quantity is called '${name:.60}'; {suggestion(name, QUANTITIES)}") from None
+
+
+def _expect_numbers(where: str, table: Mapping[str, Any]) -> None:
+    expect_nonnegative(where, **{str(name): value for name, value in table.items()})
 
 
 def _expect_keys(where: str, table: Any, known: Any) -> None:
@@ -238,7 +244,7 @@ def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], slower: Rule | N
     if slower is not None:
         longer = _duration(slower.seconds(facts))
         reasons.append(f"More accurate: rule {slower.name!r}, which takes about {longer}; see --time-limit.")
-    reasons += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if name in settings]
+    reasons += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if isinstance(settings.get(name), float)]
     if (network := rule.when.get("installed")) is not None:
         reasons.append(NETWORKS[network].warning)
     return Choice(
