@@ -49,7 +49,9 @@ def refusal(refused: Mapping[Combination, str], of: int) -> str:
     first = f"{combination_name(place)}: {reason}"
     if of == 1:
         return first
-    advice = "change the grid, or run its other combinations with --skip-impossible"
+    advice = "change the grid"
+    if len(refused) < of:
+        advice += ", or run its other combinations with --skip-impossible"
     if len(refused) == 1:
         return f"{first}; {advice}"
     return f"{len(refused)} of {of} combinations of the grid are impossible; the first is {first}; {advice}"

@@ -55,7 +55,7 @@ class SummaryRow:
         if measure == "spread":
             return self.spread
         if measure == "seeds":
-            return float(self.seeds)
+            return self.seeds
         values = self.values.get(measure)
         return mean(values) if values else None
 

@@ -107,6 +107,10 @@ def test_one_impossible_combination_of_several_may_be_skipped() -> None:
     assert "--skip-impossible" in sentence
 
 
+def test_grid_of_impossible_combinations_only_cannot_be_skipped() -> None:
+    assert "--skip-impossible" not in reason(learners={"mean": {}, "median": {}})
+
+
 def test_possible_cells_are_known_beside_impossible_ones() -> None:
     from privaware.bench._grid import all_cells
 
