@@ -42,7 +42,7 @@ CAPACITY_MULTIPLE = 16
 """The number of slots of a sample drawn on the device is rounded up to a multiple of this."""
 
 MAX_EXTRA_ROWS = 64
-"""Samples drawn on the device allow for `rows + rows // 256 + MAX_EXTRA_ROWS` rows (`rows` is the declared number)."""
+"""With `overflow > 0` data may have at most `rows + rows // 256 + MAX_EXTRA_ROWS` rows, where `rows` are declared."""
 
 
 class CapturedStep:

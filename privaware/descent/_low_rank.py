@@ -225,7 +225,10 @@ def _matrices(stack: Stack) -> set[str]:
 
 
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
-    """Return the slots of the factors whose gradients replace a matrix's; none if they would not have fewer entries."""
+    """Return the slots of the factors whose gradients are released instead of the gradient of the matrix in `slot`.
+
+    Return no slots if the factors would not have fewer entries than the matrix.
+    """
     out, *wide = slot.shape
     numbers = slot.stop - slot.start
     width = numbers // out

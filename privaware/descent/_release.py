@@ -17,7 +17,7 @@ __all__ = ["GaussianRelease"]
 
 @dataclass(frozen=True)
 class GaussianRelease:
-    """Adds the noise of a step to the exact sums (models, trainable).
+    """The release of a step, which adds noise to the exact sums (models, trainable).
 
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
     `rounding` is the sensitivity divided by the clipping norm, which rounding makes larger than 1 (`_rounding.py`).

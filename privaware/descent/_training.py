@@ -229,7 +229,7 @@ class Training:
         return self.stack.trained(self.modules, theta)
 
     def one_step(self) -> None:
-        """Sample, clip and sum, add noise, divide by a public number, update."""
+        """Take one step: sample, clip and sum, add noise, divide by a public number, update."""
         if self.stack.projection is not None:
             self.refresh()
         settings = self.population.settings(self.recipe, self.step, self.state.theta)

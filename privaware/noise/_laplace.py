@@ -23,7 +23,7 @@ MORE_BITS = 64
 """Number of bits of w that are drawn at a time if the first bits do not decide."""
 
 MOST_STEPS = 2.0**13
-"""Largest scale of the noise, in lattice steps, for which `NEAR` is proven."""
+"""Largest scale of the noise, in lattice steps, for which the error bound `NEAR` is proven."""
 
 COARSE_BELOW = 2**40
 """A draw w below `COARSE_BELOW / 2**BITS` has too few significant bits to decide in float64."""
