@@ -357,7 +357,10 @@ def test_page_counts_what_is_met_and_lists_what_is_missed(tmp_path: Path) -> Non
     text = render(Page("dpmlbench", tmp_path))
     assert "both errors are above 85% in 1: these count neither as wins nor as losses" in " ".join(text.split())
     assert "Of the other 3, ours are at least as accurate in 1 (33%), and level in 1 more" in " ".join(text.split())
-    assert "| dpsgd | 88.00 ± 1.00 (89.80) | **70.00 ± 1.00 (89.13)** | 60.00 ± 1.00 (48.79) | 41.00 ± 1.00 (40.03) |  |" in text
+    assert (
+        "| dpsgd | 88.00 ± 1.00 (89.80) | **70.00 ± 1.00 (89.13)** | 60.00 ± 1.00 (48.79) | 41.00 ± 1.00 (40.03) |  |"
+        in text
+    )
     assert "| dpsgd | cifar10 | simple_cnn | 4 | 60.00 ± 1.00 | 48.79 | 11.21 | not known |" in text
     assert "| 41.00 ± 1.00 | 40.03 | 0.97 | within two standard errors |" in text
     planned = sum(len(item.runs) for item in ITEMS if item.run_population is not None)
