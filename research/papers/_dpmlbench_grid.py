@@ -29,11 +29,10 @@ from privaware.bench import Settings
 from privaware.bench._cells import TrainingPlace, unattacked
 from privaware.bench._run import cell_name, run_cells
 from privaware.bench._store import Cell, Store, cell_key
-from research.papers import Item
+from research.papers import RESULTS, Item
 from research.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, quick
 from research.papers._dpmlbench_plan import FIRST, PLAN, GridChoice
 from research.papers._dpmlbench_twins import add_twins, settle
-from research.papers._page import RESULTS
 from research.papers._prices import PaperPrices
 from research.papers.dpmlbench import ITEMS
 
