@@ -10,6 +10,7 @@ import numpy as np
 from privaware.errors import WrongInput
 
 __all__ = [
+    "LEAST_BASELINE",
     "TprAtFpr",
     "accuracy",
     "auc",
