@@ -1,7 +1,7 @@
 """Columns of text that arrive block by block, stored as numbers where this loses nothing.
 
-`looks_of` reads the spelling styles of short decimals off their bytes. `spelt_or_text` and `series_of` convert text blocks
-to columns.
+`looks_of` reads the spelling styles of short decimals off their bytes. `spelt_or_text` and `series_of` convert text
+blocks to columns.
 
 Why bytes suffice: a decimal of at most 15 digits is the only decimal with its number of decimals that rounds to its
 float64, and the shortest one. Formatting the float64 with the same number of decimals therefore returns these digits.

@@ -91,7 +91,9 @@ class Statistics:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store: half-precision means and scales, and square roots of covariances in eight bits."""
+        """Return the tensors to store: means and scales in half precision, and square roots of covariances in eight
+        bits.
+        """
         tensors = {}
         for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
             tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()
@@ -173,7 +175,7 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """The covariance of a mode: the square of its stored root, or, in older files, from its upper triangle."""
+    """Return the covariance of a mode: the square of its stored root, or in older files from its upper triangle."""
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()
         return (root @ root).float()
