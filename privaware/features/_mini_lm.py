@@ -1,4 +1,4 @@
-"""The network behind `sentences`: six layers of the BERT family, one text at a time."""
+"""The network behind `sentences`: six layers of the BERT family, which read one text at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 __all__ = ["MiniLM"]
 
 HEADS = 12
-"""Attention heads of a layer."""
+"""Number of attention heads of a layer."""
 
 EPSILON = 1e-12
 """Number that layer norm adds to a variance."""
@@ -20,7 +20,11 @@ EPSILON = 1e-12
 
 @dataclass(frozen=True)
 class Layer:
-    """Attention and two dense maps, each added to its input and normalised."""
+    """One transformer layer: self-attention and two dense maps, each added to its input and normalised.
+
+    Each field holds a weight and a bias: `mixed` maps to queries, keys and values, `attended` maps the attention
+    output, `wider` and `narrower` are the two dense maps, and the two norms are layer norms.
+    """
 
     mixed: tuple[Tensor, Tensor]
     attended: tuple[Tensor, Tensor]
@@ -39,7 +43,7 @@ class Layer:
 
 
 class MiniLM:
-    """Built from the named tensors of the published weights."""
+    """The network, built from the named tensors of the published weights."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         embeddings = "embeddings"
@@ -52,7 +56,7 @@ class MiniLM:
 
     @torch.inference_mode()
     def __call__(self, codes: list[int]) -> Tensor:
-        """The mean over the tokens of a text, of length 1."""
+        """Return the mean output over the tokens `codes` of a text, scaled to norm 1."""
         x = _normalised(self._words[torch.tensor(codes)] + self._places[: len(codes)], self._norm)
         for layer in self._layers:
             x = layer(x)
@@ -76,7 +80,10 @@ def _pair(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
 
 
 def _map(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    """Weights (inputs, outputs) and biases: a product of few rows is twice as fast so."""
+    """Return the weights as (inputs, outputs), and the biases.
+
+    Products of few rows are twice as fast in this layout.
+    """
     weight, bias = _pair(tensors, name)
     return weight.T.contiguous(), bias
 

@@ -1,4 +1,4 @@
-"""The public sentence network behind `sentences`: its files, its tokens and its layers.
+"""The public sentence network behind `sentences`: its files and its tokens.
 
 Files: two files of an installed package are read once and compared with known checksums; the package is never imported.
 
@@ -7,7 +7,7 @@ lose case and accents, and each punctuation mark and Chinese character is a word
 into the longest pieces of the vocabulary; a word that cannot be cut is unknown. Names of special tokens inside a text,
 such as `[SEP]`, are treated as ordinary words, so no text can forge one.
 
-Layers (`MiniLM`): six layers of the BERT family, which read one text at a time.
+The layers of the network are in `_mini_lm.py`.
 
 >>> pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "un", "##able", "!"])
 >>> pieces.codes("Unable ÜN!", length=8)

@@ -1,4 +1,4 @@
-"""Tensors of weights files rounded to eight bits: whole numbers from -127 to 127, times one scale for each channel."""
+"""Tensors of weights files rounded to eight bits: integers from -127 to 127, times one scale for each channel."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from torch import Tensor
 __all__ = ["restored", "restored_symmetric", "rounded", "rounded_symmetric"]
 
 LEVELS = 127
-"""The largest whole number."""
+"""The largest integer."""
 FEWEST_ENTRIES = 50_000
-"""Tensors with fewer entries are stored in half precision: they take little room, and early layers need it."""
+"""Tensors with fewer entries are stored in half precision: they take little space, and early layers need the
+precision.
+"""
 SCALE = ".scale_of_int8"
-"""End of the name under which the scales of a rounded tensor are stored."""
+"""Suffix of the name under which the scales of a rounded tensor are stored."""
 DIAGONAL = ".diagonal"
-"""End of the name under which the diagonal of a rounded symmetric matrix is stored."""
+"""Suffix of the name under which the diagonal of a rounded symmetric matrix is stored."""
 
 
 def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors to store in place of `tensors`, by name.
+    """Return the tensors to store in place of `tensors`, by name.
 
-    A large tensor is replaced by whole numbers (int8) and their scales. The scales belong to the channels of its first
-    or its second axis, whichever makes the squared error smaller. Other tensors are stored in half precision.
+    A large tensor is replaced by integers (int8) and their scales. The scales belong to the channels of its first or
+    its second axis, whichever gives the smaller squared error. Other tensors are stored in half precision.
     """
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -37,7 +39,7 @@ def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors behind those that `rounded` returned; tensors that it did not round stay as they are."""
+    """Return the tensors from the result of `rounded`; tensors that were not rounded stay as they are."""
     whole = {name for name, value in stored.items() if value.dtype == torch.int8 and value.ndim > 1}
     scales = {name + SCALE for name in whole}
     return {
@@ -48,10 +50,10 @@ def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:
-    """Returns the tensors to store in place of the symmetric `matrix` called `name`.
+    """Return the tensors to store in place of the symmetric `matrix` called `name`.
 
-    Entries above the diagonal become whole numbers. Row i has the scale s[i], its largest entry outside the diagonal
-    over `LEVELS`, and entry (i, j) is a multiple of min(s[i], s[j]). The diagonal is stored in half precision.
+    Entries above the diagonal become integers. Row i has the scale s[i] = (largest absolute entry of the row outside
+    the diagonal) / LEVELS, and entry (i, j) is a multiple of min(s[i], s[j]). The diagonal is stored in half precision.
     """
     diagonal = matrix.diagonal()
     scale = _scale((matrix - torch.diag(diagonal)).abs().amax(1))
@@ -61,7 +63,7 @@ def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:
 
 
 def restored_symmetric(name: str, stored: Mapping[str, Tensor]) -> Tensor:
-    """Returns the matrix behind the tensors that `rounded_symmetric` returned."""
+    """Return the matrix from the result of `rounded_symmetric`."""
     scale = stored[name + SCALE]
     at = torch.triu_indices(len(scale), len(scale), offset=1)
     upper = torch.zeros(len(scale), len(scale))
@@ -70,21 +72,22 @@ def restored_symmetric(name: str, stored: Mapping[str, Tensor]) -> Tensor:
 
 
 def _common_scales(scale: Tensor, at: Tensor) -> Tensor:
-    """The scales of the entries at rows `at[0]` and columns `at[1]` of a symmetric matrix."""
+    """Return the scales of the entries at rows `at[0]` and columns `at[1]` of a symmetric matrix."""
     return torch.minimum(scale[at[0]], scale[at[1]])
 
 
 def _scale(largest: Tensor) -> Tensor:
-    """Largest entries over `LEVELS`; 1 where all entries are zero."""
+    """Return `largest / LEVELS`, or 1 where all entries are zero."""
     scale = largest / LEVELS
     return torch.where(scale > 0, scale, 1.0)
 
 
 def _rounded_along(tensor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Whole numbers and scales, one for each channel of `axis`."""
+    """Return integers and scales, one scale for each channel of `axis`."""
     scale = _scale(tensor.abs().amax([other for other in range(tensor.ndim) if other != axis], keepdim=True))
     return (tensor / scale).round().to(torch.int8), scale
 
 
 def _error(tensor: Tensor, stored: tuple[Tensor, Tensor]) -> float:
+    """Return the squared error of a rounded tensor."""
     return float((stored[0] * stored[1] - tensor).square().sum())

@@ -13,9 +13,9 @@ __all__ = ["MultiDepthNetwork", "Whitened"]
 
 
 class Whitened(nn.Module):
-    """Pooled maps of several depths as one row of norm 1, by a fixed affine map; only buffers, no parameters.
+    """A fixed affine map from pooled maps of several depths to one row of norm 1; it has buffers and no parameters.
 
-    Map number i (channels, p x p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
+    Map number i (channels, p * p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
     `scale{i}`. Entry m of all channels of all depths is then multiplied by `matrix{m}`.
     """
 
@@ -43,9 +43,10 @@ class Whitened(nn.Module):
 
 
 class MultiDepthNetwork(nn.Module):
-    """`network` has the parts stem, blocks and norm of a wide residual network; `depths` counts its blocks from 0.
+    """A wide residual network whose output layer reads whitened maps of several depths.
 
-    With `mirror`, outputs are the mean over an image and its mirror image.
+    `network` has the parts stem, blocks and norm of a wide residual network; `depths` are numbers of its blocks, from
+    0. With `mirror`, outputs are the mean over an image and its mirror image.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class MultiDepthNetwork(nn.Module):
         return (outputs + self.output(self.features(x.flip(3)))) / 2 if self.mirror else outputs
 
     def features(self, x: Tensor) -> Tensor:
-        """Whitened rows of norm 1."""
+        """Return whitened rows of norm 1."""
         x = self.stem(x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x)
         maps: list[Tensor] = []
         for at, block in enumerate(self.blocks):

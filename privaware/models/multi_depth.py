@@ -1,10 +1,10 @@
 """Wide residual network whose output layer reads feature maps of several depths, pooled and whitened.
 
-The blocks numbered `depths` are rectified, averaged to `pools` x `pools` points each and whitened by fixed matrices,
-which are part of the tensors; rows are scaled to norm 1. It is the network of the `prior` features with an output
-layer, as the learner `finetune` trains it.
+The outputs of the blocks numbered `depths` are rectified, averaged to `pools` x `pools` points each and whitened by
+fixed matrices, which are part of the tensors. Rows are then scaled to norm 1. This is the network of the `prior`
+features with an output layer, which the learner `finetune` trains.
 
-Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is ours.
+Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is this package's.
 Privacy: no cost of its own; no layer mixes rows, and the whitening is fixed.
 Use when: training continues from a network pretrained on public or synthetic images.
 
@@ -28,9 +28,24 @@ __all__ = ["MultiDepth"]
 
 @dataclass(frozen=True, kw_only=True)
 class MultiDepth(ImageDescription):
-    """`depth`, `width`, `groups` and `stride` are those of `wrn`; `depths` must end with the last block.
+    """The description of a wide residual network with a head on several depths.
 
-    With `mirror`, outputs are the mean over an image and its mirror image.
+    Parameters
+    ----------
+    inputs : tuple of int
+        Channels, height and width of an image.
+    outputs : int
+        Number of outputs.
+    depth, width, groups, stride
+        As for `wrn`.
+    depths : tuple of int
+        Numbers of the blocks, from 0, whose outputs are read; the last must be the last block.
+    pools : tuple of int
+        For each of `depths`, the side of the grid to which its output is pooled.
+    mirror : bool
+        Whether outputs are the mean over an image and its mirror image.
+    activation, tempered, pooling
+        The activation, the parameters of a tempered sigmoid, and the kind of pools.
     """
 
     name: ClassVar[str] = "multi_depth"
@@ -55,7 +70,7 @@ class MultiDepth(ImageDescription):
         self._check_flag("mirror")
 
     def _wrn(self) -> Description:
-        """The wide residual network behind it; what that refuses is refused."""
+        """Return the wide residual network; raise if its settings are wrong."""
         from privaware.models import parse
 
         shared = ("inputs", "depth", "width", "groups", "stride", "activation", "tempered")

@@ -173,7 +173,7 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """The covariance of a mode: the square of its stored root, or, in older files, from its upper triangle."""
+    """Return the covariance of a mode: the square of its stored root, or in older files from its upper triangle."""
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()
         return (root @ root).float()

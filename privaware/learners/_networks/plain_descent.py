@@ -150,19 +150,23 @@ class PlainDescent:
 
 
 def of_stage(progress: Progress | None, what: str) -> Progress | None:
-    """A listener to the steps of the stage `what` alone, which names the stage to `progress`."""
+    """Return a callback for the steps of the stage `what`, which passes the name of the stage to `progress`."""
     return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
 
 
 def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
-    """A listener to one of `turns` trainings of equal length, which tells `progress` the steps of all of them."""
+    """Return a callback for training number `turn` of `turns` equally long trainings, which reports steps of all of
+    them.
+    """
     if progress is None or turns == 1:
         return progress
     return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))
 
 
 def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], None]:
-    """A function to call with how many of the `total` parts of the stage `what` are done; it estimates the time left.
+    """Return a callback that takes the number of finished parts, of `total`, of the stage `what`.
+
+    The callback reports the parts and the estimated remaining seconds to `progress`.
 
     >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
     2 8 teachers

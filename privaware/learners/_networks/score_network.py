@@ -251,7 +251,7 @@ class ScoreTraining:
 
 
 def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> Parts:
-    """All that the next step starts from: a function of noisy gradients."""
+    """Return the state from which the next step starts; it is a function of noisy gradients."""
     moments = [optimiser.state[parameter] for parameter in parameters]
     groups: dict[str, Sequence[Tensor]] = {
         "weight": parameters,
@@ -264,7 +264,7 @@ def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam,
 
 
 def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> int:
-    """Takes a state that `_state` returned; the number of steps behind it."""
+    """Restore a state that `_state` returned, and return its number of steps."""
     with torch.no_grad():
         for at, (parameter, mean) in enumerate(zip(parameters, average.parameters(), strict=True)):
             stored = {

@@ -39,10 +39,12 @@ At this value the count takes 1/400 of a step's cost.
 """
 
 LEAST_NORM = 0.5
-"""Least clipping norm that a quantile moves to, in initial norms: below it training slows down before it has ended."""
+"""Lower bound on the clipping norm of quantile clipping, in initial norms; a smaller norm slows training down too
+early.
+"""
 
 MOST_NORM = 4.0
-"""Largest clipping norm that a quantile moves to, in initial norms: `lr` is chosen for the initial norm."""
+"""Upper bound on the clipping norm of quantile clipping, in initial norms; `lr` is chosen for the initial norm."""
 
 
 @dataclass(frozen=True, kw_only=True)
