@@ -10,7 +10,7 @@ import numpy as np
 from privaware.errors import WrongInput
 
 __all__ = [
-    "LEAST_BASELINE",
+    "MIN_BASELINE_AUC",
     "TprAtFpr",
     "accuracy",
     "auc",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from privaware.bench._store import Store
-from privaware.metrics import LEAST_BASELINE, privacy_leakage
+from privaware.metrics import MIN_BASELINE_AUC, privacy_leakage
 from research.papers._dpmlbench_means import ATTACKS, Means
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -61,6 +61,6 @@ def test_share_of_the_leakage_is_undefined_where_sgd_leaks_nothing() -> None:
     shares = {key: MEANS.leakage(key) for key, _ in MEANS.having(ATTACKS[0]) if key[3] is not None}
     for key, share in shares.items():
         baseline = MEANS.get("sgd", key[1], key[2], None, ATTACKS[0])
-        assert (share is None) == (baseline is None or baseline < LEAST_BASELINE), key
+        assert (share is None) == (baseline is None or baseline < MIN_BASELINE_AUC), key
     assert shares["dpsgd", *PLACE, 4.0] == pytest.approx(0.045, abs=0.05)
     assert privacy_leakage(0.51, 0.505) is None
