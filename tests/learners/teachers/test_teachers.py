@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from privaware import models
-from privaware.learners import _teachers
+from privaware.learners import pate
 from privaware.learners._networks.plain_descent import PlainDescent
 from privaware.learners.pate import Teachers
 from privaware.noise import Rng
@@ -81,6 +81,6 @@ def test_teachers_learn_from_their_own_rows() -> None:
 def test_all_teachers_vote_in_populations_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = rows_of(FLAT, 30, seed=0)
     shard = np.arange(30) % TEACHERS
-    monkeypatch.setattr(_teachers, "MEMORY", {"cpu": 8000})
+    monkeypatch.setattr(pate, "MEMORY", {"cpu": 8000})
     assert teachers(FLAT)._population((6,)) == 2
     assert (teachers(FLAT).votes(rows, labels, shard, rows, Rng(seed=0)).sum(axis=1) == TEACHERS).all()
