@@ -35,8 +35,8 @@ from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.progress import step_progress
-from privaware.workflow.run.settings import configured
 
 __all__ = [
     "NO_NETWORK",

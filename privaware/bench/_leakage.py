@@ -41,7 +41,7 @@ from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow.run.settings import configured
+from privaware.workflow.run.learner_settings import configured
 
 __all__ = ["AttackChoice", "attack_of", "attack_results", "expect_shadow", "shadow_settings"]
 

@@ -7,7 +7,7 @@ divides by the declared number of rows. Steps use momentum, and the average of t
 
 Four settings spend part of the budget on other releases. `centre` releases the mean of the rows first, and rows are
 then centred on it. `base` releases the class frequencies, which set the initial biases. `weigh` weights the feature
-blocks of a row, such as the features of several networks (`_linear/network_weights.py`). `check` compares a regression
+blocks of a row, such as the features of several networks (`_linear/weigh_networks.py`). `check` compares a regression
 with the mean of the target, and releases the mean unless the regression is clearly better.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and averaging after
@@ -54,7 +54,7 @@ from privaware.learners import Learner
 from privaware.learners._centring import Centre
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.learners._linear.comparison import MEAN_FRACTION, is_better, noisy_mean
-from privaware.learners._linear.network_weights import (
+from privaware.learners._linear.weigh_networks import (
     FIRST_STEPS_FRACTION,
     MARGIN_CLIP,
     factors,

@@ -85,7 +85,7 @@ class Dpnas(ImageDescription):
 
         from torch import nn
 
-        from privaware.models._dpnas.cell import MaxPool2x2
+        from privaware.models._dpnas.cell_graph import MaxPool2x2
         from privaware.models._layers import he_normal, pool
 
         stages: list[nn.Module] = []
@@ -113,14 +113,14 @@ class Dpnas(ImageDescription):
     def _conv(self, channels: int, filters: int, kernel: int, depthwise: bool = False) -> nn.Sequential:
         from torch import nn
 
-        from privaware.models._dpnas.cell import PlainGroupNorm
+        from privaware.models._dpnas.cell_graph import PlainGroupNorm
 
         groups = channels if depthwise else 1
         conv = nn.Conv2d(channels, filters, kernel, padding=kernel // 2, groups=groups, bias=False)
         return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._dpnas.cell import Cell
+        from privaware.models._dpnas.cell_graph import Cell
 
         nodes = _nodes(self.cell)
         ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]

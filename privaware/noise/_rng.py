@@ -32,7 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.noise._blocks import add_noise
+from privaware.noise._cpu_tensors import add_noise
 from privaware.noise._laplace import add_laplace
 from privaware.noise._opendp import noisy_max, noisy_number
 from privaware.noise._positions import ExampleNumbers, PositionDraws

@@ -35,7 +35,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import Search, SearchResult
 from privaware.strategies.rs import Rs
-from privaware.workflow.run.settings import configured
+from privaware.workflow.run.learner_settings import configured
 
 __all__ = ["Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 

@@ -22,9 +22,9 @@ from privaware.strategies._workers import Here, Processes, Ray, Workers
 from privaware.workflow._recipe import WORKFLOWS
 from privaware.workflow._score import ScoredTraining
 from privaware.workflow.run.charge import ChargedRun
+from privaware.workflow.run.learner_settings import configured, setting_names
 from privaware.workflow.run.paid_features import PaidFeatures
 from privaware.workflow.run.progress import search_progress
-from privaware.workflow.run.settings import configured, setting_names
 from privaware.workflow.run.source import Source
 
 __all__ = ["SearchSettings", "candidate", "expect_workers", "expect_workflow", "observed", "public_rows", "workers_of"]

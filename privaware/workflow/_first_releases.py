@@ -10,7 +10,7 @@ from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Schema
 from privaware.workflow.auto import Choice, Stage, share_for
-from privaware.workflow.run.settings import configured
+from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.trainings import outlined, training_mechanism
 
 __all__ = ["BIN_NUMBERS", "TARGET_RANGE", "with_bins", "with_releases", "with_target_range"]

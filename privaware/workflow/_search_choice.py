@@ -17,7 +17,7 @@ from privaware.schema import Schema
 from privaware.workflow._candidates import SearchSettings
 from privaware.workflow._recipe import Recipe
 from privaware.workflow.auto import Choice
-from privaware.workflow.run.settings import setting_names
+from privaware.workflow.run.learner_settings import setting_names
 
 __all__ = ["NO_SEARCH", "named_space", "search_reasons", "search_settings", "shown_search"]
 

@@ -17,9 +17,9 @@ from privaware.noise import Rng
 from privaware.preprocessing import find_transformation
 from privaware.schema import Schema
 from privaware.workflow.run.charge import charged_run
+from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.options import RunArguments, RunOptions
 from privaware.workflow.run.plan import expect_budget, priced
-from privaware.workflow.run.settings import configured
 
 __all__ = ["ReleasedMap", "transform"]
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from privaware.kernels import dpnas_cell
-from privaware.models._dpnas import cell as _dpnas_cell
+from privaware.models._dpnas import cell_graph as _dpnas_cell
 from tests.kernels.cell_reference import by_layers, per_example_gradients_by_autograd
 
 SHAPES = [(3, 48, 32, 32, 8), (5, 96, 16, 16, 8), (4, 192, 8, 8, 8), (3, 32, 28, 28, 8)]

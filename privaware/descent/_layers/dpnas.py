@@ -12,7 +12,7 @@ from privaware.descent._example_sums import sum_copies
 from privaware.descent._layers.rule import check_batch_first, record_leaf
 from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._stack import Stack
-from privaware.models._dpnas import cell as _dpnas_cell
+from privaware.models._dpnas import cell_graph as _dpnas_cell
 
 __all__ = ["cell"]
 

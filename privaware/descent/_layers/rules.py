@@ -22,7 +22,7 @@ from privaware.descent._layers.rule import Rule
 from privaware.descent._layers.vmap_fallback import vmap_fallback
 from privaware.descent._layers.weight_standardisation import standardised_convolution
 from privaware.descent._stack import Stack
-from privaware.models._dpnas.cell import CellGraph
+from privaware.models._dpnas.cell_graph import CellGraph
 
 __all__ = ["stacked"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from privaware.models._description import seeded
-from privaware.models._dpnas.cell import Cell, CellGraph
+from privaware.models._dpnas.cell_graph import Cell, CellGraph
 from privaware.models._layers import he_normal
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ the repeated command publishes it.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import time
 import warnings
@@ -29,7 +28,7 @@ from typing import Any
 from privaware import accounting, metrics, registry, report
 from privaware._validate import expect_positive
 from privaware._version import __version__
-from privaware.card import ModelCard, PricedEvent, plain_settings
+from privaware.card import ModelCard, PricedEvent
 from privaware.data import Data, Rows
 from privaware.errors import BudgetExceeded
 from privaware.guarantee import guarantee_sentence
@@ -40,10 +39,11 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
-from privaware.workflow.run.resume import finished_entry, published_result
+from privaware.workflow.run.resume import next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     expect_unspent,
     is_new,
@@ -163,7 +163,7 @@ class ChargedRun:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
         self._open_ledger()
         key = self._key()
-        count = _next_run(self.ledger, key, self.source.digest)
+        count = next_run(self.ledger, key, self.source.digest)
         self.name = f"{key}-{count}"
         if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
             return False
@@ -376,7 +376,7 @@ class ChargedRun:
             entry = None if staged is None or staged.run not in names else self.ledger.find(staged.run)
             closing = None if staged is None else self.ledger.closing(staged.run)
             changed = staged is not None and closing is not None and closing.files != staged.hashes()
-            own = entry is not None and _same_rows(entry, self.source.digest)
+            own = entry is not None and same_rows(entry, self.source.digest)
             if staged is None or entry is None or entry.hash != staged.charge or changed or not own:
                 empty_stage(folder, names if own or entry is None else ())
                 return False
@@ -394,25 +394,7 @@ class ChargedRun:
             self.model, self.search, self.score = released, released.card.search, released.card.score
 
     def _key(self) -> str:
-        """Return a key of this command: the same data, settings and folder give the same key, and so resume its run."""
-        source, plan, folder = self.source, self.plan, self.options.folder
-        rows = None if source.path is None else str(source.path.resolve())
-        if rows is None:  # without a folder there is nothing to resume, so the rows need no digest here
-            rows = source.name if source.builtin or folder is None else source.digest()
-        facts: dict[str, Any] = {
-            "data": rows,
-            "schema": plan.schema.json(),
-            "verb": self.verb,
-            "learner": plan.learner,
-            "settings": plain_settings(plan.settings),
-            "epsilon": plan.limit,
-            "delta": plan.delta,
-            "seed": self.rng.seed,
-            "out": time.time_ns() if folder is None else str(folder.resolve()),
-        }
-        if before := [what for what, _ in plan.parts[:-1] if what != "release bounds"]:
-            facts["before"] = before
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+        return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
 
     def _internal_scores(self, model: Model) -> dict[str, float | None]:
         """Compute scores for the data owner only; they are printed, never written or released."""
@@ -428,24 +410,3 @@ class ChargedRun:
             chances = model.probabilities(rows, device)[:, 1]
             scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
         return scores
-
-
-def _next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
-    """Return the number of the next run of this command.
-
-    It is the number of a run that was charged for these rows and is not closed, or else a new number. A run that was
-    charged for other rows, because a file has changed since, is not resumed.
-    """
-    entries = ledger.entries()
-    charged = {entry.run: entry for entry in entries if entry.kind == "spend"}
-    closed = {entry.run for entry in entries if entry.kind == "finished"}
-    for count in itertools.count():
-        entry = charged.get(f"{key}-{count}")
-        if entry is None or (entry.run not in closed and _same_rows(entry, digest)):
-            break
-    return count
-
-
-def _same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
-    """Whether the charge was for the rows with this digest; True if the charge names no rows."""
-    return entry.rows is None or entry.rows == digest()

@@ -14,7 +14,7 @@ from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
 from privaware.schema import Schema
 from privaware.selectors import find_selector
 from privaware.workflow.auto import Stage
-from privaware.workflow.run.settings import configured
+from privaware.workflow.run.learner_settings import configured
 
 __all__ = ["keep_columns", "selection_stage", "selector_for"]
 

@@ -28,7 +28,7 @@ from privaware.noise import Rng
 from privaware.preprocessing import Transformation, find_transformation
 from privaware.schema import Schema
 from privaware.workflow.auto import share_for
-from privaware.workflow.run.settings import configured
+from privaware.workflow.run.learner_settings import configured
 
 __all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]
 

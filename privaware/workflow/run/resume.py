@@ -1,55 +1,63 @@
-"""Recognise a repeated command whose run has finished: its result is in the folder, and nothing is charged."""
+"""Resume an interrupted run: the same command on the same rows gets the same name, and so the same charge."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from privaware.card import ModelCard
-from privaware.errors import WrongInput
+from privaware.card import plain_settings
 from privaware.ledger import Entry, Ledger
-from privaware.workflow.run.output import sha256
-from privaware.workflow.run.result_file import result_name
 
-__all__ = ["finished_entry", "published_result"]
+if TYPE_CHECKING:
+    from privaware.workflow.run.options import RunOptions
+    from privaware.workflow.run.plan import Plan
+    from privaware.workflow.run.source import Source
 
-
-def published_result(folder: Path) -> dict[str, Any] | None:
-    """Return the content of the result file in a folder that holds no model; None if there is none."""
-    name = result_name(folder)
-    try:
-        content = None if name is None else json.loads((folder / name).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
+__all__ = ["next_run", "run_key", "same_rows"]
 
 
-def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], str | None]) -> Entry | None:
-    """Return the charge of the run that wrote the files in `folder`, or None.
+def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
+    """Return a key of this command: the same data, settings and folder give the same key, and so resume its run."""
+    folder = options.folder
+    rows = None if source.path is None else str(source.path.resolve())
+    if rows is None:  # without a folder there is nothing to resume, so the rows need no digest here
+        rows = source.name if source.builtin or folder is None else source.digest()
+    facts: dict[str, Any] = {
+        "data": rows,
+        "schema": plan.schema.json(),
+        "verb": verb,
+        "learner": plan.learner,
+        "settings": plain_settings(plan.settings),
+        "epsilon": plan.limit,
+        "delta": plan.delta,
+        "seed": seed,
+        "out": time.time_ns() if folder is None else str(folder.resolve()),
+    }
+    if before := [what for what, _ in plan.parts[:-1] if what != "release bounds"]:
+        facts["before"] = before
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
-    The charge is returned only if the command (`key`) and the rows are the same, the run is closed, and its files are
-    unchanged.
+
+def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
+    """Return the number of the next run of this command.
+
+    It is the number of a run that was charged for these rows and is not closed, or else a new number. A run that was
+    charged for other rows, because a file has changed since, is not resumed.
     """
-    entry = None if (charge := _charge_named(folder)) is None else ledger.entry(charge)
-    if entry is None or entry.run is None or entry.run.rpartition("-")[0] != key:
-        return None
-    closing = ledger.closing(entry.run)
-    if closing is None or not closing.files:
-        return None
-    if entry.rows is not None and entry.rows != digest():
-        return None
-    same = all((folder / name).is_file() and sha256(folder / name) == hash for name, hash in closing.files.items())
-    return entry if same else None
+    entries = ledger.entries()
+    charged = {entry.run: entry for entry in entries if entry.kind == "spend"}
+    closed = {entry.run for entry in entries if entry.kind == "finished"}
+    for count in itertools.count():
+        entry = charged.get(f"{key}-{count}")
+        if entry is None or (entry.run not in closed and same_rows(entry, digest)):
+            break
+    return count
 
 
-def _charge_named(folder: Path) -> str | None:
-    """Return the hash of the ledger entry that the result in `folder` names."""
-    if (folder / "model.json").is_file():
-        try:
-            return ModelCard.read(folder).ledger.entry
-        except (OSError, WrongInput):
-            return None
-    entry = (published_result(folder) or {}).get("ledger")
-    return entry if isinstance(entry, str) else None
+def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
+    """Whether the charge was for the rows with this digest; True if the charge names no rows."""
+    return entry.rows is None or entry.rows == digest()

@@ -24,10 +24,10 @@ from privaware.workflow._metric import always_beats_a_constant, trained_for
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
 from privaware.workflow.auto import Choice, Policy, choose, constant_choice, default_policy, strength
+from privaware.workflow.run.learner_settings import setting_names
 from privaware.workflow.run.paid_columns import selection_stage
 from privaware.workflow.run.paid_features import PaidFeatures
 from privaware.workflow.run.plan import Plan, expect_budget, expect_unit, priced
-from privaware.workflow.run.settings import setting_names
 from privaware.workflow.run.trainings import model_cost_in, outlined, search_mechanism, training_mechanism
 
 __all__ = ["recipe_plan", "training_plan"]

@@ -15,9 +15,9 @@ from privaware.schema import Schema
 from privaware.strategies._search import Search, expect_valid_space
 from privaware.workflow._candidates import SearchSettings
 from privaware.workflow.auto import Choice
+from privaware.workflow.run.learner_settings import configured, setting_names
 from privaware.workflow.run.paid_features import PaidFeatures, names_paid
 from privaware.workflow.run.plan import Plan, model_event
-from privaware.workflow.run.settings import configured, setting_names
 
 __all__ = ["model_cost_in", "outlined", "search_mechanism", "training_mechanism"]
 

@@ -19,7 +19,7 @@ from privaware.descent._precision import matmul_precision, tf32_allowed
 from privaware.descent._probe import TF32_TOLERANCE, needs_materialising
 from privaware.errors import Refused
 from privaware.kernels import elementwise
-from privaware.models._dpnas import cell as _dpnas_cell
+from privaware.models._dpnas import cell_graph as _dpnas_cell
 from privaware.models.dpnas import OPERATIONS
 from privaware.noise import Rng
 from tests.kernels.cell_reference import StandIn

@@ -37,7 +37,7 @@ def test_only_a_charged_run_reads_private_rows() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "read_private_rows"
     }
-    assert readers == {"workflow/_charged_run.py"}
+    assert readers == {"workflow/run/charge.py"}
 
 
 def test_modules_that_parse_rows_are_listed() -> None:
@@ -49,8 +49,8 @@ def test_modules_that_parse_rows_are_listed() -> None:
         if "read" in {alias.name for alias in node.names}
     }
     assert imports == {
-        "workflow/_source.py",  # into `read_private_rows`, and for a schema that the owner confirms or pays for
-        "workflow/_public_rows.py",  # rows of --public
+        "workflow/run/source.py",  # into `read_private_rows`, and for a schema that the owner confirms or pays for
+        "workflow/run/public_rows.py",  # rows of --public
         "bench/_rows.py",  # rows that a grid declares public
         "model.py",  # rows to predict
         "estimators/_models.py",  # rows to predict

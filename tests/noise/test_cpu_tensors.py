@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privaware.noise import _blocks, lattice
-from privaware.noise._blocks import add_noise
+from privaware.noise import _cpu_tensors, lattice
+from privaware.noise._cpu_tensors import add_noise
 
 
 def stream() -> np.random.Generator:
@@ -17,7 +17,7 @@ def stream() -> np.random.Generator:
 @pytest.mark.parametrize("shape", [(1, 0), (1, 1000), (3, 50), (20, 3)])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_blocks_have_the_bits_of_one_array(block: int, shape: tuple[int, int], kind: type, monkeypatch) -> None:
-    monkeypatch.setattr(_blocks, "NUMBERS_AT_ONCE", block)
+    monkeypatch.setattr(_cpu_tensors, "NUMBERS_AT_ONCE", block)
     scale = np.linspace(0.3, 9.0, shape[0])[:, None]
     step = lattice(scale)
     exact = np.random.default_rng(1).normal(0, 50, shape).astype(kind)

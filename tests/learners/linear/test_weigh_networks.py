@@ -17,7 +17,7 @@ from privaware.exact_sums import Lattice
 from privaware.learners import linear
 from privaware.learners._linear import gradient as _linear_gradient
 from privaware.learners._linear.gradient import ROWS, LinearGradient
-from privaware.learners._linear.network_weights import FIRST_STEPS_FRACTION, factors, part_lengths, part_weights, weigh
+from privaware.learners._linear.weigh_networks import FIRST_STEPS_FRACTION, factors, part_lengths, part_weights, weigh
 from privaware.learners.linear import Linear
 from privaware.metrics import accuracy
 from privaware.noise import Rng

@@ -1,0 +1,55 @@
+"""Recognise a repeated command whose run has finished: its result is in the folder, and nothing is charged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from privaware.card import ModelCard
+from privaware.errors import WrongInput
+from privaware.ledger import Entry, Ledger
+from privaware.workflow.run.output import sha256
+from privaware.workflow.run.result_file import result_name
+
+__all__ = ["finished_entry", "published_result"]
+
+
+def published_result(folder: Path) -> dict[str, Any] | None:
+    """Return the content of the result file in a folder that holds no model; None if there is none."""
+    name = result_name(folder)
+    try:
+        content = None if name is None else json.loads((folder / name).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], str | None]) -> Entry | None:
+    """Return the charge of the run that wrote the files in `folder`, or None.
+
+    The charge is returned only if the command (`key`) and the rows are the same, the run is closed, and its files are
+    unchanged.
+    """
+    entry = None if (charge := _charge_named(folder)) is None else ledger.entry(charge)
+    if entry is None or entry.run is None or entry.run.rpartition("-")[0] != key:
+        return None
+    closing = ledger.closing(entry.run)
+    if closing is None or not closing.files:
+        return None
+    if entry.rows is not None and entry.rows != digest():
+        return None
+    same = all((folder / name).is_file() and sha256(folder / name) == hash for name, hash in closing.files.items())
+    return entry if same else None
+
+
+def _charge_named(folder: Path) -> str | None:
+    """Return the hash of the ledger entry that the result in `folder` names."""
+    if (folder / "model.json").is_file():
+        try:
+            return ModelCard.read(folder).ledger.entry
+        except (OSError, WrongInput):
+            return None
+    entry = (published_result(folder) or {}).get("ledger")
+    return entry if isinstance(entry, str) else None
