@@ -75,9 +75,7 @@ def test_totals_are_exact_where_single_and_double_words_are_not() -> None:
 
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 40), size=st.floats(-3, 12), norm=st.floats(1e-3, 1e3))
 @settings(max_examples=40, deadline=None)
-def test_clipped_rows_keep_the_norm_and_depend_on_themselves_alone(
-    seed: int, width: int, size: float, norm: float
-) -> None:
+def test_clipped_rows_keep_the_norm_and_ignore_other_rows(seed: int, width: int, size: float, norm: float) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((50, width)) * 10.0**size
     rows[3, 0], rows[5, -1] = np.nan, np.inf

@@ -1,4 +1,4 @@
-"""The house: imports point down its storeys, none goes in a circle, and functions stay small."""
+"""The house: imports point down its storeys, none goes in a circle, functions stay small and names of tests short."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ STOREYS = [
 RESEARCH_STOREYS = [{"studies", "pretraining"}, {"papers"}, {"comparisons"}, {"__main__"}]
 STOREY = {name: number for number, names in enumerate([*STOREYS, *RESEARCH_STOREYS]) for name in names}
 RESEARCH = ROOT.parent / "research"
+TESTS = Path(__file__).parent
+LONGEST_TEST_NAME = 60
+"""Most characters of the name of a test function, with `test_`."""
 REGISTRIES = ("learners", "selectors", "preprocessing", "strategies", "attacks", "datasets", "models", "features")
 
 
@@ -154,6 +157,18 @@ def test_functions_are_short_and_take_few_arguments() -> None:
         if lines > 60 or count > 8:
             wrong.append(f"{name}: {lines} lines, {count} arguments")
     assert wrong == []
+
+
+def test_names_of_tests_are_short() -> None:
+    long = [
+        f"{path.relative_to(TESTS)}: {node.name}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and len(node.name) > LONGEST_TEST_NAME
+    ]
+    assert long == []
 
 
 def test_root_has_few_modules() -> None:

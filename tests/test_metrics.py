@@ -87,7 +87,7 @@ def test_p35_tpr_at_fpr_takes_its_threshold_from_non_members() -> None:
     assert tpr_at_fpr(np.ones(9), np.zeros(9), 0.001).tpr == 1
 
 
-def test_tpr_interval_is_clopper_pearson_and_few_non_members_are_said() -> None:
+def test_tpr_interval_is_clopper_pearson() -> None:
     from scipy.stats import binomtest
 
     inside, outside = np.r_[np.ones(7), np.zeros(93)], np.zeros(200)

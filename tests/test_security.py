@@ -70,7 +70,7 @@ def test_hazard_without_a_test_is_noticed() -> None:
     assert unheld(table, {"test_x"}) == ["c", "e"]
 
 
-def test_table_of_games_has_every_mechanism_and_keeps_its_promise() -> None:
+def test_table_of_games_has_every_mechanism_within_its_claim() -> None:
     header = "| mechanism | games a side | delta | proved | ideal attacker | claim |"
     rows = rows_under(header, page())
     assert [row[0] for row in rows] == list(CASES)

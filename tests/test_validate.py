@@ -66,7 +66,7 @@ def test_every_number_check_refuses_what_is_no_finite_number(bad: object) -> Non
         expect_between("x", 0, 1e300, lr=bad)
 
 
-def test_limits_of_numbers_are_inclusive_except_zero_for_positive() -> None:
+def test_limits_are_inclusive_except_zero_for_positive() -> None:
     expect_positive("x", lr=5e-324, norm=np.float32(0.5))
     expect_nonnegative("x", decay=0)
     expect_fraction("x", keep=0, rate=1)

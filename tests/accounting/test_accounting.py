@@ -142,7 +142,7 @@ def test_mixed_composition_agrees_with_dp_accounting() -> None:
 
 @few
 @given(noise=noises, rate=rates, steps=st.integers(1, 3000), more=st.floats(1.05, 3.0))
-def test_p10_less_noise_more_rate_more_steps_and_less_delta_cost_more(
+def test_p10_less_noise_or_delta_or_more_rate_or_steps_cost_more(
     noise: float, rate: float, steps: int, more: float
 ) -> None:
     base = accounting.epsilon(training(noise, rate, steps), DELTA)
@@ -360,7 +360,7 @@ def test_capped_batches_never_cost_less() -> None:
     assert _gaussian.epsilon(1e-9, DELTA) == 0.0
 
 
-def test_accountants_agree_on_a_bounded_loss_beside_many_small_steps() -> None:
+def test_accountants_agree_on_bounded_loss_with_many_small_steps() -> None:
     event = Laplace(noise=1.0) + 50 * Gaussian(noise=5.0).sampled(rate=1 / 64)
     assert accounting.epsilon(event, DELTA) == pytest.approx(1.06437, rel=1e-3)
 

@@ -33,7 +33,7 @@ def test_p42_capped_batches_of_more_declared_rows_cost_no_less(relation: str) ->
     ("wrap", "of_500"),
     [pytest.param("selected", 2.2796, marks=pytest.mark.slow), ("group", 1.7505), ("beside", 1.8832)],
 )
-def test_p42_declared_rows_are_an_upper_bound_inside_other_events(wrap: str, of_500: float) -> None:
+def test_p42_declared_rows_are_an_upper_bound_in_nested_events(wrap: str, of_500: float) -> None:
     """`of_500` is the price of exactly 500 rows; that of exactly 1,000 is lower."""
     run = steps(1000, 20)
     events = {
@@ -66,7 +66,7 @@ def batch(others: int, present: bool, rate: float, cap: int, value: float) -> di
 
 @pytest.mark.parametrize("noise", [0.7, 1.5])
 @pytest.mark.parametrize(("rate", "rows", "cap"), [(0.5, 12, 3), (0.9, 30, 3), (0.1, 12, 2)])
-def test_p42_exact_truncated_batches_of_any_count_stay_below_the_price(
+def test_p42_truncated_batches_of_any_count_stay_below_the_price(
     noise: float, rate: float, rows: int, cap: int
 ) -> None:
     y = np.linspace(-60, 60, 60_001)
@@ -86,7 +86,7 @@ def test_p42_exact_truncated_batches_of_any_count_stay_below_the_price(
 
 
 @pytest.mark.parametrize(("rate", "rows", "cap"), [(0.05, 1000, 20), (0.5, 40, 3), (0.3, 200, 1)])
-def test_no_true_count_is_dearer_at_any_epsilon_than_all_candidates(rate: float, rows: int, cap: int) -> None:
+def test_no_true_count_costs_more_than_the_candidates(rate: float, rows: int, cap: int) -> None:
     pairs = _capped.candidates(2.0, rate, rows, cap, False)
     largest = np.max([_capped._profile(pair) for pair in pairs], axis=0)
     for n in range(cap, rows + 1, max(1, rows // 100)):

@@ -116,9 +116,7 @@ MISTAKES: dict[str, tuple[Mistake, Event]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_p43_a_mistake_in_the_first_reading_makes_the_accountants_disagree(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_p43_error_in_first_reading_makes_accountants_disagree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, event = MISTAKES[name]
     plant(monkeypatch)
     with pytest.raises(Refused, match="disagree"):

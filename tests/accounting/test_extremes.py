@@ -169,7 +169,7 @@ def test_noise_is_calibrated_to_every_epsilon(name: str, epsilon: float) -> None
     assert accounting.epsilon(cost(noise / 1.01), 1e-5) > epsilon
 
 
-def test_noise_of_a_search_is_calibrated_beyond_the_largest_exponential() -> None:
+def test_search_noise_is_calibrated_where_exp_would_overflow() -> None:
     """`privaware search --epsilon 500`: while noise is sought, losses of the selected run pass 709."""
 
     def cost(noise: float) -> Event:
@@ -202,7 +202,7 @@ def test_profile_of_pure_releases_is_never_below_the_exact_one(each: float, coun
         assert exact * (1 - 1e-9) <= delta <= exact * (1 + 1e-3) + 1e-12
 
 
-def test_selection_of_many_pure_releases_costs_what_their_profile_says() -> None:
+def test_selection_of_many_pure_releases_costs_its_profile() -> None:
     """20 Laplace releases in each run: the price was 19.98 while small deltas were read outside a window."""
     event = best(20 * Laplace(noise=1.0), 10.0)
     assert accounting.epsilon(event, 1e-5) == pytest.approx(23.0425, rel=1e-4)

@@ -165,7 +165,7 @@ def bounds_on_selection() -> list[tuple[dict[str, Any], float]]:
 
 
 @pytest.mark.parametrize(("row", "profiles"), bounds_on_selection())
-def test_selection_costs_between_golden_lower_bounds_and_privacy_profiles(row: dict[str, Any], profiles: float) -> None:
+def test_selection_cost_lies_between_golden_bound_and_profile(row: dict[str, Any], profiles: float) -> None:
     event = event_of(row)
     assert event is not None
     assert row["pld_eps"] <= accounting.epsilon(event, delta_of(row)) <= min(1.01 * row["pld_eps"], profiles)

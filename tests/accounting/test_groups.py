@@ -44,7 +44,7 @@ def test_failure_proven_for_the_unit_is_added_once(rows: int) -> None:
     assert accounting.epsilon(thresholded(8.0, 4, rows), DELTA) == accounting.epsilon(alone, DELTA)
 
 
-def test_failure_proven_for_fewer_rows_than_the_unit_is_not_split() -> None:
+def test_failure_proven_for_too_few_rows_costs_infinity() -> None:
     assert accounting.epsilon(thresholded(8.0, 20, 19), DELTA) == math.inf
 
 

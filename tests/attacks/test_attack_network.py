@@ -25,7 +25,7 @@ def test_networks_have_the_parameters_of_the_paper() -> None:
     assert [count(GradientNetwork(10, width)) for width in (300, 64, 320, 4096)] == [159_043, 156_683, 159_243, 197_003]
 
 
-def test_gradient_branch_reads_the_exact_gradient_of_the_last_layer() -> None:
+def test_gradient_branch_reads_exact_last_layer_gradient() -> None:
     game = digits_game().game
     rows = game.rows.take(np.arange(5))
     posteriors, loss, label, hidden = (torch.from_numpy(part).float() for part in parts_of(game.model, rows, "cpu"))
@@ -50,7 +50,7 @@ def test_posteriors_are_probabilities_in_falling_order() -> None:
     assert correct.mean() == pytest.approx((game.model.predictions(game.rows) == game.rows.y).mean())
 
 
-def test_odds_are_those_of_the_posteriors_and_tell_confident_rows_apart() -> None:
+def test_odds_match_posteriors_and_tell_confident_rows_apart() -> None:
     game = digits_game().game
     odds, own = odds_of_classes_and_label(game.model, game.rows, "cpu")
     assert (np.diff(odds, axis=1) <= 0).all()

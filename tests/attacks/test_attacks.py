@@ -36,7 +36,7 @@ def test_every_attack_is_checked() -> None:
     assert {name for name, _ in ATTACKS.values()} == set(registry.names("attacks"))
 
 
-def test_unknown_setting_of_an_attack_is_refused_with_the_known_ones() -> None:
+def test_unknown_attack_setting_is_refused_with_known_ones() -> None:
     with pytest.raises(WrongInput, match="rmia has no setting 'gama'; it has gamma, slope"):
         find_attack("rmia", gama=2.0)
     with pytest.raises(WrongInput, match="did you mean lira"):

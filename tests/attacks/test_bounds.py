@@ -68,7 +68,7 @@ def test_thresholds_are_not_tested_on_the_scores_that_chose_them() -> None:
     assert epsilon_lower(planted[:200], np.zeros(200), delta=1e-5) > 2
 
 
-def test_pilot_runs_choose_the_threshold_and_all_others_are_tested() -> None:
+def test_pilot_runs_choose_threshold_and_all_others_are_tested() -> None:
     """Right with its confidence where it is tight, better than by halves; a useless pilot proves nothing."""
     rng = np.random.default_rng(7)
     pilot = respond(rng, 1, 1.0, 50_000), respond(rng, 0, 1.0, 50_000)

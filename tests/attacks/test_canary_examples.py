@@ -42,7 +42,7 @@ def test_bound_of_full_batch_descent_is_near_the_truth() -> None:
 
 
 @pytest.mark.slow
-def test_bound_of_full_batch_descent_exceeds_the_truth_in_at_most_five_per_cent_of_500_runs() -> None:
+def test_full_batch_bound_exceeds_truth_in_5_percent_at_most() -> None:
     bounds = np.array([lower(run(FULL, seed)) for seed in range(500)])
     assert bounds.mean() >= 3.2
     assert (bounds > EPSILON).mean() <= 0.05

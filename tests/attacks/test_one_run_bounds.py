@@ -97,9 +97,7 @@ def largest_tail(epsilon: float, delta: float, canaries: int, guesses: int, corr
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 0.01), (2.0, 0.001)])
 @pytest.mark.parametrize(("guesses", "correct"), [(20, 17), (12, 11), (20, 20)])
-def test_p_value_by_trade_off_is_the_largest_tail_of_any_distribution(
-    epsilon: float, delta: float, guesses: int, correct: int
-) -> None:
+def test_p_value_by_trade_off_is_the_largest_tail(epsilon: float, delta: float, guesses: int, correct: int) -> None:
     curve = accounting.TradeOff(np.array([epsilon]), np.array([delta]))
     found = _bounds.trade_off_p_value(curve.false_rate, canaries=20, guesses=guesses, correct=correct)
     assert found == pytest.approx(largest_tail(epsilon, delta, 20, guesses, correct), rel=1e-4, abs=1e-9)

@@ -36,7 +36,7 @@ def part(seed: int, rows: int = 60) -> Data:
 ROWS = BenchRows(train=part(1), test=part(2), shadow_train=part(3), shadow_test=part(4))
 
 
-def test_model_that_learnt_by_heart_leaks_and_one_that_learnt_nothing_does_not() -> None:
+def test_memorising_model_leaks_and_ignorant_model_does_not() -> None:
     heart = LEARNER.run(ROWS.train, 0.0, Rng(seed=0))
     nothing = replace(LEARNER, steps=1, lr=1e-6).run(ROWS.train, 0.0, Rng(seed=0))
     found = attack_results({0: heart, 3: nothing}, ROWS, CELL, LEARNER, Rng(seed=1))
@@ -79,11 +79,11 @@ def test_shadow_network_is_the_cell_s_own_without_clipping() -> None:
     assert _shadow_learner(LEARNER, model, {"lr": 0.25, "norm": 7.0}).norm == 7.0  # type: ignore[attr-defined]
 
 
-def test_model_that_is_no_network_has_its_own_learner_as_its_shadow() -> None:
+def test_model_without_network_has_its_own_learner_as_shadow() -> None:
     assert _shadow_learner(Majority(), Majority().run(ROWS.train, 1.0, Rng(seed=0))) == Majority()
 
 
-def test_shadow_of_a_linear_learner_is_its_model_trained_without_noise() -> None:
+def test_shadow_of_linear_learner_is_trained_without_noise() -> None:
     learner = Linear(steps=2)  # it cannot be run without noise
     model = learner.run(ROWS.train, 1.0, Rng(seed=0))
     cell = {"attacks": [{"name": "white_box", "epochs": 1}], "shadows": 1, "shadow": {"steps": 2}}

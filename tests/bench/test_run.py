@@ -43,9 +43,7 @@ def test_finished_cells_never_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(store.read()) == 4
 
 
-def test_second_run_on_a_store_is_refused_while_the_first_holds_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_second_run_on_a_held_store_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     store = Store(tmp_path / "cells.jsonl")
     one = wanted(learners={"counted": {}}, seeds=1)
@@ -63,9 +61,7 @@ def test_second_run_on_a_store_is_refused_while_the_first_holds_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cells.jsonl", "other.jsonl"]
 
 
-def test_failing_cell_is_stored_with_its_reason_and_the_rest_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_cell_is_stored_with_reason_and_the_rest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     store = Store(tmp_path / "cells.jsonl")
     words: list[str] = []

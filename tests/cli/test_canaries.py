@@ -104,7 +104,7 @@ def write_extremes(path: Path) -> Path:
     return path
 
 
-def test_p47_extremes_of_a_drafted_column_are_nowhere_in_folder_report_or_output(run: Run, tmp_path: Path) -> None:
+def test_p47_extremes_of_drafted_column_appear_in_no_output(run: Run, tmp_path: Path) -> None:
     data = write_extremes(tmp_path / "data.csv")
     result = run("fit", data, "--target", "y", "--accept-schema", "--out", "m", "--json")
     assert result.code == 0
@@ -115,7 +115,7 @@ def test_p47_extremes_of_a_drafted_column_are_nowhere_in_folder_report_or_output
     assert [(column["low"], column["high"]) for column in schema["columns"][:1]] == [(10.0, 100.0)]
 
 
-def test_p47_accepted_draft_is_shown_and_not_certified_until_reviewed(run: Run, people: Path) -> None:
+def test_p47_accepted_draft_is_certified_only_after_review(run: Run, people: Path) -> None:
     result = run("fit", people, "--target", "y", "--accept-schema", "--limit", 9, "--out", "m")
     assert GIVEN in result.out
     assert '[columns."age"]' in result.err
@@ -137,7 +137,7 @@ def test_p47_accepted_draft_is_shown_and_not_certified_until_reviewed(run: Run, 
     assert GIVEN not in Path("o/model.json").read_text()
 
 
-def test_p47_without_a_schema_option_bounds_and_categories_are_paid_for(run: Run, people: Path, tmp_path: Path) -> None:
+def test_p47_without_schema_bounds_and_categories_are_paid_for(run: Run, people: Path, tmp_path: Path) -> None:
     call = ("fit", people, "--target", "y", "--epsilon", 4, "--learner", "linear")
     result = run(*call, "--out", "m", "--json").json
     facts = json.loads(Path("m/model.json").read_text())

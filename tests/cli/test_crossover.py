@@ -102,7 +102,7 @@ def test_bad_input_costs_nothing(run: Run, tmp_path: Path, words: tuple[object, 
     assert os.listdir(tmp_path) == []
 
 
-def test_built_in_rows_are_an_evaluation_with_a_ledger_of_their_own(run: Run) -> None:
+def test_built_in_rows_are_an_evaluation_with_own_ledger(run: Run) -> None:
     result = run("crossover", "wisconsin", *SHORT, "--seed", 1, "--out", "model", "--json").json
     assert result["evaluation"]
     assert not result["certified"]

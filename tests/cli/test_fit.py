@@ -57,7 +57,7 @@ def test_p32_scores_are_printed_and_never_written(run: Run, people: Path, tmp_pa
         assert struct.pack("<d", score) not in content, name
 
 
-def test_built_in_data_are_scored_on_their_test_rows_and_have_their_own_ledger(run: Run) -> None:
+def test_built_in_data_have_own_ledger_and_test_score(run: Run) -> None:
     result = run("fit", "wisconsin", "--out", "a/m", "--json").json
     assert result["internal"]["test_score"] > 0.8
     assert len(spends(Path("a/m/run.ledger"))) == 1
@@ -118,7 +118,7 @@ def test_labels_are_spelt_as_in_the_data(run: Run, tmp_path: Path, labels: tuple
     assert (predicted["prediction"] == table["label"].str.strip()).mean() > 0.9
 
 
-def test_few_valued_integers_are_classes_unless_task_is_regression(run: Run, tmp_path: Path) -> None:
+def test_few_integers_are_classes_unless_task_is_regression(run: Run, tmp_path: Path) -> None:
     draw = np.random.default_rng(3)
     pd.DataFrame({"x": draw.normal(size=300), "grade": draw.integers(0, 4, 300)}).to_csv("d.csv", index=False)
     call = ("fit", "d.csv", "--target", "grade", "--accept-schema", "--epsilon", 0.1, "--dry-run", "--json")
@@ -126,7 +126,7 @@ def test_few_valued_integers_are_classes_unless_task_is_regression(run: Run, tmp
     assert run(*call, "--task", "regression").json["learner"] == "mean"
 
 
-def test_p34_rows_of_one_person_are_capped_and_charged_as_a_group(run: Run, tmp_path: Path) -> None:
+def test_p34_rows_of_one_person_are_capped_and_charged_as_group(run: Run, tmp_path: Path) -> None:
     draw = np.random.default_rng(4)
     x = draw.normal(size=900)
     label = np.where(x > 0, "up", "down")
@@ -252,7 +252,7 @@ def test_table_without_features_gets_a_constant(run: Run, tmp_path: Path) -> Non
     assert "column beside the target" in refused.err
 
 
-def test_p50_unused_columns_and_repeated_persons_are_said_before_the_charge_and_never_written(run, tmp_path):
+def test_p50_notices_precede_the_charge_and_are_never_written(run, tmp_path):
     lines = [f"{at // 2},{20 + at % 50},2020-01-{1 + at % 28:02},{'yes' if at % 3 else 'no'}" for at in range(120)]
     (tmp_path / "visits.csv").write_text("\n".join(["patient_id,age,seen,y", *lines]) + "\n")
     result = run("fit", "visits.csv", "--target", "y", "--learner", "majority", "--out", "m", "--json")
@@ -303,7 +303,7 @@ def test_standard_workflow_is_said_in_result_and_report(run: Run) -> None:
         (("--public", "wisconsin", "--learner", "private_knn"), "other rows than the private ones"),
     ],
 )
-def test_wrong_search_features_workflow_are_refused_before_the_charge(run: Run, options: Any, words: str) -> None:
+def test_wrong_search_or_features_are_refused_before_the_charge(run: Run, options: Any, words: str) -> None:
     result = run("fit", "wisconsin", "--out", "m", *options)
     assert result.code == 2
     assert words in result.err
@@ -322,7 +322,7 @@ def test_dry_run_says_what_is_not_used_and_what_is_assumed(run: Run, tmp_path: P
     assert not Path("d.csv.ledger-journal").exists()
 
 
-def test_dry_run_with_a_declared_schema_says_what_that_leaves_out(run: Run, people: Path) -> None:
+def test_dry_run_names_columns_left_out_by_the_schema(run: Run, people: Path) -> None:
     Path("people.toml").write_text(Path("people.toml").read_text() + '\n[columns.name]\nkind = "ignore"\n')
     result = run("fit", people, "--schema", "people.toml", "--dry-run")
     assert (

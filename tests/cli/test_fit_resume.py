@@ -18,7 +18,7 @@ def spends(path: Path) -> list[Any]:
     return [entry for entry in Ledger.open(path).entries() if entry.kind == "spend"]
 
 
-def test_an_interrupted_run_exits_130_and_resumes_without_a_second_charge(
+def test_interrupted_run_exits_130_and_resumes_uncharged(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
@@ -76,7 +76,7 @@ def test_a_ledger_inside_the_folder_does_not_stop_a_resumed_run(
     assert len(spends(Path("m/own.ledger"))) == 1
 
 
-def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
+def test_full_disk_at_the_end_gives_one_sentence_and_run_resumes(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")

@@ -166,7 +166,7 @@ def test_eight_fits_at_one_ledger_never_overspend(forks: Forks, folder: Path) ->
         assert not released or verify(folder / f"m{at}", ledger=folder / "book.ledger").valid
 
 
-def test_p13_eight_equal_commands_release_one_model_for_one_charge(forks: Forks, folder: Path) -> None:
+def test_p13_eight_equal_commands_release_one_model_charged_once(forks: Forks, folder: Path) -> None:
     ends = forks.run([{"words": command(limit=9), "cwd": str(folder)} for _ in range(8)])
     assert Counter(end["code"] for end in ends) == {0: 1, 2: 7}, [end["err"] for end in ends]
     assert len(charges(folder / "people.csv.ledger")) == 1
@@ -237,7 +237,7 @@ def test_a_full_disk_stops_before_a_row_is_read(forks: Forks, folder: Path, ther
         subprocess.run(["umount", small], check=True)
 
 
-def test_a_disk_that_is_full_for_the_model_keeps_the_charge_and_resumes(forks: Forks, folder: Path) -> None:
+def test_full_disk_for_the_model_keeps_the_charge_and_resumes(forks: Forks, folder: Path) -> None:
     small = folder / "small"
     small.mkdir()
     mounted = (

@@ -17,7 +17,7 @@ from privaware.ledger import Ledger
 from tests.cli.people import Run, watched
 
 
-def test_spending_past_the_limit_is_refused_before_the_file_is_opened(run: Run, people: Path, tmp_path: Path) -> None:
+def test_spending_past_the_limit_is_refused_before_data_are_read(run: Run, people: Path, tmp_path: Path) -> None:
     call = ("--schema", "people.toml", "--learner", "majority", "--ledger", "one.ledger")
     assert run("fit", people, *call, "--out", "m").code == 0
     with watched(tmp_path / "pipe.csv") as reads:

@@ -37,7 +37,7 @@ def test_transformations_are_not_listed_as_selectors() -> None:
     assert not {"bounds", "normalise", "pca"} & listed
 
 
-def test_learners_are_listed_with_phase_unit_guarantee_and_auxiliary_data(run: Run) -> None:
+def test_list_shows_phase_unit_guarantee_and_auxiliary(run: Run) -> None:
     listed = {row["name"]: row for row in run("list", "learners", "--json").json["learners"]}
     columns = ("phase", "unit", "guarantee", "auxiliary")
     assert [listed["dpsgd"][name] for name in columns] == ["model training", "row", "(epsilon, delta)", "none"]
@@ -50,6 +50,6 @@ def test_learners_are_listed_with_phase_unit_guarantee_and_auxiliary_data(run: R
     assert "[phase: model training; unit: row; guarantee: (epsilon, delta); auxiliary data: none]" in words
 
 
-def test_a_learner_that_promises_epsilon_alone_has_a_price_without_delta() -> None:
+def test_pure_epsilon_learner_has_a_price_without_delta() -> None:
     schema = Schema(classes=("no", "yes"), rows=50, unit="label")
     assert accounting.epsilon(find_learner("alibi")().cost(schema, 0.5), 1e-12) == pytest.approx(2.0)

@@ -27,7 +27,7 @@ def test_a_draft_is_written_once_and_says_it_is_unreviewed(run: Run, people: Pat
 
 
 @pytest.mark.parametrize("option", ["--accept-schema", "--private-schema", None])
-def test_p47_on_a_terminal_nothing_is_asked_and_an_accepted_draft_is_shown(people: Path, option: str | None) -> None:
+def test_p47_terminal_asks_nothing_and_shows_an_accepted_draft(people: Path, option: str | None) -> None:
     ours, theirs = pty.openpty()
     words = ["fit", str(people), "--target", "y", "--dry-run", "--json", *([option] if option else [])]
     with subprocess.Popen([*MAIN, *words], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE) as call:

@@ -93,9 +93,7 @@ def test_losing_candidates_and_scores_are_not_published(run: Run, words: Any) ->
     assert not Path("model/.search").exists()
 
 
-def test_search_killed_while_publishing_leaves_no_losing_candidate(
-    run: Run, words: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_search_leaves_no_losing_candidate(run: Run, words: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     publish = Staged.publish
 
     def dying(staged: Staged, charged: str) -> None:
@@ -149,7 +147,7 @@ def test_search_on_public_rows_has_no_privacy_cost(run: Run, words: Any, people:
     assert spent["epsilon_spent"] == pytest.approx(result.json["epsilon_total"], rel=1e-6)
 
 
-def test_standard_workflow_is_refused_on_private_rows_and_never_certified(run: Run, words: Any) -> None:
+def test_standard_search_is_refused_on_private_rows(run: Run, words: Any) -> None:
     assert run(*words, "--workflow", "standard", "--epsilon", 1, "--json").code == 2
     result = run(
         "search",

@@ -48,7 +48,7 @@ def test_json_has_columns_epsilon_and_seconds(people: Path, capsys: pytest.Captu
         (["--method", "cfs_ga", "--population", "1"], "population"),
     ],
 )
-def test_wrong_calls_are_answered_with_a_sentence_and_cost_nothing(
+def test_wrong_select_calls_get_a_sentence_and_cost_nothing(
     people: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     call = ["select", str(people), "--target", "class", "--accept-schema", *arguments]

@@ -36,7 +36,7 @@ def test_unchanged_model_is_valid_by_both_accountants(run: Run, model: Path) -> 
     assert alone[1].startswith("not checked: without --ledger: ")
 
 
-def test_p44_model_of_an_earlier_version_is_reported_as_not_bound(run: Run) -> None:
+def test_p44_model_of_earlier_version_is_reported_as_not_bound(run: Run) -> None:
     earlier = Path(__file__).parents[1] / "workflow" / "unbound"
     result = run("verify", earlier / "model", "--ledger", earlier / "people.ledger")
     assert result.code == 0
@@ -124,7 +124,7 @@ def dressed_up(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("tamper", [rewritten, shortened, dressed_up])
-def test_a_tampered_ledger_fails_verify_and_stops_every_other_verb(
+def test_tampered_ledger_fails_verify_and_stops_other_verbs(
     run: Run, model: Path, people: Path, tamper: Callable[[sqlite3.Connection], None]
 ) -> None:
     with sqlite3.connect("people.csv.ledger") as db:

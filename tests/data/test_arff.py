@@ -44,7 +44,7 @@ def test_values_are_what_the_header_says(tmp_path: Path) -> None:
     assert kinds == {"price": "number", "home town": "category", "note": "undecided", "day": "date"}
 
 
-def test_listed_values_that_no_row_has_are_not_drafted_and_none_is_taken_as_public(tmp_path: Path) -> None:
+def test_arff_values_that_no_row_has_are_not_drafted(tmp_path: Path) -> None:
     rows = "".join(f"{at},{'Bonn' if at % 3 else 'New York'},x,?,{'yes' if at % 2 else 'no'}\n" for at in range(40))
     (tmp_path / "goods.arff").write_text(HEADER + rows.replace("New York", "'New York'"), encoding="utf-8")
     raw = read(tmp_path / "goods.arff")

@@ -30,7 +30,7 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_values_that_do_not_fit_are_counted_by_column_and_never_shown() -> None:
+def test_misfit_values_are_counted_by_column_and_never_shown() -> None:
     outside = Outside()
     data = Data.of(read(FRAME), SCHEMA, labelled=False, outside=outside)
     assert outside.counts == {
@@ -62,7 +62,7 @@ def test_batches_are_coded_as_the_whole_is() -> None:
         (Column(name="a", kind="date", low="2020-01-01", high="2021-01-01"), "", "missing or infinite"),
     ],
 )
-def test_strict_columns_refuse_by_line_and_column_without_the_value(
+def test_strict_columns_refuse_by_place_without_the_value(
     tmp_path: Path, column: Column, value: str, message: str
 ) -> None:
     path = tmp_path / "data.csv"
@@ -72,7 +72,7 @@ def test_strict_columns_refuse_by_line_and_column_without_the_value(
     assert not value or value not in str(refused.value)
 
 
-def test_text_over_several_lines_is_read_unless_it_swallowed_rows(tmp_path: Path) -> None:
+def test_multiline_text_is_read_unless_it_swallowed_rows(tmp_path: Path) -> None:
     schema = Schema(
         columns=(Column(name="note", kind="text", slots=8), Column(name="age", low=0, high=90)),
         classes=("no", "yes"),
@@ -95,7 +95,7 @@ def test_target_without_a_value_is_refused_by_its_line(tmp_path: Path, value: st
         Data.of(read(path), schema)
 
 
-def test_columns_that_a_model_misses_are_named_and_so_is_another_spelling() -> None:
+def test_columns_a_model_lacks_are_named_with_other_spellings() -> None:
     frame = pd.DataFrame({"AGE": [3], "town": ["Ulm"]})
     schema = Schema(columns=(Column(name="age", low=0, high=9),), target="y", classes=("0", "1"), rows=1)
     with pytest.raises(WrongInput, match=r"the schema names 'age', .*; 'age' is there as 'AGE'; rename or add columns"):

@@ -73,7 +73,7 @@ def test_p12_quoted_row_does_not_change_how_others_are_read(tmp_path: Path) -> N
 @example("no,Ulm,1e999", 2, SCHEMA)
 @example("no,Ulm,abc", 2, SCHEMA)
 @example("", 2, SCHEMA)
-def test_p12_one_line_of_a_csv_changes_no_other_row_or_is_refused(
+def test_p12_one_csv_line_changes_no_other_row_or_is_refused(
     tmp_path_factory: Any, line: str, at: int, schema: Schema
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "data.csv"
@@ -145,7 +145,7 @@ def test_declared_category_of_several_lines_is_read(tmp_path: Path) -> None:
     assert coded(tmp_path / "data.csv", ['no,"U\nlm",1'], schema) == [[0, 0, 1]]
 
 
-def test_p12_missing_value_does_not_change_how_whole_numbers_of_parquet_are_read(tmp_path: Path) -> None:
+def test_p12_missing_value_leaves_parquet_integers_as_they_are(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -165,7 +165,7 @@ def test_p12_missing_value_does_not_change_how_whole_numbers_of_parquet_are_read
 HEADLESS = "39,Qcanary1,no\n51,Qcanary2,yes\n"
 
 
-def test_first_line_with_a_number_is_refused_until_it_is_declared(tmp_path: Path) -> None:
+def test_header_with_a_number_is_refused_until_declared(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text(HEADLESS)
     with pytest.raises(WrongInput, match="line 1: expected names of columns, got a number in column 1 of 3") as refused:
@@ -209,7 +209,7 @@ def test_rows_come_through_a_pipe_that_is_read_once(tmp_path: Path) -> None:
     assert raw.place(1) == "line 3"
 
 
-def test_target_in_another_case_is_suggested_where_the_names_may_be_a_row(tmp_path: Path) -> None:
+def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("age,Income\n" + "1,high\n2,low\n" * 5)
     with pytest.raises(WrongInput, match=r"among the columns of the first line \(2; .*did you mean Income\?"):

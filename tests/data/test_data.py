@@ -173,7 +173,7 @@ def test_dates_are_categories_or_refused_as_numbers() -> None:
         Data.of(read(frame(day=days)), number)
 
 
-def test_p37_declared_class_may_be_absent_and_undeclared_class_is_refused() -> None:
+def test_p37_declared_class_may_be_absent_but_no_other_may_occur() -> None:
     schema = replace(SCHEMA, columns=(TOWN,), classes=("0", "1", "2"))
     assert set(Data.of(read(frame(town=["n", "e"])), schema).y.tolist()) == {0, 1}
     with pytest.raises(WrongInput, match=r"target 'y', row 2: expected one of the declared classes '0', '2'$"):
@@ -188,7 +188,7 @@ def test_classes_match_for_every_dtype_of_the_labels() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=20), st.integers(1, 3))
-def test_p34_cap_keeps_the_first_rows_of_each_person_independently(people: str, cap: int) -> None:
+def test_p34_cap_keeps_first_rows_of_each_person_independently(people: str, cap: int) -> None:
     table = frame(age=list(range(len(people))), town=["n"] * len(people), person=list(people))
     schema = replace(SCHEMA, unit="person", cap=cap)
     capped = Data.of(read(table), schema).x[:, 0].tolist()
@@ -287,7 +287,7 @@ def test_images_are_scaled_by_dtype_not_by_values(dtype: Any) -> None:
     assert np.array_equal(both[1:], alone)
 
 
-def test_grey_and_colour_images_are_converted_to_the_declared_shape() -> None:
+def test_grey_and_colour_images_get_the_declared_shape() -> None:
     grey = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
     colour = np.repeat(grey, 3, axis=1)
     label = np.array(["a"])

@@ -55,7 +55,7 @@ def test_distinct_measurements_are_not_taken_for_identifiers() -> None:
     assert draft_column([at * 17 + at % 3 for at in range(ROWS)], "weight").kind == "number"
 
 
-def test_sentences_are_data_of_text_alone_and_a_text_column_beside_others() -> None:
+def test_sentences_alone_are_text_data_and_else_a_text_column() -> None:
     texts = [f"call me at {at} please" for at in range(ROWS)]
     frame = pd.DataFrame({"words": texts, "y": ["ham", "spam"] * 30})
     assert draft(read(frame), target="y").form == "text"
@@ -86,7 +86,7 @@ def test_one_row_does_not_turn_texts_into_a_table() -> None:
         ([0.5, 1.5], "classification", ("0.5", "1.5")),
     ],
 )
-def test_text_or_few_whole_numbers_are_classes_unless_task_is_regression(
+def test_text_or_few_integers_are_classes_unless_regression(
     values: Any, task: str | None, expected: tuple[Any, ...]
 ) -> None:
     frame = pd.DataFrame({"a": [1.5, 2.5] * 30, "y": values * 30})
@@ -120,7 +120,7 @@ def test_unit_column_is_not_a_feature() -> None:
             draft(read(frame), target="y", unit=unit)
 
 
-def test_many_whole_numbers_from_nought_on_are_classes_of_images_and_numbers_of_a_table() -> None:
+def test_many_integers_are_classes_for_images_and_not_for_tables() -> None:
     codes = np.arange(78) % 26
     images = Raw(images=np.zeros((78, 1, 4, 4), np.uint8), labels=codes, name="letters")
     assert draft(images, target="class").classes == tuple(map(str, range(26)))
@@ -170,7 +170,7 @@ STEPS = [float(f"{digit}e{power}") for power in range(-12, 13) for digit in (1, 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9).map(lambda x: float(f"{x:.6g}")), min_size=2, max_size=6))
-def test_p47_drafted_bounds_are_the_next_steps_strictly_beyond_the_rows(values: list[float]) -> None:
+def test_p47_drafted_bounds_are_next_steps_beyond_the_rows(values: list[float]) -> None:
     large = [value for value in values if abs(value) > 1e-9] or [1.0]
     low, high = outward(min(large), max(large))
     assert low < min(large) <= max(large) < high
@@ -247,7 +247,7 @@ def test_case_and_blanks_of_categories_are_joined_and_assumed(tmp_path: Path) ->
     assert Data.of(read(frame), schema).x[:, 0].tolist() == [0, 1, 0]
 
 
-def test_dates_are_bounded_by_years_and_read_in_the_order_that_the_rows_need(tmp_path: Path) -> None:
+def test_dates_are_bounded_by_years_and_read_in_fitting_order(tmp_path: Path) -> None:
     day = csv_column(tmp_path, ["3/4/2020", "25/12/2021"] * 50)
     assert (day.kind, day.day_first, day.parts) == ("date", True, DATE_PARTS[:-1])
     assert "low = 2020-01-01\nhigh = 2022-01-01" in Schema(columns=(day,), classes=("n", "p")).toml()
@@ -257,7 +257,7 @@ def test_dates_are_bounded_by_years_and_read_in_the_order_that_the_rows_need(tmp
     assert (stamps.kind, stamps.parts) == ("date", DATE_PARTS[:-1])
 
 
-def test_draft_of_mixed_kinds_codes_its_own_rows_and_says_what_it_assumes(tmp_path: Path) -> None:
+def test_draft_of_mixed_kinds_codes_its_own_rows(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     rows = [
         f"{20 + at % 40};{'yes' if at % 3 else 'no'};{1 + at % 28}.1.2020;pain in arm {at};p{at};n" for at in range(99)
@@ -273,7 +273,7 @@ def test_draft_of_mixed_kinds_codes_its_own_rows_and_says_what_it_assumes(tmp_pa
     assert np.isnan(data.x[-1, 0])
 
 
-def test_one_row_that_is_no_single_value_does_not_take_the_column_from_all_others() -> None:
+def test_one_row_with_a_list_does_not_hide_its_column() -> None:
     towns = pd.Series(["Ulm", "Bonn", "Ulm", "Köln"] * 10, dtype=object)
     frame = pd.DataFrame({"town": towns, "age": range(40), "y": ["a", "b"] * 20})
     assert [column.kind for column in typed(read(frame), target="y").columns] == ["undecided", "number"]

@@ -61,7 +61,7 @@ def test_names_that_one_row_alone_brings_are_no_names_of_columns(tmp_path: Path,
         assert len(labelled(raw, "y")) == 31 - ("y" not in odd)
 
 
-def test_names_that_differ_are_taken_with_a_draft_which_is_not_certified(tmp_path: Path) -> None:
+def test_differing_names_need_a_draft_and_are_not_certified(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"a": at, "b": at % 7, "y": "yes" if at % 2 else "no"} for at in range(60)]
     del rows[3]["b"]
     path = write(tmp_path / "r.jsonl", *rows)
@@ -72,7 +72,7 @@ def test_names_that_differ_are_taken_with_a_draft_which_is_not_certified(tmp_pat
     assert not fit(path, accept_schema=True, **call).certified
 
 
-def test_half_of_a_character_is_refused_by_its_line_and_shows_no_other_value(tmp_path: Path) -> None:
+def test_half_a_character_is_refused_by_line_without_values(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"town": "Ulm", "y": at % 2} for at in range(30)]
     for odd in ({"town": "\ud800", "y": 1}, {"town": "Ulm", "y": "\ud800"}, {"\ud800": "Ulm", "y": 1}):
         with pytest.raises(WrongInput, match="line 31: expected text, got half of a character") as refusal:
@@ -118,7 +118,7 @@ def test_other_json_is_refused_without_a_value(tmp_path: Path, content: str, mes
     assert "secret" not in str(problem.value)
 
 
-def test_a_member_that_one_object_of_a_list_has_is_no_public_name(tmp_path: Path) -> None:
+def test_member_of_one_json_object_is_no_public_name(tmp_path: Path) -> None:
     rows = [{"a": 1, "y": "no"}, {"a": 2, "y": "yes"}, {"a": 2, "y": "yes", "hiv": 1}]
     (tmp_path / "r.json").write_text(json.dumps(rows))
     with pytest.raises(WrongInput, match="row 3: expected the names of the first row"):

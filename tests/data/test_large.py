@@ -63,7 +63,7 @@ def test_what_was_read_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pyte
     assert most < rows * 8 / 3
 
 
-def test_text_that_repeats_itself_is_read_as_categories_and_names_are_not(tmp_path: Path) -> None:
+def test_repeated_text_is_read_as_categories_and_names_are_not(tmp_path: Path) -> None:
     names = [f"person {at}" for at in range(5000)]
     pd.DataFrame({"name": names, "town": ["Ulm", "Bonn"] * 2500}).to_parquet(tmp_path / "t.parquet")
     [part] = LargeTable(tmp_path / "t.parquet").parts.listed()

@@ -66,7 +66,7 @@ def test_nothing_is_said_where_all_is_used() -> None:
     assert notices(read(frame), by_type(frame)) == []
 
 
-def test_typos_and_joined_spellings_are_said_without_their_values() -> None:
+def test_notices_of_typos_and_spellings_show_no_values() -> None:
     frame = visits()[["age", "town", "y"]].astype({"age": str, "town": str})
     frame.loc[3, "age"], frame.loc[4, "town"] = "fourtyfour", "ULM "
     schema = draft(read(frame), target="y")
@@ -107,7 +107,7 @@ def test_numbers_with_several_units_are_said() -> None:
     assert said == ["'weight': numbers with the units kg, lb are read without conversion. Write them all in one unit."]
 
 
-def test_one_value_in_every_row_is_said_and_a_mark_beside_gaps_is_used() -> None:
+def test_constant_column_is_said_and_a_mark_beside_gaps_is_used() -> None:
     frame = visits().assign(always="x", never=None, marked=["True" if at % 3 else "" for at in range(ROWS)])
     sentences = notices(read(frame), by_type(frame))
     for name in ("always", "never"):
@@ -135,7 +135,7 @@ def test_a_second_row_of_names_or_units_is_said_with_its_place(tmp_path: Path) -
         assert not any("second row" in each for each in notices(raw, typed(raw, target="y")))
 
 
-def test_a_target_of_numbers_under_a_unit_is_refused_with_the_fix(tmp_path: Path) -> None:
+def test_numeric_target_with_units_is_refused_with_the_fix(tmp_path: Path) -> None:
     rows = "".join(f"{at % 7},{1.5 * at}\n" for at in range(200))
     (tmp_path / "d.csv").write_text(f"size,price\ncm,EUR\n{rows}")
     for task in (None, "regression"):

@@ -121,7 +121,7 @@ def test_totals_merge_to_the_same_bits_in_any_order() -> None:
     assert all(np.array_equal(results[0], other) for other in results)
 
 
-def test_refusals_in_threads_show_values_where_their_owner_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_in_threads_show_values_where_the_owner_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with show_values():
         assert list(in_order(got, ["abc"])) == [", got 'abc'"]

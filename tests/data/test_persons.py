@@ -73,9 +73,7 @@ def test_the_first_rows_of_each_person_count_over_all_parts(
     assert gathered.x[:, 0].tolist() == first_rows(frame, cap)
 
 
-def test_spellings_of_one_person_are_one_over_the_blocks_of_a_text_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spellings_of_one_person_agree_over_blocks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some blocks the column is numbers, in others text; "7", " 7" and "7 " are one person, "7.0" is another."""
     names = [*["7"] * 40, *[" 7", "7.0", "7 ", "seven"] * 10, *["7.0"] * 40, *["7"] * 40]
     lines = [f"{who},{at},{CLASSES[at % 2]}" for at, who in enumerate(names)]
@@ -107,7 +105,7 @@ def counted(persons: list[str], edges: list[int], cap: int, rows: int) -> list[i
     st.integers(1, 3),
     st.sampled_from((1, 3 * _persons.MAX_ROWS_PER_SLICE)),
 )
-def test_p34_a_person_who_leaves_moves_their_own_rows_only_and_at_most_cap(
+def test_p34_leaving_person_moves_only_own_rows_and_at_most_cap(
     persons: list[str], edges: list[int], cap: int, rows: int
 ) -> None:
     """Whatever the parts and slices: the neighbours that the price is for."""
@@ -222,7 +220,7 @@ def test_either_zero_is_one_person_whatever_part_it_is_in(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("small_parts")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 30))
-def test_p34_a_person_who_leaves_a_parquet_file_moves_no_other_row(
+def test_p34_leaving_person_moves_no_other_row_of_a_parquet_file(
     tmp_path: Path, persons: list[int], group: int
 ) -> None:
     """Whatever the order of rows and the size of row groups, which change with the person's rows."""

@@ -161,7 +161,7 @@ def test_hashes_are_those_of_the_digest() -> None:
     assert np.array_equal(hashes_and_sketch(raw, KEY)[0], row_hashes(raw, KEY))
 
 
-def test_sketch_is_small_and_holds_no_name_and_another_key_knows_nothing() -> None:
+def test_sketch_is_small_holds_no_name_and_needs_its_key() -> None:
     frame = people(rows=20_000)
     content = sketch(frame).to_bytes()
     assert len(content) < 40_000

@@ -25,7 +25,7 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_stata_labels_are_categories_of_which_none_is_taken_as_public(tmp_path: Path) -> None:
+def test_stata_labels_are_categories_and_none_is_public(tmp_path: Path) -> None:
     FRAME.to_stata(tmp_path / "d.dta", write_index=False, version=118)
     raw = read(tmp_path / "d.dta")
     frame = raw.frame

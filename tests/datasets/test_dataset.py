@@ -67,7 +67,7 @@ def test_p23_public_part_is_the_end_of_the_training_rows(loaded: Loaded, name: s
 
 
 @given(rows=st.integers(0, 300), more=st.integers(1, 50))
-def test_public_order_is_a_permutation_into_which_more_rows_are_inserted(rows: int, more: int) -> None:
+def test_public_order_is_a_permutation_and_more_rows_keep_it(rows: int, more: int) -> None:
     now, later = order("toy", rows), order("toy", rows + more)
     assert sorted(now.tolist()) == list(range(rows))
     assert later[later < rows].tolist() == now.tolist()

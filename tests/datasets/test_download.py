@@ -69,9 +69,7 @@ def files_under(home: Path) -> list[str]:
     return sorted(str(path.relative_to(home)) for path in home.rglob("*"))
 
 
-def test_download_with_matching_checksum_is_kept_and_not_repeated(
-    home: Path, server: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_download_with_matching_checksum_is_kept(home: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
     files = (File(name="sub/rows.csv", urls=(f"{server}/good",), sha256=SUM),)
     folder = locate("toy", files)
     assert (folder / "sub" / "rows.csv").read_bytes() == BODY
@@ -116,7 +114,7 @@ def test_interrupted_download_leaves_nothing_behind(home: Path, server: str, mon
     assert files_under(home) == ["cache"]
 
 
-def test_unreachable_origin_names_the_folder_variable_and_the_network(home: Path) -> None:
+def test_unreachable_origin_names_folder_variable_and_network(home: Path) -> None:
     files = (File(name="rows.csv", urls=("http://127.0.0.1:9/rows.csv",), sha256=SUM),)
     with pytest.raises(WrongInput) as caught:
         locate("toy", files)

@@ -37,7 +37,7 @@ MEANS = {
 
 
 @pytest.mark.parametrize("name", sorted(FIRST))
-def test_images_are_in_the_published_order_with_the_published_counts(loaded: Loaded, name: str) -> None:
+def test_images_have_the_published_order_and_counts(loaded: Loaded, name: str) -> None:
     data = loaded(name)
     train, test = data.train, data.test
     assert train.y[: len(FIRST[name])].tolist() == FIRST[name]

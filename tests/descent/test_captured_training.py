@@ -73,7 +73,7 @@ def test_captured_training_without_noise_is_eager_training(count, clip, update, 
 
 @pytest.mark.parametrize("overflow", [0.0, 1e-10])
 @pytest.mark.parametrize("count", [1, 3])
-def test_captured_noise_and_samples_have_the_promised_distribution(overflow, count):
+def test_captured_noise_and_samples_have_promised_distribution(overflow, count):
     x = torch.ones(200, 4)
     wide = nn.Linear(4, 5000)
     nn.init.zeros_(wide.weight)

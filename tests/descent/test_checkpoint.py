@@ -75,7 +75,7 @@ def test_p33_a_killed_process_resumes_bit_for_bit(tmp_path):
     assert go("killed", -1).stdout == go("uninterrupted", -1).stdout != ""
 
 
-def test_a_mixed_stack_resumes_bit_for_bit_but_not_with_other_layers_frozen(tmp_path):
+def test_mixed_stack_resumes_only_with_the_same_layers_frozen(tmp_path):
     x, y = mixed_models.data()
     path = Checkpoint(tmp_path / "path", every=3)
 
@@ -138,7 +138,7 @@ def test_a_state_is_restored_with_its_generators(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_state_of_other_settings_is_refused_and_a_missing_file_changes_nothing(tmp_path):
+def test_state_of_other_settings_is_refused(tmp_path):
     untouched = state(1)
     Checkpoint(tmp_path / "none").load(untouched)
     assert torch.equal(untouched.theta, state(1).theta)
@@ -153,7 +153,7 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_at_the_end():
         Checkpoint("", every=0)
 
 
-def test_a_checkpoint_of_other_examples_or_another_run_is_refused(tmp_path):
+def test_checkpoint_of_other_examples_or_run_is_refused(tmp_path):
     """Both would repeat noise: the difference of two models that share it shows the examples that differ."""
     torch.manual_seed(0)
     module, path = nn.Linear(4, 3), Checkpoint(tmp_path / "run", every=3, run="one")

@@ -49,7 +49,7 @@ def test_automatic_scales_small_gradients_up():
     assert float(rng.calls[0][0].norm()) == pytest.approx(expected, rel=1e-4)
 
 
-def test_p8_quantile_count_has_sensitivity_one_half_in_one_release():
+def test_p8_quantile_count_has_sensitivity_half_in_one_release():
     clip = quantile(norm=0.3, count_noise=4.0)
     x, y = examples(9)
     releases = []

@@ -159,7 +159,7 @@ def test_weights_tied_after_a_call_are_clipped_as_tied(setups):
     ],
     ids=["attribute", "hook", "batch norm", "idle parameter"],
 )
-def test_a_module_that_begins_to_mix_examples_is_refused_at_its_next_call(change):
+def test_module_that_begins_to_mix_examples_is_refused_next_call(change):
     module, (x, y) = Flagged(), examples(6)
     clipped_sum(module, cross_entropy, x, y, 0.5)
     change(module)

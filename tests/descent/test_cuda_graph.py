@@ -80,7 +80,7 @@ def test_host_samples_are_sent_once_in_random_order(models, width):
             assert (np.diff(sent) < 0).any() != on_device
 
 
-def test_slots_are_put_into_every_order_alike_and_padding_stays_last():
+def test_slots_take_every_order_equally_with_padding_last():
     graphs, counts = CapturedStep.__new__(CapturedStep), torch.zeros(2, 4, 4)
     graphs.training = SimpleNamespace(rng=Rng(seed=1))
     slots = _Slots((2, 5), torch.device("cpu"))
@@ -163,7 +163,7 @@ def test_steps_on_host_samples_are_eager_steps(models, microbatch, monkeypatch):
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_samples_drawn_on_the_device_are_poisson_samples_in_random_slots():
+def test_device_samples_are_poisson_samples_in_random_slots():
     descent = recipe(steps=400, overflow=1e-6, microbatch=7)
     run = training(descent, [net(), net()], *examples(), noise=[1.0, 1.0], rows=40, rng=Rng(2))
     step = CapturedStep(run)

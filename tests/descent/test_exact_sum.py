@@ -31,7 +31,7 @@ def test_order_does_not_change_a_bit(seed, groups, norm, size):
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4])
-def test_sums_of_several_blocks_and_microbatches_are_those_of_rounded_groups(groups):
+def test_sums_over_blocks_equal_sums_of_rounded_groups(groups):
     width = NUMBERS_AT_ONCE + 1001
     first, second = torch.randn(2, 2, groups, width, generator=torch.Generator().manual_seed(groups))
     total = ExactSum(torch.tensor([0.5, 3.0]), width)
@@ -60,7 +60,7 @@ def test_without_noise_sums_are_plain():
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_numbers_between_two_lattice_points_are_rounded_the_same_whatever_the_sum(kind):
+def test_rounding_between_lattice_points_ignores_the_sum(kind):
     total = ExactSum(torch.tensor([1.0]), 1)
     step = float(lattice_step(total.norms, 1))
     values = []

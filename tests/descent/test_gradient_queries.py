@@ -42,7 +42,7 @@ def clipped_mean(module: nn.Module, norm: float, rows: int) -> list[torch.Tensor
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_each_query_is_the_clipped_mean_at_its_own_network_over_a_public_number(device: str) -> None:
+def test_query_is_clipped_mean_at_its_network_over_public_count(device: str) -> None:
     declared = 40  # of which 30 are there: the divisor is the declared number
     facts: dict[str, Any] = {"noise": 0.0, "rows": declared, "rng": Rng(seed=0), "device": device}
     with gradient_queries(recipe(3), network(0), INPUTS, TARGETS, **facts) as query:

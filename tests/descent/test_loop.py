@@ -42,7 +42,7 @@ def test_observers_see_every_step_and_change_nothing():
     assert torch.equal(flat_of(trained), flat_of(train(recipe(steps=4))))
 
 
-def test_every_calls_an_observer_at_intervals_and_after_the_last_step():
+def test_observer_is_called_at_intervals_and_after_the_last_step():
     steps = []
     train(recipe(steps=7), on_step=[every(3, lambda training: steps.append(training.step))])
     assert steps == [3, 6, 7]
@@ -63,7 +63,7 @@ def test_an_observer_may_stop_the_training_after_a_checkpoint(tmp_path):
     assert torch.equal(flat_of(resumed), flat_of(train(recipe(steps=5))))
 
 
-def test_each_of_several_stacks_has_a_file_and_a_part_of_the_progress():
+def test_each_stack_has_a_file_and_a_part_of_the_progress():
     reports = []
     callbacks = Callbacks(Checkpoint("run", every=7), lambda *facts: reports.append(facts), (print,))
     second = callbacks.for_stack(1, 3)

@@ -25,7 +25,7 @@ def test_sums_of_other_losses_agree_with_autograd(loss):
     assert_agrees(net, torch.randn(ROWS, 4), goals, loss)
 
 
-def test_losing_less_goes_from_squared_error_with_penalty_to_focal():
+def test_losing_less_moves_from_squared_error_to_focal_loss():
     torch.manual_seed(1)
     outputs, goals, hidden = torch.randn(6, 3), labels(6), [torch.randn(6, 4), torch.randn(6, 2, 2)]
     loss = losing_less(epochs=10_000, gamma=5.0, beta=2.0)

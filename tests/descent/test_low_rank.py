@@ -112,7 +112,7 @@ def by_autograd(stack, net, model, x, y):
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_clipped_sums_equal_those_of_autograd_through_the_factors(kind, copies):
+def test_clipped_sums_equal_autograd_through_the_factors(kind, copies):
     nets = [network(kind, seed) for seed in (0, 1)]
     stack, (x, y) = projected(nets, low_rank(2)), examples(2 * ROWS * copies)
     total = torch.zeros(2, stack.columns)

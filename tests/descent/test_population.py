@@ -53,7 +53,7 @@ def test_gradient_noise_of_a_quantile_exceeds_the_joint_noise():
 
 
 @pytest.mark.parametrize("models", [1, 3])
-def test_settings_are_numbers_for_one_model_and_columns_for_several(models):
+def test_settings_are_numbers_for_one_model_and_columns_for_many(models):
     descent = recipe()
     population = Population.of(members([net()] * models, noise=[2.0] * models), descent)
     settings = population.settings(descent, 1, torch.zeros(1))

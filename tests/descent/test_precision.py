@@ -87,7 +87,7 @@ def sums_of(gradients):
 
 
 @pytest.mark.parametrize("steps", [0, 3, 10, 40, 200])
-def test_standardised_norms_bound_what_rounding_leaves_of_cancelled_gradients(steps):
+def test_standardised_norms_bound_rounded_cancelled_gradients(steps):
     sign = torch.where(torch.arange(36).view(1, 1, 4, 3, 3) % 2 == 0, 1.0, -1.0)
     values = 1.5 + sign * (steps * 2.0**-10 + 2.0**-11 * 1.01)
     gradients = filters(values.expand(1, 2, 4, 3, 3).contiguous())
@@ -150,7 +150,7 @@ def furthest(kind):
 
 
 @pytest.mark.parametrize("kind", ["outer", "convolution"])
-def test_aligned_rounding_over_cancelling_positions_keeps_the_norm(kind, monkeypatch):
+def test_aligned_rounding_of_cancelling_positions_keeps_the_norm(kind, monkeypatch):
     product = torch.bmm
     monkeypatch.setattr(_convolution, "materialised_limit", lambda device: 0)
     monkeypatch.setattr(_per_example, "materialised_limit", lambda device: 0)
@@ -169,7 +169,7 @@ def test_aligned_rounding_over_cancelling_positions_keeps_the_norm(kind, monkeyp
 
 
 @pytest.mark.parametrize("kind", ["linear", "convolution"])
-def test_ghost_norms_of_cancelling_positions_are_not_underestimated(monkeypatch, kind):
+def test_ghost_norms_of_cancelling_positions_are_large_enough(monkeypatch, kind):
     """Products that cut off every sum of eight terms, all to one side, of positions whose signs cancel."""
     plain, eps = torch.bmm, torch.finfo(torch.float32).eps
 

@@ -16,7 +16,7 @@ def column(*values):
     return torch.tensor(values)[:, None]
 
 
-def test_one_model_gets_noise_of_its_multiplier_times_norm_and_rounding():
+def test_one_model_gets_noise_of_multiplier_times_norm():
     rng = Rng(0)
     release = GaussianRelease(flat(0.5), torch.tensor([0.5]), 100.0, 1.25, rng)
     noisy, deviation = release.noisy(torch.zeros(1, 100_000), StepSettings(2.0, 2.0, 0.1, 0.0, 0.0), 0.5)
@@ -33,7 +33,7 @@ def test_each_model_of_a_population_gets_its_own_noise():
 
 
 @pytest.mark.parametrize(("count", "direction"), [(50.0, -1), (-50.0, 1)])
-def test_a_quantile_moves_the_norm_towards_its_target_in_one_release(count, direction):
+def test_quantile_moves_the_norm_towards_target_in_one_release(count, direction):
     clip, norms, rng = quantile(norm=1.0, count_noise=1.0), torch.tensor([1.0]), RecordingRng(0)
     exact = torch.zeros(1, 5)
     exact[0, -1] = count  # all of 100 examples within the norm, or none

@@ -45,7 +45,7 @@ def linear(columns=8):
     return nn.Linear(columns, 2)
 
 
-def test_p39_one_of_a_million_rows_moves_the_sum_within_its_sensitivity(monkeypatch):
+def test_p39_one_of_1e6_rows_moves_a_step_within_its_sensitivity(monkeypatch):
     moved, differing, groups = step_without_last(recipe(), [linear()], *similar_rows(1_000_000), monkeypatch)
     assert 0.9 < moved <= 1
     assert (differing, groups > 4_000) == (2, True)
@@ -77,7 +77,7 @@ def test_p39_one_sum_in_single_precision_is_caught(monkeypatch):
 
 
 @pytest.mark.slow
-def test_p39_one_of_ten_million_rows_moves_the_sum_within_its_sensitivity(monkeypatch):
+def test_p39_one_of_1e7_rows_moves_a_step_within_its_sensitivity(monkeypatch):
     for rows in (similar_rows, unlike_sizes):
         moved, differing, _ = step_without_last(recipe(), [linear()], *rows(10_000_000), monkeypatch)
         assert moved <= 1
@@ -181,7 +181,7 @@ def test_p39_no_group_sum_rounds_more_than_its_bound(kind, limit, monkeypatch):
                 assert error <= bound * lengths
 
 
-def test_p39_the_bound_is_held_below_two_percent_and_groups_follow_it():
+def test_p39_rounding_bound_stays_below_two_percent():
     for precision in ("float32", "tf32", "bf16"):
         for parameters in (1, 10_000, 3_000_000, 130_000_000):
             facts = Arithmetic(parameters=parameters, precision=precision)
@@ -221,7 +221,7 @@ def test_p39_arithmetic_that_depends_on_the_slot_is_refused(slot, monkeypatch):
         recipe().run(linear(), x, y, noise=1.0, rows=20, rng=Rng(0))
 
 
-def test_p39_last_bits_may_depend_on_the_slot_and_batches_then_keep_one_shape(monkeypatch):
+def test_p39_slot_dependent_bits_force_one_batch_shape(monkeypatch):
     def layout():
         x, y = similar_rows(300)
         prepared = prepare([linear()], cross_entropy, x, y, "cpu")

@@ -97,7 +97,7 @@ def test_p28_microbatch_size_does_not_change_the_update(microbatch):
 
 
 @pytest.mark.parametrize(("models", "microbatch"), [(1, 1), (1, 7), (1, None), (4, 3), (4, None)])
-def test_p27_noise_is_drawn_once_a_step_with_the_promised_deviation(models, microbatch):
+def test_p27_noise_is_drawn_once_a_step_with_promised_deviation(models, microbatch):
     x, _ = examples(20)
     rng = RecordingRng()
     wide = nn.Linear(4, 2000)

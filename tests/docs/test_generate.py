@@ -45,7 +45,7 @@ def test_command_line_has_every_verb_with_its_options() -> None:
     assert "### privaware account dpsgd" in page
 
 
-def test_python_interface_has_every_public_name_with_its_docstring() -> None:
+def test_interface_page_has_every_public_name_with_docstring() -> None:
     page = _generate.python_interface()
     for name in privaware.__all__:
         if not name.startswith("_"):

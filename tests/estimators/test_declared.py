@@ -32,7 +32,7 @@ def test_p46_text_among_numbers_is_refused_by_its_place(estimator: Any) -> None:
         assert CANARY not in str(caught.value)
 
 
-def test_p46_text_among_numbers_to_predict_is_refused_by_its_place() -> None:
+def test_p46_text_to_predict_is_refused_by_its_place() -> None:
     model = PrivateClassifier(learner="majority", random_state=1).fit(X.astype(float), Y)
     with pytest.raises(WrongInput, match=r"^row 1, column 1 of X: expected a number") as caught:
         model.predict(with_canary(X, (0, 0)))

@@ -86,7 +86,7 @@ def test_facts_taken_from_x_and_y_are_listed_as_assumptions():
     assert "labels that occur" not in declared
 
 
-def test_a_seed_is_recorded_and_marks_the_model_as_not_for_release(tmp_path):
+def test_seed_is_recorded_and_marks_model_as_not_for_release(tmp_path):
     X, y = measurements()
     ledger = Ledger.create(tmp_path / "book.ledger", limit=9.0, delta=DELTA)
     seeded = PrivateClassifier(random_state=7, ledger=ledger).fit(X, y)
@@ -252,7 +252,7 @@ def test_labels_round_trip_through_the_schema(labels, words):
     assert model.score(X, targets) > 0.8
 
 
-def test_declared_classes_need_not_occur_and_are_sorted_for_scikit_learn():
+def test_declared_classes_need_not_occur_and_are_sorted():
     X, y = measurements()
     facts = square(classes=("10", "9", "2"))
     model = PrivateClassifier(epsilon=4.0, schema=facts, random_state=0)
@@ -279,7 +279,7 @@ def test_labels_that_only_differ_in_spaces_are_refused():
         PrivateClassifier().fit(X, np.where(y, "yes", " yes"))
 
 
-def test_a_regression_stays_within_the_range_that_was_released_or_declared():
+def test_regression_stays_within_released_or_declared_range():
     X, _ = measurements(2000)
     y = 50 * X[:, 0]
     paid = PrivateRegressor(random_state=0).fit(X, y)
@@ -327,7 +327,7 @@ def two_columns(*, bounded: bool) -> Schema:
     [("linear", True), ("linear", False), ("mean", True)],
     ids=["linear", "bounds then linear", "mean"],
 )
-def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, learner, bounded):
+def test_fitted_estimator_carries_nothing_unreleased(monkeypatch, learner, bounded):
     facts = two_columns(bounded=bounded)
     mechanism = Fitted(PrivateRegressor(schema=facts, learner=learner), monkeypatch)
     data = rows_for(two_columns(bounded=True), 60)
@@ -335,7 +335,7 @@ def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, l
         assert replay(mechanism, data, neighbour, noise=1.0).changed_calls
 
 
-def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monkeypatch):
+def test_without_schema_only_shape_and_labels_come_from_rows(monkeypatch):
     data = rows_for(square(rows=60), 60)
     changed = replace(data, x=np.vstack([data.x[:-1], [[1.0, -1.0]]]))
     mechanism = Fitted(PrivateClassifier(learner="linear"), monkeypatch)
@@ -433,7 +433,7 @@ def test_saved_model_loads_verifies_and_predicts_the_same(tmp_path):
         estimator.save(folder)
 
 
-def test_a_gap_beside_text_is_refused_with_the_argument_that_takes_it() -> None:
+def test_gap_beside_text_is_refused_with_the_argument_to_pass() -> None:
     frame = pd.DataFrame({"age": [30.0, np.nan, 50.0, 41.0], "town": ["a", "b", "a", "b"]})
     with pytest.raises(WrongInput, match=r'missing = "category" or a number to fill in .*to an estimator'):
         PrivateClassifier(epsilon=1.0, random_state=1).fit(frame, ["n", "y", "n", "y"])

@@ -44,7 +44,7 @@ def charged(ledger: Ledger) -> list[object]:
     return [type(leaf) for event in spends for leaf, _ in leaves(event)]
 
 
-def test_informative_column_is_kept_and_only_its_name_is_released() -> None:
+def test_selector_keeps_informative_column_and_releases_its_name() -> None:
     X, y = measurements()
     frame = pd.DataFrame(X, columns=list("abcd"))
     selector = PrivateSelector(epsilon=4.0, settings={"columns": 1}, random_state=0).fit(frame, y)

@@ -130,7 +130,7 @@ def test_whole_numbers_are_not_warned_of(monkeypatch: pytest.MonkeyPatch) -> Non
         PrivateClassifier(learner="majority", missing=0.0).fit(frame, y)
 
 
-def test_selector_and_model_in_a_pipeline_without_a_ledger_are_added_up() -> None:
+def test_pipeline_without_ledger_adds_up_selector_and_model() -> None:
     X, y = rows()
     selector = PrivateSelector(schema=declared(), method="top", settings={"columns": 2})
     with pytest.warns(OverlapWarning, match="together they spend epsilon"):

@@ -98,7 +98,7 @@ def test_a_stored_file_other_than_the_published_is_refused(nothing_stored: Path)
         Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
 
 
-def test_another_file_of_the_package_is_refused_and_no_code_of_it_runs(
+def test_other_extractor_weights_are_refused_and_run_no_code(
     nothing_stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (nothing_stored / PACKAGE / PACKED.name).parent.mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_another_file_of_the_package_is_refused_and_no_code_of_it_runs(
         Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
 
 
-def test_missing_weights_are_named_with_the_line_that_installs_them(
+def test_missing_weights_are_named_with_their_install_command(
     nothing_stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_public_photos, "PACKAGE", "nobody_has_this")
@@ -118,7 +118,7 @@ def test_missing_weights_are_named_with_the_line_that_installs_them(
 
 
 @needs_weights
-def test_mirrored_rows_are_the_mean_of_an_image_and_its_mirror_image() -> None:
+def test_mirrored_rows_are_the_mean_of_image_and_mirror_image() -> None:
     images = np.random.default_rng(5).random((2, 3, 20, 24), np.float32)
     flipped = np.ascontiguousarray(images[..., ::-1])
     one, other = (Extractor(size=32, power=0.5)(rows) for rows in (images, flipped))
@@ -127,7 +127,7 @@ def test_mirrored_rows_are_the_mean_of_an_image_and_its_mirror_image() -> None:
 
 
 @needs_weights
-def test_views_of_the_prior_stand_beside_the_network_with_their_length() -> None:
+def test_views_of_the_prior_stand_beside_the_network() -> None:
     images = np.random.default_rng(6).random((2, 3, 32, 32), np.float32)
     feature = Extractor(size=32, glyphs=0.4, views=1.3, mirror=True)
     rows, without = feature(images), Extractor(size=32, glyphs=0.4, mirror=True)(images)
@@ -154,7 +154,7 @@ def test_roots_and_glyphs_stand_in_one_row() -> None:
 
 
 @needs_weights
-def test_the_small_prior_stands_beside_the_others_and_parts_say_where() -> None:
+def test_small_prior_is_a_part_beside_the_other_parts() -> None:
     images = np.random.default_rng(3).random((2, 3, 20, 24), np.float32)
     feature = Extractor(size=32, power=0.5, glyphs=0.7, small=1.5)
     rows, before = feature(images), Extractor(size=32, power=0.5, glyphs=0.7)(images)
@@ -184,7 +184,7 @@ def test_no_value_of_an_image_makes_a_row_without_numbers() -> None:
     assert np.isfinite(Extractor(size=32, power=0.5, glyphs=1.0)(rows)).all()
 
 
-def test_description_round_trips_and_other_weights_or_fields_are_refused() -> None:
+def test_extractor_round_trips_and_other_fields_are_refused() -> None:
     feature = Extractor(power=0.5, glyphs=0.5)
     described = json.loads(json.dumps(features.describe(feature)))
     assert features.build(described) == feature
@@ -202,7 +202,7 @@ def test_description_round_trips_and_other_weights_or_fields_are_refused() -> No
 
 
 @needs_weights
-def test_a_private_model_on_the_network_moves_by_no_more_than_its_bound() -> None:
+def test_private_model_on_the_network_moves_within_its_bound() -> None:
     schema = Schema(form="image", shape=(3, 8, 8), classes=("a", "b"), rows=12)
     feature = {"name": "extractor", "size": 32, "power": 0.5, "glyphs": 0.5}
     check_mechanism(Linear(steps=2, features=[feature], centre=0.05), schema=schema, games=0)

@@ -38,7 +38,7 @@ def test_each_declared_value_has_its_own_slot() -> None:
     assert encoded[:, 8:].argmax(axis=1).tolist() == [0, 0, 1, 1]
 
 
-def test_slots_of_a_text_add_at_most_one_to_the_squared_norm_for_any_values() -> None:
+def test_text_slots_add_at_most_one_to_the_squared_norm() -> None:
     columns = (Column(name="note", kind="text", slots=8), Column(name="age", low=0, high=10))
     schema = Schema(columns=columns, classes=("n", "y"))
     encode = OneHot()

@@ -217,7 +217,7 @@ def test_small_network_has_no_maps_to_choose_or_train() -> None:
         Prior(network="small").architecture(3)
 
 
-def test_small_network_has_numbers_for_any_image_in_half_precision() -> None:
+def test_small_network_gives_finite_rows_in_half_precision() -> None:
     """No sum of a layer can leave half precision, whatever the image: activations end at `LARGEST_ACTIVATION`."""
     student = load_student(Prior(network="small").file).float()
     for part in student.modules():
@@ -234,7 +234,7 @@ def test_small_network_has_numbers_for_any_image_in_half_precision() -> None:
     assert products[~np.eye(7, dtype=bool)].max() < 0.99  # and images that it never met are told apart
 
 
-def test_mirrored_rows_of_the_small_network_are_those_of_the_mirror_image() -> None:
+def test_mirrored_rows_of_small_network_ignore_mirroring() -> None:
     images = np.random.default_rng(4).random((3, 3, 32, 32), dtype=np.float32)
     both, one = Prior(network="small", mirror=True), Prior(network="small")
     assert both(images) == pytest.approx(both(images[..., ::-1].copy()), abs=2e-3)

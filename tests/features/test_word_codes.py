@@ -26,7 +26,7 @@ def texts(rows: int, seed: int) -> Data:
     return Data(schema=TEXT, x=x, y=y)
 
 
-def test_codes_keep_the_order_of_words_and_are_padded_on_the_left() -> None:
+def test_codes_keep_word_order_and_are_padded_on_the_left() -> None:
     one, two, long = WordCodes(words=50, length=3)(np.array(["a b", "b a", "a b a b"], dtype=object))
     assert one[0] == two[0] == 0
     assert (one[1], one[2]) == (two[2], two[1])
@@ -57,7 +57,7 @@ def test_the_name_of_an_architecture_is_its_description() -> None:
         ({"columns": (Column(name="a", low=0, high=1),)}, "got a table; take fcn, or learners for tables"),
     ],
 )
-def test_lstm_is_refused_for_what_is_no_text_before_anything_is_charged(facts: dict[str, Any], fix: str) -> None:
+def test_lstm_without_text_is_refused_before_the_charge(facts: dict[str, Any], fix: str) -> None:
     schema = Schema(classes=("n", "y"), rows=100, **facts)
     with pytest.raises(WrongInput, match=f"lstm, which reads words in order, {fix}"):
         DpSgd(architecture={"name": "lstm", "units": 4, "hidden": []}).cost(schema, 1.0)

@@ -69,7 +69,7 @@ def test_forward_and_backward_agree_with_layers(shape, kind, pool, side, last):
 
 
 @kernel
-def test_blocks_without_bias_or_with_nonfinite_examples_agree_with_layers():
+def test_unbiased_or_nonfinite_blocks_agree_with_layers():
     z = torch.randn(3, 16, 4, 4)
     z[1, 2, 3, 3] = torch.nan
     images = conv_block.bias_activation_pool(channels_last(z.to(DEVICE)), None, "tanh", pool=True, channels_last=False)

@@ -28,7 +28,7 @@ def test_sums_on_a_gpu_are_those_on_a_cpu(groups: int, counts: bool) -> None:
     assert torch.equal(totals[0].value(), totals[1].value().cpu())
 
 
-def test_sums_halfway_between_lattice_points_are_rounded_as_on_a_cpu() -> None:
+def test_halfway_sums_are_rounded_as_on_a_cpu() -> None:
     step = float(lattice_step(torch.ones(1), 4))
     halves = torch.tensor([[[0.5, 1.5, 2.5, -0.5], [0.5, -1.5, 3.5, 1e6 + 0.5]]]) * step
     total = torch.zeros(1, 4, dtype=torch.float64, device="cuda")

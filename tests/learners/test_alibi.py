@@ -115,7 +115,7 @@ def test_uniform_prior_learns_from_the_likelihood_alone(architecture: dict[str, 
         Alibi(prior="class")
 
 
-def test_default_is_a_network_for_images_and_a_softmax_regression_for_tables() -> None:
+def test_default_is_network_for_images_and_softmax_for_tables() -> None:
     image = Schema(form="image", shape=(1, 6, 6), classes=("n", "y"), rows=40, unit="label")
     assert Alibi(steps=1).run(rows_for(image, 20), 1.0, Rng(seed=0)).architecture["name"] == "simple_cnn"
     assert Alibi(steps=1).run(rows_for(TABLE, 20), 1.0, Rng(seed=0)).architecture["name"] == "linear"

@@ -47,7 +47,7 @@ def first_release(data: Data) -> tuple[np.ndarray, float]:
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE], ids=["two classes", "three classes"])
-def test_first_release_is_exact_in_any_order_and_a_row_moves_it_by_its_sensitivity_at_most(schema: Schema) -> None:
+def test_first_release_is_exact_and_within_its_sensitivity(schema: Schema) -> None:
     data = rows_for(schema, 200, seed=5)
     exact, sensitivity = first_release(data)
     assert sensitivity == math.sqrt(len(COLUMNS) + 1)
@@ -141,7 +141,7 @@ def test_model_learns_what_acts_and_leaves_out_what_does_not(rounds: int) -> Non
     assert sizes["useless"] < 0.5 * min(sizes["b"], sizes["a"] + sizes["copy"])
 
 
-def test_without_signal_nothing_but_the_shares_of_the_classes_is_left() -> None:
+def test_without_signal_only_class_shares_remain() -> None:
     schema, x, _ = example(1000)
     y = np.random.default_rng(3).integers(0, 4, 1000) // 3
     model = Amortised().run(Data(schema=schema, x=x, y=y), 30.0, Rng(seed=1))
@@ -150,7 +150,7 @@ def test_without_signal_nothing_but_the_shares_of_the_classes_is_left() -> None:
     assert abs(chances.mean() - 0.25) < 0.1
 
 
-def test_order_of_columns_changes_nothing_but_the_order_of_curves() -> None:
+def test_order_of_columns_changes_only_the_order_of_curves() -> None:
     from privaware.learners._table_scores import Rounds
 
     data = rows_for(TWO, 200, seed=5)

@@ -29,7 +29,7 @@ def alike(rows: int, seed: int = 0) -> Data:
     return Data(schema=schema, x=x, y=y)
 
 
-def test_a_mean_of_noise_alone_is_shrunk_to_nothing_and_a_clear_one_is_kept() -> None:
+def test_mean_of_noise_shrinks_to_zero_and_a_clear_one_is_kept() -> None:
     noise = np.random.default_rng(0).normal(size=4000)
     lost = Centre.of(50 * noise, rows=1000, deviation=50.0)
     assert np.linalg.norm(lost.mean) < 0.3 * np.linalg.norm(50 * noise / 1000)
@@ -51,7 +51,7 @@ def test_moved_rows_are_bounded_and_functions_of_themselves() -> None:
     assert np.linalg.norm(all_moved.mean(0)) < 0.2 * np.linalg.norm(rows.mean(0))
 
 
-def test_weights_about_the_mean_give_the_same_outputs_for_rows_as_they_were() -> None:
+def test_centred_weights_give_the_same_outputs_for_plain_rows() -> None:
     rng = np.random.default_rng(1)
     centre = Centre(mean=rng.normal(size=6), scale=1.7)
     weight, bias, x = rng.normal(size=(3, 6)), rng.normal(size=3), rng.normal(size=(4, 6))
@@ -67,7 +67,7 @@ def test_the_mean_takes_about_its_part_of_the_budget(rate: float) -> None:
     assert (plain / centred) ** 2 == pytest.approx(0.9, abs=0.01)
 
 
-def test_rows_that_are_mostly_alike_are_told_apart_better_from_their_mean() -> None:
+def test_similar_rows_are_told_apart_better_from_their_mean() -> None:
     train, test = alike(1000), alike(1000, seed=1)
     plain, centred = (score(Linear(features=PIXELS, centre=centre), train, test) for centre in (0.0, 0.05))
     assert centred > plain + 0.1, (plain, centred)

@@ -78,7 +78,7 @@ def test_published_variant_runs_on_public_data(rows: int) -> None:
     assert np.isfinite(model.outputs(data.x)).all()
 
 
-def test_published_images_are_labelled_by_public_rows_where_there_are_some() -> None:
+def test_published_images_are_labelled_by_public_rows() -> None:
     """Public code trains the labelling classifier on private rows."""
     data = dark_and_light()
     light = replace(data, y=np.ones(60, np.int64))
@@ -117,7 +117,7 @@ def test_corrected_price_is_that_of_the_recorded_releases() -> None:
     assert bounds["cf"] == pytest.approx(bounds["pld"], rel=5e-3)
 
 
-def test_one_row_moves_a_step_of_the_corrected_network_by_its_clipped_gradient_only() -> None:
+def test_row_moves_a_corrected_step_by_its_clipped_gradient() -> None:
     """Noise that depended on the place of a row in its batch would change with the rows before it."""
     data = dark_and_light().take(np.arange(9))
     learner = replace(CORRECTED, score={**SCORE, "steps": 2}, norm=0.05)
@@ -142,7 +142,7 @@ def test_corrected_images_follow_their_class() -> None:
     assert means == pytest.approx([data.x[data.y == label].mean() for label in (0, 1)], abs=0.1)
 
 
-def test_settings_that_cannot_be_used_are_refused_before_a_charge() -> None:
+def test_unusable_settings_are_refused_before_a_charge() -> None:
     wrongs = ({"variant": "mended"}, {"candidates": 1}, {"samples": 0}, {"score": {"wide": 3}}, {"score": {"width": 0}})
     for wrong in wrongs:
         with pytest.raises(WrongInput, match="dpgen: expected"):
@@ -152,7 +152,7 @@ def test_settings_that_cannot_be_used_are_refused_before_a_charge() -> None:
         DpGen(variant="corrected").cost(table, 1.0)
 
 
-def test_corrected_variant_learns_digits_above_the_constant_at_epsilon_eight() -> None:
+def test_corrected_variant_beats_the_constant_at_epsilon_eight() -> None:
     train, test = mnist(1000)
     learner = DpGen(
         variant="corrected",

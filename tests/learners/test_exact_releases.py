@@ -86,7 +86,7 @@ def expect_within_sensitivity(learner: Any, data: Data, missing: int) -> None:
 
 @pytest.mark.parametrize("rows_like", [alike, rare])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_p39_order_of_rows_does_not_change_a_bit_of_what_is_noised(name: str, rows_like: Any) -> None:
+def test_p39_row_order_changes_no_bit_of_a_noised_sum(name: str, rows_like: Any) -> None:
     learner, classes = LEARNERS[name]
     data = rows_like(20_001, classes)
     other = data.take(np.random.default_rng(2).permutation(20_001))
@@ -103,7 +103,7 @@ def test_p39_one_row_moves_a_sum_by_its_sensitivity_at_most(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_p39_one_row_of_a_million_moves_a_sum_by_its_sensitivity_at_most(name: str) -> None:
+def test_p39_one_of_1e6_rows_moves_a_sum_within_its_sensitivity(name: str) -> None:
     learner, classes = LEARNERS[name]
     expect_within_sensitivity(learner, alike(1_000_000, classes), 0)
 
@@ -111,6 +111,6 @@ def test_p39_one_row_of_a_million_moves_a_sum_by_its_sensitivity_at_most(name: s
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("rows_like", [alike, rare])
-def test_p39_one_row_of_ten_million_moves_a_sum_by_its_sensitivity_at_most(name: str, rows_like: Any) -> None:
+def test_p39_one_of_1e7_rows_moves_a_sum_within_its_sensitivity(name: str, rows_like: Any) -> None:
     learner, classes = LEARNERS[name]
     expect_within_sensitivity(learner, rows_like(10_000_000, classes), 5)

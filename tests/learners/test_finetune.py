@@ -60,7 +60,7 @@ def test_price_is_the_composition_of_both_phases_written_out() -> None:
     assert tuned.cost(SCHEMA, 1.3) == written
 
 
-def test_recorded_calls_cost_what_is_charged_and_more_than_the_second_phase() -> None:
+def test_recorded_calls_cost_the_charge_of_both_phases() -> None:
     tuned = learner(frozen=3)
     recorded = accounting.epsilon(spent(record(tuned, rows(8), 1.0).calls), 1e-5)
     assert recorded == pytest.approx(accounting.epsilon(tuned.cost(SCHEMA, 1.0), 1e-5), rel=1e-6)
@@ -87,7 +87,7 @@ class LabelsInTheHead(Finetune):
         return replace(model, tensors=model.tensors | {"output.bias": bias})
 
 
-def test_replay_on_a_neighbour_releases_the_same_and_finds_a_planted_bug() -> None:
+def test_replay_on_a_neighbour_finds_a_planted_bug() -> None:
     data, tuned = rows(6), learner(frozen=3, steps=1)
     neighbour = data.take(np.arange(5))
     assert max(replay(tuned, data, neighbour, 1.0).ratios.values()) <= 1.0
@@ -153,7 +153,7 @@ def test_progress_counts_the_steps_of_the_second_phase() -> None:
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_learning_rate_falls_with_the_noise_and_rises_with_the_batch() -> None:
+def test_learning_rate_falls_with_noise_and_rises_with_batch() -> None:
     tuned = Finetune()
     assert tuned.learning_rate(1.969) == pytest.approx(4.27, abs=0.01)
     assert tuned.learning_rate(4.412) == pytest.approx(1.90, abs=0.01)
@@ -210,9 +210,7 @@ def test_shipped_weights_are_fine_tuned() -> None:
     assert (model.predictions(data) == data.y).mean() > 0.9
 
 
-def test_killed_run_goes_on_at_its_checkpoint_with_the_same_head_and_noise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_run_resumes_with_the_same_head_and_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(step: int, steps: int, left: float, *what: str) -> None:
         if steps == 6 and step >= 4:
             raise KeyboardInterrupt

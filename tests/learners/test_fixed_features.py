@@ -56,7 +56,7 @@ class BySlotIfMany:
         return BySlot()(x, schema) if len(x) > 16 else x.reshape(len(x), -1).astype(np.float32)
 
 
-def test_p39_rows_are_transformed_in_the_largest_microbatches_without_slots() -> None:
+def test_p39_rows_without_slots_use_the_largest_microbatches() -> None:
     feature = BySlotIfMany([])
     data = rows_for(IMAGE, 300, seed=1)
     assert np.array_equal(rows_after((feature,), data), data.x.reshape(300, -1).astype(np.float32))
@@ -74,7 +74,7 @@ def test_softmax_survives_huge_logits() -> None:
 
 
 @pytest.mark.parametrize("there", [400, 300, 310])
-def test_progress_of_features_tells_the_declared_number_of_rows_only(there: int) -> None:
+def test_feature_progress_tells_only_the_declared_row_count(there: int) -> None:
     schema = Schema(form="image", shape=(1, 4, 4), classes=("no", "yes"), rows=310)
     data = Data(schema=schema, x=np.zeros((there, 1, 4, 4), np.float32), y=np.zeros(there, np.int64))
     heard: list[tuple[int, int, str]] = []

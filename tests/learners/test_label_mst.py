@@ -65,7 +65,7 @@ def test_candidates_of_a_row_do_not_depend_on_other_rows() -> None:
     assert np.array_equal(candidates(prior[:, ::-1], 1.0)[:, ::-1], together)
 
 
-def test_uniform_prior_keeps_all_classes_and_a_certain_one_a_single_class() -> None:
+def test_uniform_prior_keeps_all_classes_and_certain_prior_one() -> None:
     """Official code divides by one candidate too few and prefers small sets."""
     for classes in range(2, 11):
         assert candidates(np.full((1, classes), 1 / classes), 1.0).all()

@@ -70,7 +70,7 @@ def test_gnmax_costs_what_independent_libraries_say() -> None:
     assert bounds["rdp"] == pytest.approx(2.642, rel=5e-3)
 
 
-def test_confident_pate_pays_for_every_test_and_for_at_most_its_answers() -> None:
+def test_confident_pate_pays_for_all_tests_and_a_cap_of_answers() -> None:
     data, pool = separable(), rows_for(TABLE, 60, seed=5)
     learner = Pate(teachers=5, queries=40, answers=7, threshold=0.5, vote="confident_gnmax", public=pool)
     tests, votes = list(leaves(learner.cost(TABLE, 0.5)))
@@ -103,7 +103,7 @@ def test_pate_student_learns_at_small_noise(vote: str, architecture: dict[str, A
     assert model.architecture["name"] == ("linear" if architecture is None else "fcn")
 
 
-def test_population_of_networks_has_teachers_and_noise_for_each_and_one_training_of_students() -> None:
+def test_population_of_pate_trains_all_students_at_once() -> None:
     data, pool, steps = replace(separable(800), schema=replace(TABLE, rows=800)), rows_for(TABLE, 150, seed=5), []
     settings: dict[str, Any] = {"teacher_epochs": 15, "steps": 100, "lr": 0.2, "batch": 64, "queries": 100}
     learner = Pate(teachers=8, architecture=SMALL, public=pool, progress=lambda *at: steps.append(at[:2]), **settings)

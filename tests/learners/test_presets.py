@@ -30,7 +30,7 @@ PRESETS = [
 
 
 @pytest.mark.parametrize("learner", PRESETS, ids=[type(preset).__name__ for preset in PRESETS])
-def test_mnist_is_learnt_well_above_the_constant_at_epsilon_eight(learner: MomentumNetwork) -> None:
+def test_mnist_accuracy_beats_the_constant_at_epsilon_eight(learner: MomentumNetwork) -> None:
     """Mean of three seeds, trained as one population."""
     train, test = mnist(2000, held_out=500)
     noise = accounting.calibrate(lambda noise: learner.cost(train.schema, noise), 8.0, 1e-5)

@@ -71,7 +71,7 @@ def test_every_query_is_charged_and_none_is_asked_beyond() -> None:
     assert epsilon == pytest.approx(accounting.epsilon(SMALL.cost(TABLE, 2.0), 1e-5), rel=1e-6)
 
 
-def test_two_accountants_agree_on_the_price_of_the_published_settings() -> None:
+def test_accountants_agree_on_price_of_published_settings() -> None:
     bounds = accounting.bounds(PrivateSet().cost(MNIST, 5.0), 1e-5)
     assert bounds["cf"] == pytest.approx(bounds["pld"], rel=5e-3)
     assert 0.9 * bounds["rdp"] < bounds["pld"] < bounds["rdp"]
@@ -87,7 +87,7 @@ def test_synthetic_labels_are_balanced_whatever_the_rows_are() -> None:
         assert np.isfinite(rows).all()
 
 
-def test_without_noise_and_clipping_it_is_plain_gradient_matching() -> None:
+def test_without_noise_and_clipping_it_is_gradient_matching() -> None:
     learner = replace(SMALL, norm=1e9, private_batch=60, networks=1)
     data = separable()
     rows, labels = learner.condense(data, 0.0, Rng(seed=3))
@@ -124,7 +124,7 @@ def _plain_matching(learner: PrivateSet, data: Data, labels: np.ndarray, rng: Rn
     return examples.detach().numpy()
 
 
-def test_model_learns_synthetic_rows_and_predicts_raw_ones_on_one_scale() -> None:
+def test_synthetic_and_raw_rows_are_on_one_scale() -> None:
     """Public code trains on normalised synthetic images and tests on raw ones."""
     learner = replace(SMALL, epochs=300, networks=20, rounds=1, queries=5, per_class=5)
     data = separable()
@@ -144,7 +144,7 @@ def test_default_network_exists_for_images_of_any_size(shape: tuple[int, int, in
     assert np.isfinite(rows).all()
 
 
-def test_settings_that_cannot_be_used_are_refused_before_a_charge() -> None:
+def test_unusable_settings_are_refused_before_a_charge() -> None:
     for wrong in ({"per_class": 0}, {"networks": 1.5}, {"norm": 0.0}, {"matching": "convnet"}, {"queries": True}):
         with pytest.raises(WrongInput, match="private_set: expected"):
             PrivateSet(**wrong)
@@ -165,7 +165,7 @@ TINY = PrivateSet(
 )
 
 
-def test_mnist_is_learnt_well_above_the_constant_at_epsilon_eight() -> None:
+def test_mnist_accuracy_beats_the_constant_at_epsilon_eight() -> None:
     train, test = mnist(2000)
     noise = accounting.calibrate(lambda noise: TINY.cost(train.schema, noise), 8.0, 1e-5)
     scores = [accuracy(test.y, TINY.run(train, noise, Rng(seed=seed)).predictions(test)) for seed in range(3)]

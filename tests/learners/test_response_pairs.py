@@ -26,7 +26,7 @@ def own_answers(rows: np.ndarray, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "keep"), [(10.0, 0.98855), (5.0, 0.36789), (1e-9, 1 / 256)])
-def test_a_row_answers_with_itself_as_often_as_randomised_response_says(epsilon: float, keep: float) -> None:
+def test_row_answers_itself_as_often_as_response_says(epsilon: float, keep: float) -> None:
     assert own_answers(ROWS, epsilon) == pytest.approx(keep, abs=4 * np.sqrt(keep * (1 - keep) / 20_000))
 
 
@@ -44,7 +44,7 @@ def test_pairs_far_apart_get_a_larger_noise_level() -> None:
     assert (pairs.level > LEVELS[-1]).mean() > 0.85  # most pairs are of different rows
 
 
-def test_counter_example_a_row_that_is_not_there_is_never_an_answer() -> None:
+def test_counter_example_absent_row_is_never_an_answer() -> None:
     """With the row the event "it is an answer" has the keep probability, without it 0: no finite epsilon."""
     claimed, others = 0.1, ROWS[:3]
     canary = np.full((1, 1, 2, 2), 0.123, np.float32)

@@ -142,7 +142,7 @@ def test_ready_raises_what_spend_would_and_records_nothing(ledger: Ledger) -> No
     assert Ledger.verify(ledger.path) == []
 
 
-def test_rehearsed_creation_raises_what_the_disk_would_and_leaves_nothing(tmp_path: Path) -> None:
+def test_rehearsal_raises_what_the_disk_would_and_leaves_nothing(tmp_path: Path) -> None:
     Ledger.rehearse_creation(tmp_path / "new.ledger")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(WrongInput, match=r"new\.ledger'.*its folder does not exist"):

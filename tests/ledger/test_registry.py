@@ -53,7 +53,7 @@ def test_ledger_is_known_once_and_only_while_it_is_the_same(tmp_path: Path) -> N
     assert known.open() is None
 
 
-def test_ledgers_of_the_same_rows_compose_and_disjoint_parts_of_each_stay_disjoint(tmp_path: Path) -> None:
+def test_ledgers_compose_and_their_disjoint_parts_stay_disjoint(tmp_path: Path) -> None:
     first = Ledger.create(tmp_path / "a.ledger", limit=9.0, partitions=("left", "right"))
     second = Ledger.create(tmp_path / "b.ledger", limit=9.0, partitions=("left", "right"))
     first.spend(Pure(epsilon=1.0), what="a", partition="left")
@@ -127,7 +127,7 @@ def test_rolled_back_ledger_is_refused_by_every_call(tmp_path: Path) -> None:
     assert ledger.path.read_bytes() == older
 
 
-def test_lost_closing_entry_is_noticed_so_that_no_run_is_released_twice(tmp_path: Path) -> None:
+def test_lost_closing_entry_is_noticed(tmp_path: Path) -> None:
     ledger = registered(tmp_path)
     ledger.spend(Pure(epsilon=1.0), what="first", run="a")
     older = ledger.path.read_bytes()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("adding")
 
 
 @pytest.mark.usefixtures("real")
-def test_repeated_disjoint_splits_may_meet_a_row_in_different_parts(tmp_path: Path) -> None:
+def test_repeated_disjoint_splits_count_a_row_in_different_parts(tmp_path: Path) -> None:
     """Noises at which two runs in either part cost epsilon 1; one in each part costs 1.15."""
     one, other = Gaussian(noise=5.2771), Laplace(noise=2.0005)
     ledger = Ledger.create(tmp_path / "a.ledger", limit=9.0, delta=1e-5)

@@ -52,7 +52,7 @@ def test_every_file_of_the_folder_is_a_family() -> None:
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
-def test_convolutional_families_accept_every_activation_and_pooling(name: str) -> None:
+def test_convolutional_families_accept_all_activations_and_pools(name: str) -> None:
     expected = {
         "relu": nn.ReLU,
         "relu6": nn.ReLU6,
@@ -88,7 +88,7 @@ def test_hidden_layers_may_differ_in_activation() -> None:
 @pytest.mark.parametrize(
     "fields", [{"name": "linear"}, {"name": "tramer_boneh", "layers": [[4, 3, 1, 1]], "hidden": [3]}]
 )
-def test_groups_normalise_the_input_to_mean_zero_and_variance_one(fields: dict[str, Any]) -> None:
+def test_groups_normalise_input_to_mean_zero_and_variance_one(fields: dict[str, Any]) -> None:
     shape = {**fields, "inputs": [6, 4, 4], "outputs": 2}
     plain = build(shape, torch.Generator().manual_seed(1))
     normed = build({**shape, "groups": 3}, torch.Generator().manual_seed(1))

@@ -85,7 +85,7 @@ def test_output_of_a_row_does_not_depend_on_other_rows(name: str, training: bool
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_every_parameter_belongs_to_a_leaf_module_without_buffers(name: str) -> None:
+def test_every_parameter_is_in_a_leaf_module_without_buffers(name: str) -> None:
     module = build(TABLE[name].description, device="meta")
     for layer in module.modules():
         parameters = list(layer.parameters(recurse=False))
@@ -108,7 +108,7 @@ def test_last_two_layers_have_the_printed_number_of_parameters() -> None:
     assert last_two("bao.cnn.mnist.122442") == 103_114
 
 
-def test_printed_pools_contradict_the_printed_number_of_parameters() -> None:
+def test_printed_pools_contradict_the_printed_parameter_count() -> None:
     mnist = dict(TABLE["tramer_boneh.scatter_cnn.mnist.33066"].description)
     mnist["layers"] = [[16, 3, 2, 1], ["pool", 2, 1], [32, 3, 1, 1], ["pool", 2, 1]]
     assert count(mnist) == 20_778
@@ -117,7 +117,7 @@ def test_printed_pools_contradict_the_printed_number_of_parameters() -> None:
     assert count(cifar) == 179_530
 
 
-def test_inception_blocks_have_the_number_of_parameters_counted_by_hand() -> None:
+def test_inception_blocks_have_the_hand_counted_parameters() -> None:
     module = build(TABLE["dpmlbench.inception.colour.1609690"].description, device="meta")
     sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in module.named_children()}
     blocks = [sizes[f"block{letter}"] for letter in "ABCDE"]

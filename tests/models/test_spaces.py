@@ -22,7 +22,7 @@ def test_spaces_of_the_papers_have_the_printed_number_of_points(name: str, point
 
 
 @pytest.mark.parametrize("name", sorted(MNIST))
-def test_random_points_build_networks_with_one_trainable_flag_a_layer(name: str) -> None:
+def test_random_points_build_networks_with_a_flag_for_each_layer(name: str) -> None:
     space = Space.load(name)
     for seed in range(20):
         settings = space.settings(space.draw(np.random.default_rng(seed)))

@@ -31,7 +31,7 @@ def by_definition(allowed: np.ndarray, epsilon: float) -> np.ndarray:
 
 @pytest.mark.parametrize("classes", range(2, 11))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 30.0])
-def test_p19_response_is_exactly_epsilon_for_all_classes_and_candidates(classes: int, epsilon: float) -> None:
+def test_p19_response_is_exactly_epsilon_for_all_candidates(classes: int, epsilon: float) -> None:
     """All pairs of labels, all responses; public code never returns a label that is no candidate: no finite ratio."""
     for count in range(1, classes + 1):
         allowed = np.isin(np.arange(classes), np.random.default_rng(count).permutation(classes)[:count])
@@ -77,7 +77,7 @@ def test_large_epsilon_returns_true_labels_among_all_classes(epsilon: float) -> 
     assert np.array_equal(Rng().respond(codes, epsilon=epsilon, classes=10), codes)
 
 
-def test_changes_rarer_than_the_spacing_of_floats_near_one_keep_their_probability() -> None:
+def test_changes_rarer_than_float_spacing_keep_their_probability() -> None:
     """At epsilon 40 a plain uniform number is below e^-40 never, or as if e^-36.7."""
 
     class Zeros:

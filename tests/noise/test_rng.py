@@ -22,7 +22,7 @@ def test_gaussian_noise_has_deviation_noise_times_sensitivity(make: object, scal
     assert stats.kstest(noisy / scale, "norm").pvalue > 1e-6
 
 
-def test_tensor_noise_is_drawn_in_float64_whatever_it_is_added_to() -> None:
+def test_tensor_noise_is_drawn_in_float64_for_any_dtype() -> None:
     """float32 draws lie on a grid of their own, which beyond 6 deviations is coarser than the lattice of releases."""
     exact = torch.full((1000,), 0.1)
     released = [
@@ -48,7 +48,7 @@ def test_scalar_noise_has_the_distribution_of_vector_noise(seed: int | None) -> 
     assert stats.kstest((np.array(heavy) - 1) / 3, "laplace").pvalue > 1e-6
 
 
-def test_randomised_response_keeps_the_truth_with_the_promised_probability() -> None:
+def test_response_keeps_the_truth_with_promised_probability() -> None:
     responses = Rng().respond(np.full(DRAWS, 3), epsilon=1.0, classes=10)
     keep = math.e / (math.e + 9)
     counts = np.bincount(responses, minlength=10)
@@ -64,7 +64,7 @@ def test_private_choice_has_the_promised_probabilities(seed: int | None) -> None
 
 
 @pytest.mark.parametrize("scale", [0.3, 7.0])
-def test_p25_released_values_lie_on_a_lattice_that_no_row_can_move(scale: float) -> None:
+def test_p25_released_values_lie_on_a_lattice_no_row_can_move(scale: float) -> None:
     exact = np.random.default_rng(0).normal(size=5000) * 10
     step = float(lattice(scale))
     assert math.log2(step) == int(math.log2(step))

@@ -97,7 +97,7 @@ def old_state(stream: str, device: str) -> dict[str, Any]:
     return {**state, "torch": {f"{stream}/{device}": torch.Generator().get_state().tolist()}}
 
 
-def test_older_checkpoint_of_a_device_is_refused_and_one_of_the_cpu_continues() -> None:
+def test_older_device_checkpoint_is_refused_but_cpu_one_resumes() -> None:
     with pytest.raises(WrongInput, match="keyed with 63 bits; continue with the version that wrote it"):
         Rng.restore(old_state("noise", "cuda:0"))
     restored = Rng.restore(old_state("initial", "cpu"))
@@ -105,7 +105,7 @@ def test_older_checkpoint_of_a_device_is_refused_and_one_of_the_cpu_continues() 
 
 
 @pytest.mark.cuda
-def test_noise_on_cuda_is_chacha20_and_new_at_each_replay_of_a_graph() -> None:
+def test_cuda_noise_is_chacha20_and_new_at_each_graph_replay() -> None:
     rng, exact, scale = Rng(seed=4), torch.zeros(2, 700, device="cuda"), torch.ones(2, 1, device="cuda")
     saved = [counter.clone() for counter in rng.counters("cuda")]
     eager = [rng.gaussian(exact, noise=scale, sensitivity=1.0) for _ in range(3)]

@@ -27,7 +27,7 @@ MECHANISMS = [Worth(bins=1), Pca(components=1), Normalise(), CfsGreedy(bins=3)]
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda item: type(item).__name__)
 @pytest.mark.parametrize("rows", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
-def test_p39_one_row_of_a_million_moves_a_release_by_at_most_its_sensitivity(mechanism: Any, rows: int) -> None:
+def test_p39_one_of_1e6_rows_moves_moments_within_sensitivity(mechanism: Any, rows: int) -> None:
     moved = ratios(mechanism, losing_bits(rows, columns=1))
     assert max(moved) <= 1
     assert max(moved) > 1 - 1e-4  # the row is a worst case: a sum that rounds would exceed its bound
@@ -36,14 +36,14 @@ def test_p39_one_row_of_a_million_moves_a_release_by_at_most_its_sensitivity(mec
 @pytest.mark.parametrize(
     "mechanism", [*MECHANISMS, Pca(norm=0.3), Normalise(means=0.3, squares=0.3)], ids=lambda item: f"{item}"[:24]
 )
-def test_p39_rows_of_several_columns_move_a_release_by_at_most_its_sensitivity(mechanism: Any) -> None:
+def test_p39_rows_of_several_columns_move_within_sensitivity(mechanism: Any) -> None:
     data = losing_bits(20_000, columns=4)
     assert max(ratios(mechanism, data)) <= 1
     assert max(ratios(mechanism, data, at=7)) <= 1
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda item: type(item).__name__)
-def test_p39_order_of_rows_does_not_change_a_bit_of_what_noise_is_added_to(mechanism: Any) -> None:
+def test_p39_row_order_changes_no_bit_of_noised_moments(mechanism: Any) -> None:
     data = losing_bits(20_000, columns=4)
     mixed = data.take(np.random.default_rng(1).permutation(len(data)))
     for one, two in zip(recorded(mechanism, data), recorded(mechanism, mixed), strict=True):
@@ -104,7 +104,7 @@ def test_text_is_filled_up_with_empty_rows() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 5, 5), (2, 1, 1)])
-def test_p39_means_over_positions_are_a_function_of_the_row_alone(shape: tuple[int, int, int]) -> None:
+def test_p39_means_over_positions_depend_on_the_row_alone(shape: tuple[int, int, int]) -> None:
     x = np.random.default_rng(3).random((300, *shape)).astype(np.float32)
     schema = replace(example("image", shape=shape), rows=300)
     data = Data(schema=schema, x=x, y=np.zeros(300, np.int64))

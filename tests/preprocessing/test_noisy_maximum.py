@@ -159,7 +159,7 @@ def test_price_of_an_undecided_column_covers_both_kinds() -> None:
     assert max(price("number"), price("category")) < price("undecided") < 1.3 * price("number")
 
 
-def test_other_words_are_missing_in_a_column_decided_to_hold_numbers() -> None:
+def test_words_in_a_column_decided_as_numbers_are_missing() -> None:
     data = of_words(["17", "2.5"] * 200 + ["ten", ""])
     coded = data.coded_by(NoisyMaximumRanges().run(data, 1.0, Rng(seed=1)))
     assert np.isnan(coded.x[-2:, 0]).all()
@@ -167,7 +167,7 @@ def test_other_words_are_missing_in_a_column_decided_to_hold_numbers() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [None] * 50, [np.inf, -np.inf, np.nan] * 20, [7.0] * 40])
-def test_p5_empty_and_missing_and_constant_columns_still_get_bounds(values: list[float]) -> None:
+def test_p5_empty_missing_and_constant_columns_get_bounds(values: list[float]) -> None:
     schema = bare(Column(name="a", missing="category"), Column(name="t", kind="category", missing="category"), rows=50)
     frame = pd.DataFrame({"a": values, "t": [None] * len(values), "y": ["0"] * len(values)})
     for seed in range(20):
@@ -198,7 +198,7 @@ def test_rare_categories_are_not_released() -> None:
         assert NoisyMaximumRanges().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
 
 
-def test_threshold_suppresses_a_unique_category_except_with_delta() -> None:
+def test_threshold_shows_a_unique_category_only_with_delta() -> None:
     schema = bare(Column(name="name", kind="category"), rows=10)
     data = Data.uncoded(read(pd.DataFrame({"name": ["lone"], "y": ["0"]})), schema)
     bounds = NoisyMaximumRanges(delta=0.05)
@@ -297,7 +297,7 @@ def test_private_kinds_of_dates_and_texts_keep_the_contract(words: list[str], mo
     assert check_mechanism(NoisyMaximumRanges(), data=data, neighbour=neighbour, games=50) <= 1.0
 
 
-def test_dates_get_bounds_near_their_quantiles_and_texts_need_none() -> None:
+def test_dates_get_bounds_near_quantiles_and_texts_need_none() -> None:
     days = pd.date_range("2019-03-01", periods=900).strftime("%d/%m/%Y").tolist()
     column = NoisyMaximumRanges().run(of_words(days), 1.0, Rng(seed=1)).columns[0]
     assert (column.kind, column.day_first) == ("date", True)

@@ -174,7 +174,7 @@ FAR = (-3e7, "new", "1931-05-06", "8e9", "unheard of", "30/12/1931", 4e6)
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("more", [FAR, (np.nan, None, None, "heavy", "17", "a@b.org", 0.0)], ids=["far", "other kinds"])
-def test_every_kind_and_an_open_target_together_keep_the_contract(relation: str, more: tuple[object, ...]) -> None:
+def test_all_kinds_with_an_open_target_keep_the_contract(relation: str, more: tuple[object, ...]) -> None:
     data, neighbour = every_kind(relation, more)
     assert check_mechanism(Ranges(bins=3), data=data, neighbour=neighbour, games=20) <= 1.0
 

@@ -44,7 +44,7 @@ def test_extreme_rows_move_the_sum_by_at_most_one(pixels: Any) -> None:
     assert max(run.ratios.values()) <= 1.0
 
 
-def test_entries_as_frequent_as_the_noise_weigh_most_and_absent_ones_next_to_nothing() -> None:
+def test_entries_as_frequent_as_the_noise_weigh_most() -> None:
     schema = Schema(form="image", shape=(1, 1, 3), classes=("a", "b"), rows=1000)
     x = np.zeros((1000, 1, 1, 3), np.float32)
     x[:, 0, 0, 0] = 1.0

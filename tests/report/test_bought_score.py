@@ -24,7 +24,7 @@ def scored(**changes: Any) -> dict[str, Any]:
     return card_entries() | {"score": SCORE | changes}
 
 
-def test_bought_score_has_its_interval_its_price_and_its_confusion() -> None:
+def test_bought_score_shows_interval_price_and_confusion() -> None:
     text = Reader(page(scored())).text
     assert "Accuracy 0.8712, 95% interval 0.851 to 0.89, on about 500 held-out rows" in text
     assert "contains noise for epsilon 0.1" in text

@@ -58,7 +58,7 @@ def drawn_points(page: str) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 20.0])
-def test_drawn_risk_curve_is_the_bound_where_the_events_have_no_trade_off(epsilon: float) -> None:
+def test_risk_curve_without_trade_off_is_the_bound(epsilon: float) -> None:
     entries = card_entries()
     entries["guarantee"]["epsilon"] = epsilon
     entries["events"] = [{"what": "train", "event": to_json(Unproven(reason="none")), "epsilon": None}]

@@ -53,7 +53,7 @@ def test_curves_of_a_linear_model_are_its_weights() -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_curves_of_classes_are_centred_and_those_of_numbers_have_the_unit_of_the_target() -> None:
+def test_class_curves_are_centred_and_number_curves_have_units() -> None:
     weights = np.array([[1.0], [3.0], [-1.0]])
     card, tensors = linear(Schema(columns=(WEIGHT,), target="y", classes=("a", "b", "c"), rows=9), weights)
     shown = effects(card, tensors)
@@ -85,7 +85,7 @@ def test_tensors_that_are_not_finite_have_no_curves() -> None:
     assert effects(card, tensors | {"output.weight": tensors["output.weight"] * np.float32(np.inf)}) is None
 
 
-def test_page_draws_curves_and_bars_and_says_that_they_cost_nothing() -> None:
+def test_page_draws_curves_and_says_that_they_cost_nothing() -> None:
     card, tensors = two_classes()
     html = page(card, tensors=tensors)
     text = page_text(html)
@@ -115,7 +115,7 @@ def test_many_categories_show_the_largest_and_count_the_rest() -> None:
     assert names == [f"t{at}" for at in (*range(6), *range(24, 30))]
 
 
-def test_curves_of_an_additive_model_are_its_scores_with_the_noise_they_got() -> None:
+def test_additive_model_curves_are_its_scores_with_noise() -> None:
     """Two classes have one score with opposite signs, so that log odds move twice as far as a score."""
     schema = Schema(columns=(AGE, TOWN), target="y", classes=("no", "yes"), rows=10)
     entries = card_entries()
@@ -182,7 +182,7 @@ def trees(schema: Schema, leaves: list[list[float]], depth: int = 2) -> tuple[Mo
 NUMBER = Schema(columns=(AGE, TOWN), target="y", low=-10, high=10, rows=10)
 
 
-def test_surface_of_a_pair_is_what_its_trees_do_beyond_each_column() -> None:
+def test_pair_surface_is_the_effect_beyond_each_column() -> None:
     """The first tree is a sum of both columns, the second one is not: only that is drawn."""
     shown = effects(*trees(NUMBER, [[0.0, 0.1, 0.3, 0.4], [0.0, 0.0, 0.0, 0.3]]))
     assert shown is not None
@@ -201,7 +201,7 @@ def test_sums_of_columns_and_deeper_trees_have_no_surface() -> None:
         assert [pair for pair in shown.pairs if pair.size > 1e-5] == []
 
 
-def test_heat_map_has_a_rectangle_for_each_two_levels_and_is_on_the_page() -> None:
+def test_heat_map_has_a_rectangle_for_each_two_levels() -> None:
     card, tensors = trees(NUMBER, [[0.0, 0.0, 0.0, 0.3]])
     view = effects_view(effects(card, tensors))
     assert view is not None

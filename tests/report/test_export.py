@@ -189,7 +189,7 @@ def test_nist_checklist_names_the_hazards_that_the_card_shows() -> None:
     assert hazards(searched)["Preprocessing and tuning"] == "settings were chosen without noise."
 
 
-def test_sacro_target_has_columns_and_claim_and_no_model_to_unpickle(tmp_path: Path) -> None:
+def test_sacro_target_has_columns_and_claim_and_no_pickle(tmp_path: Path) -> None:
     target = sacro_target(ModelCard.from_json(card_entries()))
     assert target["features"] == {
         0: {"name": "age", "indices": [0], "encoding": "float"},
@@ -255,7 +255,7 @@ def test_sacro_s_own_attack_runs_on_the_predictions(tmp_path: Path) -> None:
     assert measured["AUC"] > 0.85
 
 
-def test_nothing_is_overwritten_and_the_bound_folder_stays_as_it_is(tmp_path: Path) -> None:
+def test_export_overwrites_nothing_and_leaves_the_bound_folder(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, card_entries())
     with pytest.raises(WrongInput, match="outside the model folder"):
         report.export(folder, "nist", folder / "nist.md")

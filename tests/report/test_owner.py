@@ -44,7 +44,7 @@ def test_wrong_statement_is_refused(tmp_path: Path, content: bytes, problem: str
         owner_statement(tmp_path / "nowhere.toml")
 
 
-def test_page_elsewhere_shows_the_statement_and_the_bound_page_does_not_change(
+def test_statement_is_shown_only_on_a_page_outside_the_folder(
     folder: Path,  # noqa: F811
     tmp_path: Path,
 ) -> None:

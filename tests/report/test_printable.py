@@ -60,7 +60,7 @@ def test_any_text_gives_a_page_with_the_same_tags(harmless: Reader, text: str) -
     assert Reader(html).tags == harmless.tags
 
 
-def test_lone_surrogates_are_replaced_on_the_page_and_refused_in_the_schema() -> None:
+def test_page_replaces_lone_surrogates_and_schema_refuses_them() -> None:
     text = "\ud800\x00\u202e"
     entries = poisoned(card_entries(), text) | {"schema": card_entries()["schema"]}
     html = page(entries)

@@ -14,7 +14,7 @@ def search(**changed: float) -> Evolution:
     return Evolution(**{**usual, "most": 12, **changed})  # type: ignore[arg-type]
 
 
-def test_genetic_search_finds_a_hidden_set_and_copying_alone_does_not() -> None:
+def test_genetic_search_finds_a_hidden_set_and_copying_does_not() -> None:
     hidden = np.arange(12) % 3 == 0
 
     def fitness(masks: np.ndarray) -> np.ndarray:

@@ -290,7 +290,7 @@ def test_pafs_finds_the_most_informative_column() -> None:
         assert picked[0] in {"strong", "copy"}
 
 
-def test_private_selection_costs_at_most_twice_one_model_for_any_number() -> None:
+def test_private_selection_costs_at_most_twice_one_model() -> None:
     for models in (10, 200):
         event = Pafs(models=models, adaptive=False).cost(informative(40).schema, 2.0)
         assert 0.95 < accounting.epsilon(event, 1e-5) <= 1.0

@@ -277,7 +277,7 @@ def test_tables_are_refused() -> None:
         TINY.find(table, table, 1.0, Rng(seed=1))
 
 
-def test_strategy_option_and_learner_setting_of_one_name_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_and_setting_of_one_name_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a command would continue a search that another command, of another learning rate, had begun."""
     verb = importlib.import_module("privaware.workflow.search")
     recorded: list[Any] = []

@@ -81,7 +81,7 @@ def test_candidates_of_different_cost_are_balanced() -> None:
     assert result.point in list(PRICED.points())
 
 
-def test_search_over_candidates_of_different_cost_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_over_candidates_of_unequal_cost_keeps_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space.load(
         {
             "choices": {"share": [0.25, 1.0], "weight": [1.0, 2.0]},

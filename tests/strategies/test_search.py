@@ -94,7 +94,7 @@ class Greedy(Rs):
         return searcher
 
 
-def test_excess_trials_are_refused_without_revealing_their_number() -> None:
+def test_excess_trials_are_refused_without_their_number() -> None:
     search = Search(space=VOTES, strategy=Greedy(trials=40), build=votes)
     with pytest.raises(CheckFailed) as caught:
         search.run(rows_for(SCHEMA, 100), 2.0, Rng(seed=0))

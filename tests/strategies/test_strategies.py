@@ -205,7 +205,7 @@ def test_paas_parents_are_the_best_and_a_few_random_others() -> None:
     assert [each.count for each in strategy.rounds(FCN, ONCE)] == [10, 5, 5, 5, 5, 5]
 
 
-def test_paas_refilling_all_keeps_no_parent_and_follows_algorithm_2() -> None:
+def test_paas_refilling_all_keeps_no_parent() -> None:
     strategy = Paas(population=10, keep=0.4, spare=0.1, mutation=0.0, refill="all")
     searcher = strategy.start(FCN, np.random.default_rng(0))
     first = [ask.point for ask in searcher.ask(10)]
@@ -223,7 +223,7 @@ def test_paas_refilling_all_keeps_no_parent_and_follows_algorithm_2() -> None:
     assert [each.count for each in strategy.rounds(FCN, ONCE)] == [10] * 6
 
 
-def test_paas_refilling_all_may_lose_its_best_and_refilling_the_rest_never_does() -> None:
+def test_paas_loses_its_best_only_where_it_refills_all() -> None:
     def best_scores(refill: str) -> list[float]:
         searcher = Paas(population=6, mutation=1.0, refill=refill).start(FCN, np.random.default_rng(1))
         number, scores = 0, np.random.default_rng(2)
@@ -243,7 +243,7 @@ def test_paas_refilling_all_may_lose_its_best_and_refilling_the_rest_never_does(
     assert everyone != sorted(everyone)
 
 
-def test_paas_refilling_all_pays_for_sixty_trainings_and_the_rest_for_thirty_five() -> None:
+def test_paas_refilling_all_pays_for_sixty_trainings() -> None:
     def trainings(**settings: Any) -> int:
         return sum(each.count or 0 for each in Paas(**settings).rounds(FCN, ONCE))
 

@@ -70,7 +70,7 @@ def test_every_planted_bug_is_in_the_table() -> None:
     assert classes - correct == set(CAUGHT)
 
 
-def test_at_least_sixty_bugs_are_planted_in_every_area_and_listed() -> None:
+def test_at_least_sixty_planted_bugs_are_listed() -> None:
     areas = ["accounting", "sampling", "clipping", "summation", "noise", "preprocessing", "selection", "scores"]
     areas += ["label mechanisms", "checkpoints", "search", "resume and early stops"]
     assert list(BUGS) == areas

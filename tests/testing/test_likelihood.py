@@ -34,13 +34,13 @@ def test_each_model_of_a_population_has_a_loss_of_its_own() -> None:
     np.testing.assert_allclose(log_ratio(without, within, np.ones((2, 3))), [1.5, 0.375])
 
 
-def test_randomised_response_loses_epsilon_where_the_answer_differs() -> None:
+def test_response_loses_epsilon_where_the_answer_differs() -> None:
     without, within = calls("respond", np.array([0, 1]), np.array([2, 1]), epsilon=0.8, classes=3)
     np.testing.assert_allclose(log_ratio(without, within, np.array([[2, 1], [0, 1], [1, 1]])), [0.8, -0.8, 0.0])
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 300.0])
-def test_randomised_response_among_candidates_loses_what_its_probabilities_say(epsilon: float) -> None:
+def test_response_among_candidates_loses_by_its_probabilities(epsilon: float) -> None:
     """Rows whose code is a candidate before and after, before only, after only, and never."""
     candidates = np.array([[True, True, False, True]] * 4)
     exact, other = np.array([0, 0, 2, 2]), np.array([1, 2, 0, 2])

@@ -44,7 +44,7 @@ def test_releases_before_any_sample_are_not_amplified() -> None:
     assert spent(rng.calls) == Laplace(noise=3.0) + Pure(epsilon=0.5)
 
 
-def test_responses_among_candidates_cost_all_of_epsilon_unless_every_class_is_one() -> None:
+def test_responses_among_candidates_cost_all_of_epsilon() -> None:
     """With two candidates a response of three classes loses epsilon as one of two classes does."""
     everything = np.ones((4, 3), dtype=bool)
     rng = Recorder(0)

@@ -90,7 +90,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, kind: str, algorithm: Any) -> Non
         ("strategies", find_strategy, "'adaptive', which the protocol RoundStrategy"),
     ],
 )
-def test_plugin_without_a_required_attribute_is_refused_in_a_sentence(
+def test_plugin_without_a_required_attribute_is_refused(
     kind: str, find: Any, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(monkeypatch, kind, Bare)

@@ -21,7 +21,7 @@ REPLACED = example(relation="replace_one")
 
 @given(seed=st.integers(0, 2**32), rows=st.integers(0, 12), front=st.booleans())
 @settings(max_examples=60)
-def test_samples_agree_on_common_rows_and_the_extra_row_is_in_all_or_none(seed: int, rows: int, front: bool) -> None:
+def test_samples_agree_on_all_rows_but_the_extra_one(seed: int, rows: int, front: bool) -> None:
     class Masks:
         def __init__(self) -> None:
             self.samples: list[np.ndarray] = []
@@ -81,7 +81,7 @@ def test_sensitivity_is_measured_in_the_norm_of_the_noise(scale: float, dimensio
         replay(mechanism(0.999), more, more.take(np.arange(4)), 1.0)
 
 
-def test_replaced_row_may_move_a_sampled_sum_by_twice_the_sensitivity() -> None:
+def test_replaced_row_may_move_a_sampled_sum_twice_as_far() -> None:
     class Total:
         def __init__(self, scale: float) -> None:
             self.scale = scale
@@ -174,7 +174,7 @@ def test_row_is_put_into_the_part_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("sensitivity", "kept"), [(1.0, True), (0.5, True), (0.49, False)])
-def test_row_replaced_may_move_twice_the_sensitivity_where_that_is_asked_for(sensitivity: float, kept: bool) -> None:
+def test_replaced_row_may_move_twice_the_sensitivity_where_asked(sensitivity: float, kept: bool) -> None:
     class Count:
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
             return rng.gaussian(float((data.x[:, 0] > 0).sum()), noise=noise, sensitivity=sensitivity)

@@ -45,7 +45,7 @@ def test_loss_of_a_sampled_row_is_that_of_the_mixture(ran: str) -> None:
     assert ratios.std() > 0.1
 
 
-def test_losses_of_later_releases_are_taken_at_the_values_released_before() -> None:
+def test_later_losses_are_taken_at_the_values_released_before() -> None:
     for seed in range(5):
         first, second = privacy_losses(Chain(), FEWER, ROWS, 2.0, seed=seed, ran="data")
         noisy = 3.5 + 4.0 * float(first)  # the first release, from its loss
@@ -79,14 +79,14 @@ def test_row_outside_the_sample_that_still_counts_is_proved() -> None:
     assert transcript_game(broken, FEWER, ROWS, noise, delta=delta, games=200) > claim
 
 
-def test_exact_values_that_depend_on_noise_cannot_be_noised_again() -> None:
+def test_exact_values_that_depend_on_noise_are_not_noised_again() -> None:
     with pytest.raises(WrongInput, match="depend on the rows alone"):
         redrawn_losses(Chain(), FEWER, ROWS, 1.0)
     with pytest.raises(WrongInput, match="depend on the rows alone"):
         redrawn_losses(ObjectivePerturbation(), FEWER, ROWS, 1.0)
 
 
-def test_releases_with_a_sample_each_are_not_noised_again_as_if_on_one() -> None:
+def test_releases_with_a_sample_each_are_not_noised_again() -> None:
     """Four counts of one row, each on a sample of its own, in one call."""
 
     class Counts:

@@ -24,7 +24,7 @@ from tests.report.test_page import CUT
 from tests.ui.server import TOKEN, Served, served
 
 
-def test_folder_finds_ledgers_models_and_data_and_says_what_is_damaged(folder: Path) -> None:
+def test_folder_finds_its_files_and_says_what_is_damaged(folder: Path) -> None:
     ledgers, models = Folder(folder).summaries()
     assert [(ledger["name"], ledger["limit"], ledger["charges"]) for ledger in ledgers] == [
         ("people.csv.ledger", "3", 1)
@@ -36,7 +36,7 @@ def test_folder_finds_ledgers_models_and_data_and_says_what_is_damaged(folder: P
     assert "wisconsin" in Folder(folder).data()
 
 
-def test_losing_candidates_of_a_private_selection_are_hidden_and_the_reason_is_said(tmp_path: Path) -> None:
+def test_losing_candidates_of_private_selection_are_hidden(tmp_path: Path) -> None:
     entries = card_entries() | {"search": {"point": {"lr": 1.0}, "workflow": "aware"}}
     selected = Selected(event=Gaussian(noise=9.0), distribution="logarithmic", mean=8.0)
     entries["events"] = [{"what": "search", "event": to_json(selected), "epsilon": 1.0}]
@@ -199,7 +199,7 @@ def test_plan_in_a_browser_shows_the_price(tab: Tab, page: Served) -> None:
     assert tab.problems == []
 
 
-def test_command_prints_its_address_serves_and_ends_when_interrupted(folder: Path) -> None:
+def test_command_serves_at_its_address_until_interrupted(folder: Path) -> None:
     words = [sys.executable, "-c", "from privaware.cli import main; main()", "ui", str(folder), "--json"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -29,7 +29,7 @@ def rules(data: Any, epsilon: float, **options: Any) -> dict[str, dict[str, Any]
     return {each["name"]: each for each in advise(data, epsilon=epsilon, **options).advice}
 
 
-def test_every_rule_applies_somewhere_and_cites_evidence_with_numbers() -> None:
+def test_every_rule_applies_somewhere_and_cites_numbers() -> None:
     for rule in RULES:
         assert any(rule.applies(facts) for facts in SITUATIONS), rule.name
         assert rule.cites
@@ -82,7 +82,7 @@ def test_no_value_of_a_row_changes_the_advice(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
-def test_risk_is_the_trade_off_of_a_gaussian_mechanism_below_that_of_epsilon_alone() -> None:
+def test_risk_of_a_gaussian_is_below_that_of_epsilon_alone() -> None:
     [_, middle, _] = advise("digits", epsilon=1.0).risk
     noise = accounting.calibrate(lambda noise: Gaussian(noise=noise), 1.0, 1e-5)
     assert middle["gaussian"] == pytest.approx(accounting.trade_off(Gaussian(noise=noise)).power(0.01), abs=1e-4)
@@ -120,7 +120,7 @@ def test_law_predicts_a_size_of_adult_that_was_left_out(left_out: int, accuracy:
     assert fit_law(spent).epsilon(left_out) == pytest.approx(measured, rel=0.35)
 
 
-def test_accuracy_out_of_reach_is_said_and_a_larger_one_needs_more() -> None:
+def test_accuracy_out_of_reach_is_said() -> None:
     [beyond] = advise("adult", epsilon=1.0, accuracy=0.99).estimates
     assert beyond["epsilon"] is None
     assert "not reached" in beyond["note"]

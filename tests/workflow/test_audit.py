@@ -86,7 +86,7 @@ def test_membership_attack_on_private_rows_is_for_the_owner_only(people: Path, t
     assert not (tmp_path / "a").exists()
 
 
-def test_model_of_a_membership_game_has_the_epsilon_that_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_membership_game_model_has_the_claimed_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the rows with the noise of all rows would have more: its batches are larger samples."""
     posed, game = [], attacks.membership_game
 
@@ -109,7 +109,7 @@ def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
 
 
 @pytest.mark.parametrize("training", [pytest.param("private", marks=pytest.mark.slow), "without_privacy"])
-def test_shadow_models_are_as_many_as_the_attack_needs_and_said_how_trained(training: str) -> None:
+def test_shadow_models_have_the_needed_count_and_training(training: str) -> None:
     settings = {"steps": 2, "batch": 50, "architecture": {"name": "linear"}}
     options: dict[str, Any] = {"attack": "rmia", "learner": "dpsgd", "shadow_training": training, "settings": settings}
     found = audit("wisconsin", seed=1, **options)
@@ -217,7 +217,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Audit, dict
     return folder, audit(folder, attack="one_run", seed=1), before
 
 
-def test_model_is_audited_beside_its_claim_and_the_ledger_knows_it(
+def test_audited_model_stays_valid_and_ledger_names_the_audit(
     audited: tuple[Path, Audit, dict[str, bytes]], tmp_path: Path
 ) -> None:
     folder, found, before = audited
@@ -233,7 +233,7 @@ def test_model_is_audited_beside_its_claim_and_the_ledger_knows_it(
     assert "is not the file of an audit that the ledger names" in verify(copy, ledger=copy / "run.ledger").problems[0]
 
 
-def test_page_shows_the_audit_beside_the_claim_and_never_as_a_guarantee(
+def test_page_shows_the_audit_and_never_as_a_guarantee(
     audited: tuple[Path, Audit, dict[str, bytes]], tmp_path: Path
 ) -> None:
     folder = audited[0]

@@ -104,7 +104,7 @@ def test_label_learners_are_priced_as_such() -> None:
     assert comparison(sides=sides).unit == "row"
 
 
-def test_nan_predictions_of_a_diverged_model_count_as_wrong_per_row() -> None:
+def test_nan_predictions_count_as_wrong_per_row() -> None:
     schema = replace(TABLE, classes=(), low=0.0, high=1.0)
     data = rows_for(schema, 40)
     data.x[:20, 0] = 0.0

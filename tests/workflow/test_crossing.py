@@ -50,7 +50,7 @@ def test_a_simple_model_that_never_wins_has_crossover_zero() -> None:
     assert "infinity" in result.sentence
 
 
-def test_a_simple_model_that_always_wins_is_above_the_largest_tried() -> None:
+def test_simple_model_that_always_wins_crosses_above_the_largest() -> None:
     rng = np.random.default_rng(0)
     better = 0.6 + rng.normal(0, 0.001, (4, len(GRID)))
     result = crossing(GRID, better, better - 0.1)
@@ -76,7 +76,7 @@ def test_one_repeat_gives_the_bracket_of_the_grid() -> None:
 
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=6), st.floats(0.1, 10))
-def test_the_estimate_lies_in_the_interval_and_scale_does_not_matter(gaps: list[list[float]], scale: float) -> None:
+def test_estimate_lies_in_the_interval_at_any_scale(gaps: list[list[float]], scale: float) -> None:
     grid, zero = [0.5, 1.0, 2.0], np.zeros((len(gaps), 3))
     result = crossing(grid, gaps, zero)
     top = np.inf if result.high is None else result.high

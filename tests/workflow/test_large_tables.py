@@ -159,7 +159,7 @@ PERSONS: dict[str, Any] = {"unit": "person", "cap": 2}
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_persons_of_a_large_table_are_protected_as_those_of_a_small_one(
+def test_persons_of_large_and_small_tables_are_protected_alike(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Names are text, some rows have no target, and a score is bought: the same ledger, card and model."""
@@ -201,7 +201,7 @@ def power_cut(*_: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["cfs_greedy", "top", "worth"])
-def test_columns_are_selected_from_the_rows_of_persons_that_count(
+def test_columns_are_selected_from_counted_rows_of_persons(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, call = write(tmp_path / "t.parquet", persons=300), {"target": "y", "method": method, "epsilon": 3.0}

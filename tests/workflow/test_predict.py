@@ -42,7 +42,7 @@ def test_predictions_hold_label_and_probability_of_each_class(tmp_path: Path, fr
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_file_that_another_process_wrote_meanwhile_is_not_overwritten(
+def test_file_written_meanwhile_is_not_overwritten(
     tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def written(self: ReleasedModel, data: object, **how: object) -> Data:
@@ -115,7 +115,7 @@ def test_predictions_in_pieces_are_those_of_the_whole(
 
 
 @pytest.mark.parametrize("name", ["many.csv", "many.parquet"])
-def test_a_refusal_in_a_late_piece_leaves_no_file_and_names_its_place(
+def test_refusal_in_a_late_piece_leaves_no_file(
     tmp_path: Path, many: pd.DataFrame, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / name

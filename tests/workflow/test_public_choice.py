@@ -18,7 +18,7 @@ SPACE = {"learner": "linear", "choices": {"norm": [0.25, 0.5]}, "build": {"norm"
 SEARCH: dict[str, Any] = {"search": "grid", "search_settings": {"space": SPACE}}
 
 
-def test_standard_workflow_selects_and_searches_without_noise_and_says_so(tmp_path: Path) -> None:
+def test_standard_workflow_runs_without_noise_and_says_so(tmp_path: Path) -> None:
     released = fit("wisconsin", epsilon=1.0, select="top", workflow="standard", out=tmp_path / "m", **SEARCH)
     assert released.certified is False
     assert released.sentence.startswith(f"NOT PRIVATE: {CHOSEN_WITHOUT_NOISE}")

@@ -56,9 +56,7 @@ def on(monkeypatch: pytest.MonkeyPatch, *losses: int) -> Machines:
     return pool
 
 
-def test_fit_on_a_cluster_that_loses_workers_is_that_of_one_process(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fit_on_a_lossy_cluster_equals_fit_in_one_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = fitted(folder, "here")
     pool = on(monkeypatch, 2, 17)
     there = fitted(folder, "there", ray="auto")
@@ -70,9 +68,7 @@ def test_fit_on_a_cluster_that_loses_workers_is_that_of_one_process(
     assert (here.event, here.epsilon, here.plan) == (there.event, there.epsilon, there.plan)
 
 
-def test_persons_on_a_cluster_that_loses_workers_are_capped_as_by_one_process(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_persons_on_a_lossy_cluster_are_capped_as_in_one_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are lost while persons are looked for in three slices, and when the rows that count are first read."""
     monkeypatch.setattr(_persons, "MAX_ROWS_PER_SLICE", 600)
     here = fitted(folder, "here", **PERSONS)
@@ -99,9 +95,7 @@ def test_columns_are_selected_on_a_cluster_as_by_one_process(
     assert here.columns
 
 
-def test_a_score_on_a_cluster_that_loses_workers_is_that_of_one_process(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_score_on_a_lossy_cluster_equals_score_in_one_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = fitted(folder, "here", score_epsilon=0.5)
     pool = on(monkeypatch, 8, 14)
     there = fitted(folder, "there", ray="auto", score_epsilon=0.5)

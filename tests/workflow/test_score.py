@@ -83,7 +83,7 @@ def test_planted_sensitivity_of_one_group_is_caught(monkeypatch: pytest.MonkeyPa
         check_mechanism(scored("r2", Mean()), schema=NUMBERS, games=0)
 
 
-def test_price_is_that_of_the_dearer_part_and_composes_for_persons() -> None:
+def test_price_is_the_dearer_part_and_composes_for_persons() -> None:
     training = accounting.epsilon(Linear(steps=2).cost(replace(TABLE, rows=24), 3.0), 1e-5)
     cost = scored("accuracy").cost(TABLE, 3.0)
     assert isinstance(cost, Disjoint)
@@ -174,7 +174,7 @@ def test_unusable_scores_are_refused(asked: dict[str, Any], words: str) -> None:
         with_score(replace(plan, schema=replace(THREE, rows=900)), epsilon=0.5, metric="auc")
 
 
-def test_rows_put_aside_are_a_fifth_of_few_and_five_thousand_of_many() -> None:
+def test_rows_put_aside_are_a_fifth_of_few_and_5000_of_many() -> None:
     def held_out(rows: int) -> float:
         plan = training_plan(replace(TABLE, rows=rows), epsilon=1.0, delta=1e-9, learner="majority")
         mechanism = with_score(plan, epsilon=0.5, metric=None).mechanism
@@ -256,7 +256,7 @@ def test_epsilon_of_a_score_is_that_of_the_unit(unit: str, relation: str, rows: 
     assert bool(_wrong_score(for_one_row, parts)) == (rows > 1)
 
 
-def test_without_a_score_every_row_trains_and_nothing_is_said_of_one(tmp_path: Path) -> None:
+def test_without_a_score_every_row_trains(tmp_path: Path) -> None:
     people = write_people(tmp_path / "people.csv")
     result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
     assert result.json()["score"] is None

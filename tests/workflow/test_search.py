@@ -106,7 +106,7 @@ def searched(bench: Bench, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> 
 
 
 @pytest.mark.parametrize("strategy", ["rs", "mgrs"])
-def test_p40_folder_and_ledger_are_the_same_for_every_secret_number_of_trials(
+def test_p40_search_files_do_not_show_the_number_of_trials(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
     few, many = searched(bench, monkeypatch, strategy=strategy, trials=3)
@@ -116,9 +116,7 @@ def test_p40_folder_and_ledger_are_the_same_for_every_secret_number_of_trials(
     assert {time for name, (_, time, _) in few.items() if name != "people.ledger"} == {Clock.now.timestamp() * 1e9}
 
 
-def test_p40_selection_of_columns_is_the_same_for_every_secret_number_of_trials(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_p40_selection_files_do_not_show_the_number_of_trials(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
     for count in COUNTS:
         monkeypatch.setattr(pafs, "_secret_count", lambda models, rng, count=count: count)
@@ -171,7 +169,7 @@ def test_journal_is_gone_when_the_search_has_ended(bench: Bench, monkeypatch: py
 
 
 @pytest.mark.parametrize("strategy", ["rs", "grid"])
-def test_seconds_of_a_search_are_internal_where_its_number_of_trials_is_secret(bench: Bench, strategy: str) -> None:
+def test_search_seconds_are_internal_where_trials_are_secret(bench: Bench, strategy: str) -> None:
     results: list[Any] = []
     trials = 3 if strategy == "rs" else None
 
@@ -185,7 +183,7 @@ def test_seconds_of_a_search_are_internal_where_its_number_of_trials_is_secret(b
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_seconds_of_a_selection_are_internal_where_its_number_of_trials_is_secret(
+def test_selection_seconds_are_internal_where_trials_are_secret(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, adaptive: bool
 ) -> None:
     results: list[Any] = []

@@ -41,7 +41,7 @@ def test_selection_spends_the_requested_epsilon(people: Path) -> None:
         select(people, target="class", epsilon=0.1, accept_schema=True)
 
 
-def test_standard_workflow_chooses_without_noise_on_built_in_data_only(people: Path, tmp_path: Path) -> None:
+def test_standard_selection_is_for_built_in_data_only(people: Path, tmp_path: Path) -> None:
     chosen = [
         select("wisconsin", method="top", epsilon=1e-3, settings={"columns": 3}, workflow="standard", seed=seed)
         for seed in (1, 2)

@@ -119,7 +119,7 @@ def test_an_interrupted_run_resumes_on_its_own_rows(
     assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
 
 
-def test_a_checkpoint_is_readable_by_its_owner_and_removed_at_the_end(stopped: str, ledger: Ledger) -> None:
+def test_checkpoint_is_private_to_its_owner_and_removed_at_end(stopped: str, ledger: Ledger) -> None:
     assert Path(stopped).stat().st_mode & 0o777 == 0o600
     train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
     assert not Path(stopped).exists()

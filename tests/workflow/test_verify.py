@@ -240,7 +240,7 @@ def test_p44_verify_alone_says_what_it_could_not_check(place: Path) -> None:
     ]
 
 
-def test_p44_run_that_was_charged_and_not_closed_released_nothing(place: Path) -> None:
+def test_p44_charged_run_that_was_not_closed_released_nothing(place: Path) -> None:
     ledger = Ledger.open(place / LEDGER)
     charged = next(entry for entry in ledger.entries() if entry.event is not None)
     assert charged.event is not None
@@ -250,7 +250,7 @@ def test_p44_run_that_was_charged_and_not_closed_released_nothing(place: Path) -
     assert "the ledger knows the run of entry 5 as charged and not as finished" in problems
 
 
-def test_p44_files_of_a_later_audit_are_accepted_where_the_ledger_names_them(place: Path) -> None:
+def test_p44_audit_files_are_accepted_if_the_ledger_names_them(place: Path) -> None:
     ledger = Ledger.open(place / LEDGER)
     path = place / "one" / "audit.json"
     path.write_text('{"epsilon_lower": 0.2}')
@@ -330,7 +330,7 @@ def test_p44_every_statement_is_recomputed_from_the_events(
 
 
 @pytest.mark.parametrize("text", ["epsilon 0", "", "\0<svg>" * 100, "<html>" * 3000])
-def test_p44_page_that_is_not_of_this_model_is_noticed_without_the_ledger(place: Path, text: str) -> None:
+def test_p44_page_of_another_model_is_noticed_without_the_ledger(place: Path, text: str) -> None:
     (place / "one" / "report.html").write_text(text)
     assert any("report.html does not say" in problem for problem in verify(place / "one").problems)
 
@@ -355,7 +355,7 @@ def selection(tmp_path: Path) -> Path:
     return tmp_path / "choice"
 
 
-def test_p44_selection_is_bound_and_other_columns_under_its_entry_are_not_valid(selection: Path) -> None:
+def test_p44_selection_is_bound_to_its_columns(selection: Path) -> None:
     ledger = selection.parent / LEDGER
     verdict = verify(selection, ledger=ledger)
     assert (verdict.valid, verdict.bound, verdict.certified) == (True, True, True), verdict.problems

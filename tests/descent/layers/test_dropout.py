@@ -59,7 +59,7 @@ def test_one_example_more_changes_no_other_mask(sampler, monkeypatch):
     assert 0.5 < moved <= 1
 
 
-def test_torch_generator_stands_where_it_stood_for_any_number_of_rows():
+def test_dropout_leaves_the_torch_generator_unchanged():
     states = []
     for count in (5, 40):
         x, y = examples(count)

@@ -49,7 +49,7 @@ def chains():
     return models
 
 
-def test_mixed_activations_and_frozen_layers_are_trained_as_if_alone():
+def test_mixed_population_is_trained_as_if_each_were_alone():
     x, y = examples()
     descent = recipe(sampler=FullBatch(), update=momentum(0.5), average=tail(0.5), clip=flat(0.05), steps=6)
     models = chains()

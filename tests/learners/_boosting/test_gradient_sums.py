@@ -73,7 +73,7 @@ def test_columns_with_one_code_together_give_the_same_sums(classes: tuple[str, .
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
-def test_a_part_that_served_another_tree_gives_the_leaves_of_this_one(schema: Schema) -> None:
+def test_part_of_another_tree_gives_the_leaves_of_this_tree(schema: Schema) -> None:
     layout, rng = layout_of(schema), np.random.default_rng(1)
     splits = random_splits(schema, layout.levels, trees=2, depth=3, generator=rng)
     first, second = (
@@ -85,7 +85,7 @@ def test_a_part_that_served_another_tree_gives_the_leaves_of_this_one(schema: Sc
     assert not np.array_equal(other, second.partial(fresh))
 
 
-def test_counts_by_cells_of_the_logit_are_the_sums_of_derivatives() -> None:
+def test_counts_by_logit_cell_are_the_sums_of_derivatives() -> None:
     layout, rng = layout_of(TWO), np.random.default_rng(1)
     part = CodedRows(layout, rows_for(TWO, 500, seed=5))
     part.values[:] = 4 * rng.normal(size=part.values.shape)

@@ -91,7 +91,7 @@ def test_no_row_moves_the_mean_of_outputs_by_more_than_its_bound() -> None:
     assert max(map(abs, each)) == pytest.approx(outputs.sensitivity, abs=1e-5)
 
 
-def test_outputs_at_the_median_of_a_skewed_target_are_not_better_than_its_mean() -> None:
+def test_median_of_a_skewed_target_is_not_better_than_its_mean() -> None:
     """Clipped gains alone would say so: most targets are nearer to it."""
     schema = Schema(columns=COLUMNS[1:2], low=0, high=40, rows=4000)
     data = Data(schema=schema, x=np.zeros((4000, 1)), y=np.random.default_rng(1).pareto(2.5, 4000).clip(0, 40))

@@ -77,7 +77,7 @@ def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, column
         {"MAX_FLOAT32_CONDITION": 0},
     ],
 )
-def test_direct_and_conjugate_gradient_steps_reach_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
+def test_direct_and_conjugate_steps_reach_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
     """Shared Hessians and conjugate gradients, no Hessian at all, many groups, double precision."""
     problems, tilt = random_problems(3, rows=60, many=9)
     usual = solve(problems, tilt)
@@ -88,7 +88,7 @@ def test_direct_and_conjugate_gradient_steps_reach_the_same_minimiser(change: di
     assert np.abs(solve(fresh, tilt) - usual).max() < 1e-8
 
 
-def test_gradient_at_the_minimiser_is_certified_by_the_implied_tilt() -> None:
+def test_implied_tilt_certifies_the_gradient_at_the_minimiser() -> None:
     problems, tilt = random_problems(5, rows=200, columns=12, many=50)
     implied, volume = problems.implied(solve(problems, tilt))
     assert np.linalg.norm(implied - tilt, axis=1).max() <= 1.01e-10
@@ -114,7 +114,7 @@ def test_ill_conditioned_problems_converge() -> None:
 
 @pytest.mark.parametrize("loss", ["logistic", "logcosh", "squared"])
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_problems_that_newton_leaves_unsolved_are_solved_by_gradient_steps(loss: str, steps: int) -> None:
+def test_gradient_steps_solve_what_newton_leaves_unsolved(loss: str, steps: int) -> None:
     """Whether Newton's steps suffice depends on rows, so it may not be told by an error, nor by the distance left."""
     problems, tilt = random_problems(3, rows=60, many=9)
     problems = Problems(**{**vars_of(problems), "loss": loss})
@@ -165,11 +165,11 @@ def certified_error(rows: int, loss: str) -> float:
 
 
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
-def test_p39_certified_gradient_errs_by_less_than_the_slack_allows(loss: str) -> None:
+def test_p39_certified_gradient_errs_by_less_than_the_slack(loss: str) -> None:
     assert certified_error(600, loss) <= 600 * 2.0**-49 * 0.8
 
 
-def test_p39_certified_gradient_does_not_depend_on_the_order_of_rows() -> None:
+def test_p39_certified_gradient_does_not_depend_on_row_order() -> None:
     problems, tilt = random_problems(11, rows=3000, columns=6, many=3)
     order = np.random.default_rng(1).permutation(3000)
     other = Problems(**{**vars_of(problems), "rows": problems.rows[order], "targets": problems.targets[:, order]})
@@ -212,7 +212,7 @@ HOSTILE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e12])
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_no_hostile_row_moves_a_minimiser_by_more_than_is_claimed(kind: str, ridge: float, loss: str) -> None:
+def test_hostile_row_moves_a_minimiser_within_the_claim(kind: str, ridge: float, loss: str) -> None:
     """The bound of output perturbation: the norm of a row over the ridge, and two slacks."""
     x = HOSTILE[kind](np.random.default_rng(0).standard_normal((60, 4)))
     y = np.ones((1, 60))

@@ -52,7 +52,7 @@ def test_what_has_learned_stays() -> None:
     assert fitted(0.5).tensors["output.weight"].any()
 
 
-def test_check_takes_its_part_of_the_budget_and_less_where_rows_are_many() -> None:
+def test_check_takes_less_of_the_budget_where_rows_are_many() -> None:
     few = replace(SCHEMA, rows=200)
     plain, checked = (
         accounting.calibrate(lambda noise, of=each: of.cost(few, noise), 1.0, 1e-5)

@@ -114,7 +114,7 @@ def test_float32_chunks_have_the_bits_of_float64(batch: Any, monkeypatch: Any) -
 
 
 @pytest.mark.parametrize("batch", [None, torch.arange(1_000)], ids=["full", "sampled"])
-def test_chunks_that_float32_could_not_add_exactly_are_added_in_two_parts(batch: Any, monkeypatch: Any) -> None:
+def test_chunks_too_large_for_float32_are_added_in_two_parts(batch: Any, monkeypatch: Any) -> None:
     """All rows alike and wrong: a chunk's sum exceeds 2^24 steps."""
     outputs, bmm = [], torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda *factors: outputs.append(factors[0].shape[1]) or bmm(*factors))

@@ -60,7 +60,7 @@ def test_factors_give_parts_their_weights_and_rows_length_one() -> None:
     assert by_column == pytest.approx([1.2, 1.2, 0.4])
 
 
-def test_margins_decide_where_they_are_clear_and_given_lengths_where_they_are_noise() -> None:
+def test_clear_margins_decide_and_noisy_ones_keep_given_lengths() -> None:
     parts = ((2, 1.0), (2, 2.0))
     clear, lost = (part_weights(np.array([100.0, 25.0]), parts, deviation) for deviation in (1e-3, 1e6))
     assert clear[0] / clear[1] == pytest.approx(0.5 * 4**1.5, rel=0.01)
@@ -69,7 +69,7 @@ def test_margins_decide_where_they_are_clear_and_given_lengths_where_they_are_no
     assert part_weights(np.array([-5.0, 100.0]), parts, 1.0)[0] < 0.01
 
 
-def test_weighed_rows_are_bounded_functions_of_themselves_on_any_device() -> None:
+def test_weighed_rows_are_bounded_and_equal_on_any_device() -> None:
     rows = np.random.default_rng(0).random((5000, 20)).astype(np.float32)
     rows = LATTICE.round(rows / np.linalg.norm(rows, axis=1, keepdims=True))
     by_column = np.repeat([2.0, 0.1], 10)

@@ -42,7 +42,7 @@ def test_distance_has_a_finite_gradient_where_a_unit_has_none() -> None:
     assert all(bool(torch.isfinite(move).all()) for move in moves)
 
 
-def test_condensation_asks_for_as_many_gradients_as_it_says_and_teaches_between_rounds() -> None:
+def test_condensation_asks_for_its_stated_number_of_gradients() -> None:
     plan = Condensation(networks=3, rounds=2, queries=4, inner=5, lr=0.1, momentum=0.5, network_lr=0.1)
     asked: list[Tensor] = []
 
@@ -58,7 +58,7 @@ def test_condensation_asks_for_as_many_gradients_as_it_says_and_teaches_between_
     assert changes == [4, 8, 12, 16, 20]  # after each round: taught, new, taught, ...
 
 
-def test_synthetic_examples_turn_their_gradient_towards_the_one_they_are_shown() -> None:
+def test_synthetic_examples_approach_the_shown_gradient() -> None:
     torch.manual_seed(0)
     network, labels = nn.Linear(6, 2), torch.tensor([0, 1])
     shown = torch.randn(1, 6) * torch.tensor([[1.0], [-1.0]])  # as two classes have it

@@ -57,7 +57,7 @@ def test_soft_targets_are_learnt_also_from_a_function(as_table: bool) -> None:
     assert module(torch.from_numpy(x)).softmax(1)[:, 0].detach().numpy() == pytest.approx(0.8, abs=0.05)
 
 
-def test_target_function_sees_plain_rows_and_the_network_augmented_ones() -> None:
+def test_target_sees_plain_rows_and_network_augmented_ones() -> None:
     images = np.zeros((40, 1, 8, 8), np.float32)
     images[:, :, 4, 4] = 1.0
     views: list[Any] = []
@@ -122,7 +122,7 @@ def test_batches_pass_all_rows_once_an_epoch_in_new_order() -> None:
     assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
 
 
-def test_rows_of_probability_zero_and_empty_positions_do_not_count() -> None:
+def test_rows_of_probability_zero_do_not_count() -> None:
     x, y = points()
     none = np.zeros((200, 2), np.float32)
     module = networks(1)[0]
@@ -166,7 +166,7 @@ def test_mixed_rows_learn_mixed_targets() -> None:
     assert torch.allclose(weight, (mixed - 0.5).T @ mixed / 40, atol=1e-6)
 
 
-def test_progress_counts_every_step_and_torch_keeps_its_own_random_numbers() -> None:
+def test_progress_counts_every_step_and_keeps_torch_random_state() -> None:
     x, y = points()
     calls: list[tuple[int, int, float]] = []
     dropping = {**SMALL, "dropout": 0.5}

@@ -65,7 +65,7 @@ def test_chance_of_an_overflow_is_part_of_the_price() -> None:
         DpSgd(overflow=1.0)
 
 
-def test_clipping_norm_that_follows_a_quantile_stays_between_its_bounds() -> None:
+def test_quantile_clipping_norm_stays_between_its_bounds() -> None:
     """Gradients of a network that grows would carry it away, and the noise with it."""
     clip = QuantileClip(norm=4.0, clip_lr=9.0, least=0.05, most=10.0)._clip(1.0)
     norm = torch.tensor([4.0])
@@ -75,7 +75,7 @@ def test_clipping_norm_that_follows_a_quantile_stays_between_its_bounds() -> Non
         QuantileClip(least=2.0, most=1.0)
 
 
-def test_networks_whose_clipping_follows_the_noise_are_grouped_by_it() -> None:
+def test_networks_are_grouped_by_noise_where_clipping_follows_it() -> None:
     clip = QuantileClip(steps=2)
     assert _recipes([DpSgd(steps=2, lr=lr) for lr in (1.0, 2.0)], [1.0, 2.0]) == [[0, 1]]
     assert _recipes([DpSgd(steps=2)] * 3, [0.0, 1.0, 0.0]) == [[0, 2], [1]]

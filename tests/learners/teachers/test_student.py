@@ -59,7 +59,7 @@ def test_labels_are_learnt() -> None:
     assert taught(Pupil(steps=60, batch=64), data, 1 - data.y, 0) < 0.07
 
 
-def test_students_of_one_population_learn_each_from_its_own_labels() -> None:
+def test_students_of_one_population_learn_their_own_labels() -> None:
     """Opposite labels together, and with another number of labels one after another."""
     data, test, steps = clusters(200, 0), clusters(500, seed=99), []
     pupil = Pupil(epochs=10, batch=64, progress=lambda step, total, left: steps.append(step))

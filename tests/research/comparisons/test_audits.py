@@ -46,7 +46,7 @@ def test_rows_that_are_guessed_too_well_refute_the_claim() -> None:
     assert not evidence_of_canaries(scores(rng, 0.5, 400), Gaussian(noise=1.2), DELTA, gradients=False).refuted
 
 
-def test_runs_refute_a_claim_by_its_trade_off_where_one_delta_does_not() -> None:
+def test_runs_refute_by_trade_off_what_one_delta_does_not() -> None:
     """At a delta of 1e-5 a few hundred runs prove little of a Gaussian claim; its other deltas say more."""
     rng = np.random.default_rng(2)
     inside, outside = rng.normal(3.2, 1, 300), rng.normal(0, 1, 300)
@@ -56,7 +56,7 @@ def test_runs_refute_a_claim_by_its_trade_off_where_one_delta_does_not() -> None
     assert not evidence_of_runs(rng.normal(1, 1, 300), outside, Gaussian(noise=1.0), DELTA).refuted
 
 
-def test_guesses_are_of_the_surest_canaries_on_both_sides_or_on_one() -> None:
+def test_guesses_are_the_surest_canaries_of_one_or_both_sides() -> None:
     inside = np.arange(100) >= 40
     tried = _guesses(CanaryScores(inside=inside, scores=np.arange(100.0)))
     assert len(tried) == len(GUESSED_FRACTIONS)
@@ -75,7 +75,7 @@ def test_json_has_no_score_of_a_canary() -> None:
     assert (np.diff(roc[:, 1]) >= 0).all()
 
 
-def test_crafted_rows_stay_within_the_schema_and_do_not_follow_the_label() -> None:
+def test_crafted_rows_stay_in_the_schema_and_ignore_the_label() -> None:
     schema = example(classes=3)
     rows = crafted_rows(schema, 600, Rng(seed=1))
     for at, column in enumerate(schema.used):

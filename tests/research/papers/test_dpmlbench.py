@@ -65,9 +65,7 @@ def test_readable_cells_are_entered_and_unreadable_ones_are_not() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_network_of_an_algorithm_fits_and_is_priced_without_an_accountant(
-    algorithm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_network_of_an_algorithm_fits_and_has_a_price(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "calibrate", None)
     prices, make = PaperPrices("dpmlbench"), find_learner(algorithm)
     for data in DATA:
@@ -164,9 +162,7 @@ def test_grid_resumes_and_begins_nothing_that_would_not_end(tmp_path: Path, trai
     assert _dpmlbench_grid._seconds_a_cell(store.read().values(), ordered_cells(choice)[0][1]) == pytest.approx(1.1)
 
 
-def test_failed_cells_are_left_out_unless_asked_for_and_cuda_errors_end_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_cells_run_again_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = [
         "RuntimeError: CUDA error: an illegal memory access was encountered",
         "OutOfMemoryError: CUDA out of memory",
@@ -201,7 +197,7 @@ def test_merge_adds_what_is_missing_once(tmp_path: Path) -> None:
     assert len(target.read()) == 3
 
 
-def test_attacked_cells_are_those_of_the_tables_of_error_rates_too(tmp_path: Path) -> None:
+def test_attacked_cells_also_fill_the_error_rate_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "cells.jsonl")
     choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd",), items=("table4", "table5"))
     wanted = ordered_cells(choice)
@@ -258,7 +254,7 @@ def trained_as(settings: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("algorithm", ["dpsgd", "tanh"])
-def test_cells_of_figure_4_without_group_norm_are_those_of_table_3(tmp_path: Path, algorithm: str) -> None:
+def test_figure_4_cells_without_group_norm_are_those_of_table_3(tmp_path: Path, algorithm: str) -> None:
     store = Store(tmp_path / "cells.jsonl")
     choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=(algorithm,), epsilons=(4.0,))
     (item, settings), *_ = ordered_cells(choice)
@@ -270,7 +266,7 @@ def test_cells_of_figure_4_without_group_norm_are_those_of_table_3(tmp_path: Pat
     assert (twin.settings["epsilon"], twin.settings["seed"]) == (4.0, 0)
 
 
-def test_plan_begins_with_one_seed_of_every_algorithm_and_has_three_where_asked() -> None:
+def test_plan_begins_with_one_seed_of_every_algorithm() -> None:
     chosen = [ordered_cells(choice) for choice in PLAN[:-1]]
     assert all(chosen)
     cells = [settings for group in chosen for _, settings in group if not settings["attacks"]]
@@ -326,7 +322,7 @@ def test_focal_cells_train_by_equation_3() -> None:
     assert (type(loss).__name__, loss.gamma, loss.epochs) == ("losing_less", 5.0, 60.0)
 
 
-def test_rgp_takes_the_rate_of_the_script_at_small_epsilons_and_its_cells_stand_in_both_items(tmp_path: Path) -> None:
+def test_rgp_takes_the_rate_of_the_script_at_small_epsilons(tmp_path: Path) -> None:
     choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("rgp",), seeds=(0,))
     rates = {settings["epsilon"]: settings["settings"]["lr"] for _, settings in ordered_cells(choice)}
     assert rates == {0.2: 0.01, 1.0: 0.01, 4.0: 0.1, 100.0: 0.1, 1000.0: 0.1}

@@ -106,7 +106,7 @@ def test_fine_tuning_has_calibrated_noise() -> None:
         assert 0.99 * epsilon < paid <= epsilon
 
 
-def test_pretraining_and_distillation_write_weights_that_the_prior_reads(tmp_path: Path) -> None:
+def test_pretraining_and_distillation_write_usable_prior_weights(tmp_path: Path) -> None:
     images = np.zeros((2, 3, 32, 32), np.float32)
     items = (
         ("weights", 3, "prior", "large"),
@@ -121,7 +121,7 @@ def test_pretraining_and_distillation_write_weights_that_the_prior_reads(tmp_pat
     assert not list(tmp_path.glob("*state*"))
 
 
-def test_pretraining_on_random_tables_writes_weights_that_the_learner_reads(tmp_path: Path) -> None:
+def test_pretraining_on_random_tables_writes_usable_weights(tmp_path: Path) -> None:
     [cell] = run(papers.find("ours/tables_prior/weights"), tmp_path, scale="quick")
     assert cell.result["steps"] == 2
     file = tmp_path / "amortised.safetensors"

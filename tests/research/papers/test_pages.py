@@ -33,7 +33,7 @@ def test_every_plot_of_a_page_is_stored() -> None:
         assert {f"{plot}.svg" for plot in page.charts} == {path.name for path in (page.results / name).glob("*.svg")}
 
 
-def test_item_with_a_page_exists_there_and_others_have_their_cells() -> None:
+def test_item_names_an_existing_page_or_has_cells() -> None:
     for item in papers.items():
         assert item.page is None or (item.status == "measured" and item.page in PAGES), item.id
         stored = PAGES[item.paper].cells(item.id) if item.paper in PAGES else []

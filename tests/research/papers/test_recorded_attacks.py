@@ -42,7 +42,7 @@ def test_without_privacy_the_areas_are_those_of_the_paper() -> None:
         assert mean(line["tailored_auc"] for line in lines) >= 0.78
 
 
-def test_at_epsilon_four_no_attack_on_a_row_private_model_passes_0_53() -> None:
+def test_no_attack_on_rows_at_epsilon_four_passes_auc_0_53() -> None:
     areas = {
         (key[0], name): area
         for name in AREAS
@@ -56,7 +56,7 @@ def test_at_epsilon_four_no_attack_on_a_row_private_model_passes_0_53() -> None:
     assert max(line["tailored_auc"] for line in odds) <= 0.53
 
 
-def test_share_of_the_leakage_is_undefined_where_sgd_leaks_nothing() -> None:
+def test_leakage_share_is_undefined_where_sgd_leaks_nothing() -> None:
     """Every recorded cell has a share or none, as its baseline has it; the share of CIFAR-10 is small at epsilon 4."""
     shares = {key: MEANS.leakage(key) for key, _ in MEANS.having(ATTACKS[0]) if key[3] is not None}
     for key, share in shares.items():

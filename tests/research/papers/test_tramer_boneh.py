@@ -114,7 +114,7 @@ def test_every_point_of_a_population_has_its_own_rate(small_images: None) -> Non
     assert min(moved) > still + 0.2
 
 
-def test_shuffled_training_without_noise_learns_and_is_scored_on_the_way(small_images: None) -> None:
+def test_shuffled_training_without_noise_learns_and_has_a_curve(small_images: None) -> None:
     setting = train.Setting(
         data="mnist", head="linear", batch=20, base_lr=20.0, epochs=20, noise=0.0, shuffled=True, every=5
     )

@@ -35,7 +35,7 @@ def cells_of(table: str) -> list[list[str]]:
     return [[entry.strip() for entry in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
 
 
-def test_share_is_that_of_the_better_plain_method_and_low_sets_are_named(tmp_path: Path) -> None:
+def test_share_uses_the_better_plain_method_and_names_low_sets(tmp_path: Path) -> None:
     plain = {"constant": [0.5], "logistic regression": [0.7], "network": [0.9]}
     images(tmp_path, "good", {"auto": [0.7, 0.9], "private constant": [0.5, 0.5], **plain})
     images(tmp_path, "low", {"auto": [0.46, 0.46], "private constant": [0.48, 0.5], **plain, "network": [0.6]})
@@ -49,7 +49,7 @@ def test_share_is_that_of_the_better_plain_method_and_low_sets_are_named(tmp_pat
     ]
 
 
-def test_features_of_before_are_compared_with_where_they_were_better(tmp_path: Path) -> None:
+def test_earlier_features_are_compared_where_they_were_better(tmp_path: Path) -> None:
     private = {"auto": [0.7], "private constant": [0.5], "constant": [0.5]}
     images(tmp_path, "one", {**private, "logistic regression": [0.7], "network": [0.6], EARLIER: [0.9]})
     shown = functions(Page("unseen_images", results=tmp_path))
@@ -57,7 +57,7 @@ def test_features_of_before_are_compared_with_where_they_were_better(tmp_path: P
     assert cells_of(shown["every"]())[0][-2:] == ["0.900", ""]
 
 
-def test_both_shares_are_shown_where_the_public_network_was_taken(tmp_path: Path) -> None:
+def test_both_shares_are_shown_where_public_network_was_taken(tmp_path: Path) -> None:
     plain = {"constant": [0.5], "logistic regression": [0.7], "network": [0.6]}
     private = {"auto": [0.6, 0.6], f"auto{PUBLIC}": [0.7], "private constant": [0.5]}
     images(tmp_path, "one", {**private, **plain, f"logistic regression{PUBLIC}": [0.9]})
@@ -69,7 +69,7 @@ def test_both_shares_are_shown_where_the_public_network_was_taken(tmp_path: Path
     assert (joint["images"], joint["images, of the best with the public network"]) == ("1.000", "0.500")
 
 
-def test_weighed_parts_are_what_auto_takes_and_stand_beside_those_of_before(tmp_path: Path) -> None:
+def test_weighed_parts_of_auto_stand_beside_earlier_parts(tmp_path: Path) -> None:
     plain = {"constant": [0.5], "logistic regression": [0.7], "network": [0.6]}
     private = {"auto": [0.52], f"auto{PUBLIC}": [0.6], f"auto{PUBLIC}{WEIGHED}": [0.66], "private constant": [0.5]}
     logistic = {f"logistic regression{PUBLIC}": [0.7], f"logistic regression{PUBLIC}{WEIGHED}": [0.9]}

@@ -20,7 +20,7 @@ def stored(folder: Path, text: str, scores: dict[str, list[float]]) -> None:
             Store(folder / "unseen_texts" / "cells.jsonl").add(cell)
 
 
-def test_share_is_the_sum_of_gains_over_that_without_privacy_and_low_texts_are_named(tmp_path: Path) -> None:
+def test_share_is_summed_gains_over_gains_without_privacy(tmp_path: Path) -> None:
     plain = {"constant": [0.5], "plain": [0.9]}
     stored(tmp_path, "good", {"auto": [0.7, 0.9], "private constant": [0.5, 0.5], WORDS: [0.6], **plain})
     stored(tmp_path, "low", {"auto": [0.46, 0.46], "private constant": [0.48, 0.5], **plain})

@@ -7,7 +7,7 @@ import torch
 from research.pretraining.augmentation import DRAWS, augment
 
 
-def test_neutral_draws_give_the_image_its_mirror_and_its_greyscale() -> None:
+def test_neutral_draws_give_the_image_its_mirror_and_grey_image() -> None:
     images = torch.rand(2, 3, 16, 16)
     draws = torch.tensor([[1.0, 0.5, 0.5, 0.5, 1.0, 0.9, 0.1, 0.1, 0.1, 0.1, 0.9]]).expand(2, DRAWS)
     assert torch.allclose(augment(images, draws, 16), images * 2 - 1, atol=1e-5)

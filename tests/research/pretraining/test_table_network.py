@@ -75,7 +75,7 @@ def test_noise_of_pretraining_is_that_of_the_release(monkeypatch: pytest.MonkeyP
     assert float(noisy[2].std()) == pytest.approx(expected, rel=0.15)
 
 
-def test_without_noise_the_first_round_has_the_residuals_of_the_shares() -> None:
+def test_first_round_without_noise_has_the_residuals_of_shares() -> None:
     facts = TableFacts(
         exists=torch.tensor([[[True, True, False], [True, True, True]]]),
         ordered=torch.tensor([[True, False]]),

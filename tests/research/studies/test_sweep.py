@@ -37,7 +37,7 @@ def test_resumed_sweep_trains_only_missing_trials(tmp_path: Path, monkeypatch: p
     assert len([json.loads(line)["key"] for line in lines]) == 3
 
 
-def test_p38_private_rows_are_charged_for_all_trainings_and_noised_scores(tmp_path: Path) -> None:
+def test_p38_private_rows_pay_for_all_trainings_and_scores(tmp_path: Path) -> None:
     rows = replace(synthetic_examples(), public=False)
     with pytest.raises(WrongInput, match="4 models would be released"):
         sweep(trials(4), rows)
@@ -53,9 +53,7 @@ def test_p38_private_rows_are_charged_for_all_trainings_and_noised_scores(tmp_pa
     assert any(abs(count - round(count)) > 1e-9 for count in counts)  # no exact share of 300 rows
 
 
-def test_noise_and_sensitivity_of_scores_do_not_depend_on_test_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_score_noise_and_sensitivity_ignore_the_test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[np.ndarray, float, float]] = []
     gaussian = Rng.gaussian
 

@@ -16,7 +16,7 @@ def _seeded() -> None:
     torch.manual_seed(11)
 
 
-def test_five_nodes_have_fifteen_edges_with_a_log_probability_each() -> None:
+def test_five_nodes_have_fifteen_edges_with_log_probabilities() -> None:
     proposed = Controller()(4)
     assert proposed.cells.shape == proposed.log_probabilities.shape == (4, 15)
     assert set(proposed.cells.flatten().tolist()) <= set(range(10))

@@ -49,7 +49,7 @@ PUBLIC = "This network was trained on the photographs of ImageNet."
 BOTH = [{"name": "prior", "network": "small", "glyphs": 1.0}]
 
 
-def test_grey_images_get_glyphs_with_scattering_and_with_the_small_prior_where_they_are_few() -> None:
+def test_grey_images_get_glyphs_and_few_get_the_small_prior() -> None:
     assert features(images(700), epsilon=0.3) == GLYPHS
     assert features(images(2500)) == BOTH
     assert features(images(3300), epsilon=3.0) == BOTH
@@ -58,7 +58,7 @@ def test_grey_images_get_glyphs_with_scattering_and_with_the_small_prior_where_t
     assert names(images(60_000), time_limit=100.0) == ["scatter", "group_norm"]
 
 
-def test_colours_get_the_small_prior_where_they_are_few_or_many_and_the_large_one_between() -> None:
+def test_few_or_many_colour_images_get_the_small_prior() -> None:
     small = {"name": "prior", "network": "small", "glyphs": 0.5}
     assert features(images(1000, (3, 32, 32))) == [small]
     assert features(images(15_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "glyphs": 0.5}]
@@ -67,7 +67,7 @@ def test_colours_get_the_small_prior_where_they_are_few_or_many_and_the_large_on
     assert names(images(200_000, (3, 32, 32))) == ["scatter", "group_norm"]
 
 
-def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> None:
+def test_time_limit_is_kept_and_the_better_choice_is_said() -> None:
     assert features(images(15_000, (3, 32, 32)), time_limit=100.0)[0]["network"] == "small"
     assert names(images(8000), time_limit=10.0) == ["scatter", "group_norm"]
     choice = image_choice(images(8000), 1.0, time_limit=10.0)
@@ -100,7 +100,7 @@ def test_every_shape_is_learned_without_options(shape: tuple[int, int, int]) -> 
     assert model.predictions(Data(schema=schema, x=x, y=y)).shape[0] == ROWS
 
 
-def test_many_images_on_a_gpu_are_seen_in_several_views_with_glyphs() -> None:
+def test_many_images_on_a_gpu_get_several_views_with_glyphs() -> None:
     views = {"name": "prior_views", "glyphs": 0.5}
     choice = image_choice(images(50_000, (3, 32, 32)), 1.0, device="cuda")
     assert choice.settings == {"features": [views], "steps": 250, "norm": 0.25}
@@ -114,7 +114,7 @@ def test_many_images_on_a_gpu_are_seen_in_several_views_with_glyphs() -> None:
     assert "prior_views" not in names(images(50_000, (2, 32, 32)), 1.0, device="cuda")
 
 
-def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
+def test_public_network_is_taken_where_installed_and_better() -> None:
     colours, grey = [COLOUR], GREY
     small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
     for rows, size in ((600, 224), (20_000, 224), (35_000, 160), (45_000, 128), (60_000, 96)):
@@ -133,7 +133,7 @@ def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
     assert names(images(2_000, (2, 32, 32)), network=True) == ["scatter", "group_norm"]
 
 
-def test_the_plan_says_what_the_network_learned_from_or_how_to_get_it() -> None:
+def test_plan_says_source_of_the_network_or_how_to_get_it() -> None:
     with_it, without = (image_choice(images(4_000, (3, 32, 32)), 1.0, network=here).reasons for here in (True, False))
     assert "EfficientNet-Lite0 (pretrained on public photographs)" in with_it[0]
     [public] = [reason for reason in with_it if reason.startswith(PUBLIC)]
@@ -147,7 +147,7 @@ def test_the_plan_says_what_the_network_learned_from_or_how_to_get_it() -> None:
     assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).reasons)
 
 
-def test_the_plan_weighs_networks_by_a_part_of_the_budget_and_says_so() -> None:
+def test_plan_weighs_networks_by_a_part_of_the_budget() -> None:
     said = "5% of the budget weights each network by how well it separates the classes."
     for shape in ((3, 32, 32), (1, 28, 28)):
         choice = image_choice(images(4_000, shape), 1.0, network=True)
@@ -161,7 +161,7 @@ def test_networks_are_weighed_for_classes_and_not_for_numbers() -> None:
     assert "weigh" not in image_choice(scores, 1.0, network=True).settings
 
 
-def test_parts_are_not_weighed_where_noise_would_hide_what_they_tell_apart() -> None:
+def test_parts_are_not_weighed_where_noise_would_hide_them() -> None:
     few, more = (image_choice(images(rows, (3, 32, 32)), 1.0, network=True).settings for rows in (499, 500))
     assert "weigh" not in few
     assert few["features"] == [{"name": "extractor", "power": 0.5, "glyphs": 0.5, "size": 224}]

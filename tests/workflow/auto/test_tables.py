@@ -93,7 +93,7 @@ def test_fourier_is_taken_where_rows_are_not_too_many() -> None:
     assert set(searched.settings) == {"search"}  # candidates have settings of their own
 
 
-def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
+def test_target_range_is_bought_where_the_learner_needs_it() -> None:
     def centred(choice: Choice) -> bool:
         return any(isinstance(stage.mechanism, TargetMomentsRange) for stage in choice.before)
 
@@ -103,7 +103,7 @@ def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
     assert centred(table_choice(images, 1.0))
 
 
-def test_no_bins_are_bought_where_they_are_declared_or_come_with_bounds() -> None:
+def test_bins_are_not_bought_where_declared_or_with_bounds() -> None:
     assert table_choice(builtin("adult"), 1.0).before == ()
     assert table_choice(classes(5_000).bare(), 1.0).before == ()
 
@@ -131,7 +131,7 @@ def test_evidence_covers_both_halves_and_every_candidate() -> None:
         assert {"constant", "boosted"} <= set(cell["scores"])
 
 
-def test_random_features_beat_trees_on_every_table_of_many_classes() -> None:
+def test_random_features_beat_trees_on_tables_of_many_classes() -> None:
     """Which is what the plan says, and why they are taken."""
     cells = [cell for cell in evidence("table") if cell["classes"] >= 5 and cell["epsilon"] == 1]
     gains = [cell["scores"]["waves"] - cell["scores"]["boosted"] for cell in cells]
@@ -140,7 +140,7 @@ def test_random_features_beat_trees_on_every_table_of_many_classes() -> None:
     assert sum(gains) / len(gains) > 0.02
 
 
-def test_chosen_candidate_is_nowhere_clearly_worse_than_the_constant() -> None:
+def test_chosen_candidate_is_never_clearly_below_the_constant() -> None:
     """By the evidence, wherever the floor of `auto` lets a model be trained at all."""
     worse = []
     for cell in evidence("table"):

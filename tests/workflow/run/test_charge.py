@@ -68,7 +68,7 @@ def people(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("new", [False, True], ids=["existing ledger", "new ledger"])
-def test_ledger_agrees_before_rows_are_parsed_and_holds_the_charge_before_the_mechanism_runs(
+def test_charge_is_on_disk_before_the_mechanism_runs(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
     if not new:
@@ -97,7 +97,7 @@ def test_ledger_agrees_before_rows_are_parsed_and_holds_the_charge_before_the_me
     assert (tmp_path / "m" / "model.json").exists()
 
 
-def test_each_charge_is_executed_once_by_the_mechanism_it_was_for(people: Path) -> None:
+def test_each_charge_is_executed_once_by_its_mechanism(people: Path) -> None:
     options = RunOptions(target="y", accept_schema=True)
     with charged_run("fit", people, options) as run:
         plan = training_plan(run.schema, epsilon=1.0, delta=1e-5, learner="majority")
@@ -201,7 +201,7 @@ def stop_before(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
     ],
     ids=["before the report", "before the closing entry", "after it", "before the first file"],
 )
-def test_p33_p44_resumed_run_closes_and_publishes_the_model_that_was_complete(
+def test_p33_p44_resumed_run_publishes_the_complete_model(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: Any, closed: bool | None
 ) -> None:
     """Without training again: a second model from one charge would be a release that nobody paid for."""
@@ -227,7 +227,7 @@ def test_p33_p44_resumed_run_closes_and_publishes_the_model_that_was_complete(
     assert {round(path.stat().st_mtime, 3) for path in (out, *out.iterdir())} == {round(charged, 3)}
 
 
-def test_p44_complete_model_that_was_changed_after_the_closing_entry_is_not_published(
+def test_p44_model_changed_after_its_closing_is_not_published(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "m"
@@ -261,7 +261,7 @@ def test_run_that_another_process_closed_releases_nothing_more(
 # Without a price
 
 
-def test_price_that_is_infinite_is_refused_before_the_ledger_and_the_rows(
+def test_infinite_price_is_refused_before_ledger_and_rows(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best of about 50 runs, each of which may fail with a chance of 1e-6: more than a delta of 1e-5 allows."""

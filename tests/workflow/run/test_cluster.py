@@ -80,7 +80,7 @@ def test_held_parts_follow_all_changes_in_order_and_once(losses: tuple[int, ...]
     assert pool.lost == len(losses)
 
 
-def test_what_is_held_of_held_parts_has_the_changes_before_it_only() -> None:
+def test_held_parts_of_held_parts_have_only_earlier_changes() -> None:
     pool = Machines(2, (5,))
     first = Cluster(pool, PIECES).parts.held(list)
     first.update(lambda part: part.append(100))
@@ -129,7 +129,7 @@ def test_losing_every_worker_is_said_in_a_sentence() -> None:
         parts.total(Values())
 
 
-def test_what_is_wrong_with_rows_is_said_by_the_worker_that_reads_them() -> None:
+def test_wrong_rows_are_reported_by_the_worker_that_reads_them() -> None:
     def refuse(piece: list[int]) -> list[int]:
         if piece == [5]:
             raise WrongInput("line 5: expected a number")
@@ -147,7 +147,7 @@ def pieces_of(data: Data, count: int) -> list[Any]:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", IN_PARTS)
-def test_learners_release_the_same_bits_on_a_cluster_that_loses_workers(name: str, task: str) -> None:
+def test_learners_release_the_same_bits_where_workers_are_lost(name: str, task: str) -> None:
     schema, make = TASKS[task], find_learner(name)
     if schema.task not in make.tasks:
         pytest.skip(f"{name} does not do {schema.task}")
@@ -168,7 +168,7 @@ def test_rows_that_must_be_in_one_memory_come_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("name", SELECTORS)
-def test_selectors_release_the_same_on_a_cluster_that_loses_workers(name: str) -> None:
+def test_selectors_release_the_same_where_workers_are_lost(name: str) -> None:
     selector, data = selection(name, "regression")
     expected = run_rows(selector, data, 0.3, Rng(seed=2))
     for workers, losses in ((1, ()), (3, (1, 4))):

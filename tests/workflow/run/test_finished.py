@@ -32,7 +32,7 @@ def entries(people: Path) -> int:
     return len(Ledger.open(f"{people}.ledger").entries())
 
 
-def test_finished_command_returns_its_model_and_says_where_it_lies(people: Path) -> None:
+def test_finished_command_returns_its_model_and_its_place(people: Path) -> None:
     first, said = call(people), list[str]()
     count = entries(people)
     again = call(people, said)

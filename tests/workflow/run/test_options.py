@@ -56,7 +56,7 @@ def test_arguments_and_options_have_the_same_names() -> None:
     assert {field.name for field in fields(RunOptions)} == SHARED | {"test", "public", "device", "describe", "ray"}
 
 
-def test_command_line_has_every_shared_option_with_the_same_default() -> None:
+def test_command_line_has_shared_options_with_same_defaults() -> None:
     defaults = {field.name: field.default for field in fields(RunOptions)}
     assert {name: default for name, (_, default) in RUN_OPTIONS.items()} == {
         name: defaults[name] for name in SHARED - {"out", "say", "confirm"}

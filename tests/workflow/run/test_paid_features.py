@@ -56,14 +56,14 @@ class FeaturesForNothing(PaidFeatures):
         return PaidFeatures(described=self.described, build=self.build, shares=shares).run(data, noise, rng)
 
 
-def test_feature_that_is_released_with_less_noise_than_was_paid_is_caught() -> None:
+def test_feature_with_less_noise_than_was_paid_is_caught() -> None:
     paid = training(TABLE, "normalise", steps=2)
     planted = FeaturesForNothing(described=paid.described, build=paid.build, shares=paid.shares)
     with pytest.raises(BrokenPromise):
         check_mechanism(planted, schema=TABLE, games=0)
 
 
-def test_price_is_that_of_its_releases_and_each_feature_takes_a_tenth() -> None:
+def test_price_is_that_of_releases_and_a_feature_takes_a_tenth() -> None:
     plan = recipe_plan(
         facts_of("wisconsin"), Recipe.of(learner="linear", settings={"features": ["normalise", "pca"]}), BUDGET
     )

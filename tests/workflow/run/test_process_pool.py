@@ -49,7 +49,7 @@ def test_rows_that_this_process_can_read_are_not_sent_to_it(pool: ProcessPool) -
     assert set(Cluster(pool, PIECES, near=True).parts.map(own_process).listed()) == {os.getpid()}
 
 
-def test_what_is_wrong_is_said_once_and_answers_that_come_late_are_skipped(pool: ProcessPool) -> None:
+def test_errors_are_said_once_and_late_answers_are_skipped(pool: ProcessPool) -> None:
     def refuse(part: list[int]) -> list[int]:
         if part == [0]:
             raise WrongInput(f"row 1: expected a number{got('abc')}")
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said_once_and_answers_that_come_late_are_skipped(pool:
     assert parts.listed() == [[at] for at in range(6)]
 
 
-def test_pieces_of_a_process_that_ends_go_to_the_others_until_none_is_left() -> None:
+def test_pieces_of_an_ended_process_go_to_the_others() -> None:
     pool = ProcessPool(2)
     held = Cluster(pool, PIECES).parts.held(list)
     held.update(lambda part: part.append(7))

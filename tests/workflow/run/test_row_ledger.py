@@ -63,7 +63,7 @@ def test_p49_rows_under_another_name_find_their_ledger(people: Path, renamed: An
     assert len(Ledger.open(f"{people}.ledger").json()["events"]) == 2
 
 
-def test_p49_second_ledger_of_the_same_rows_warns_with_the_epsilon_of_both(people: Path) -> None:
+def test_p49_second_ledger_of_same_rows_warns_with_both_epsilons(people: Path) -> None:
     other = people.with_name("other.ledger")
     with pytest.warns(OverlapWarning, match="another ledger too") as warned:
         fit(in_memory(people), ledger=other, **CALL)
@@ -76,7 +76,7 @@ def test_p49_second_ledger_of_the_same_rows_warns_with_the_epsilon_of_both(peopl
     assert any("another ledger too" in sentence for sentence in said)
 
 
-def test_rows_from_memory_have_a_lasting_ledger_outside_the_folder_that_is_released(tmp_path: Path) -> None:
+def test_rows_from_memory_have_a_ledger_outside_the_release(tmp_path: Path) -> None:
     fit(table(), out=tmp_path / "m", **CALL)
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
         "model.json",
@@ -108,7 +108,7 @@ def test_what_is_written_down_does_not_hold_the_key_or_a_row(people: Path) -> No
     assert digest not in {path.stem for path in folder.glob("*.ledger")}
 
 
-def test_moved_and_copied_ledgers_count_once_and_lost_ones_are_missed(people: Path) -> None:
+def test_moved_and_copied_ledgers_count_once(people: Path) -> None:
     book = Path(f"{people}.ledger")
     Ledger.open(book).set_limit(9.0)
     there = people.parent / "there"
@@ -133,7 +133,7 @@ def test_moved_and_copied_ledgers_count_once_and_lost_ones_are_missed(people: Pa
         fit(people, **CALL)
 
 
-def test_another_unit_of_the_same_rows_is_refused_or_has_no_epsilon_in_common(people: Path) -> None:
+def test_other_unit_of_the_same_rows_has_no_common_epsilon(people: Path) -> None:
     other = {**CALL, "delta": 1e-6}
     with pytest.raises(WrongInput, match="expected delta"):
         fit(in_memory(people), **other)
@@ -156,7 +156,7 @@ def test_ledger_named_like_built_in_data_is_not_theirs(tmp_path: Path, monkeypat
     assert fit("wisconsin", epsilon=1.0, learner="majority").epsilon <= 1.0
 
 
-def test_spent_ledger_is_refused_before_a_row_is_read_but_not_before_a_folder_in_use(people: Path) -> None:
+def test_spent_ledger_is_refused_before_a_row_is_read(people: Path) -> None:
     people.write_text("unreadable")
     with pytest.raises(BudgetExceeded, match="nothing is left"):
         fit(people, out=people.with_name("new"), **CALL)

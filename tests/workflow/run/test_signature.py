@@ -83,7 +83,7 @@ def test_p44_changed_file_is_not_valid_under_the_signature_alone(place: Path, na
     assert verdict.signed is False
 
 
-def test_p44_signature_of_another_key_or_another_folder_is_not_valid(place: Path) -> None:
+def test_p44_signature_of_another_key_or_folder_is_not_valid(place: Path) -> None:
     words = "signature.json is not by the owner of this key, or it was changed"
     assert verify(place / "one", key=place / "other.pub.pem").problems == [words]
     shutil.copy(place / "two" / "signature.json", place / "one" / "signature.json")

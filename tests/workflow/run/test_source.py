@@ -27,7 +27,7 @@ def ages(*, last: str) -> pd.DataFrame:
     return frame
 
 
-def test_p12_one_word_among_numbers_of_a_csv_does_not_change_its_schema(tmp_path: Path) -> None:
+def test_p12_one_word_among_numbers_does_not_change_the_schema(tmp_path: Path) -> None:
     schemas = []
     for last in ("44", "unknown age"):
         ages(last=last).to_csv(tmp_path / "people.csv", index=False)
@@ -76,7 +76,7 @@ def visits(rows: int = ROWS) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("learner", ["linear", "boosted", "dpsgd"])
-def test_learners_work_on_dates_times_text_and_booleans_and_predict_again(tmp_path: Path, learner: str) -> None:
+def test_learners_train_and_predict_on_dates_times_and_text(tmp_path: Path, learner: str) -> None:
     visits(1500).to_csv(tmp_path / "visits.csv", index=False)
     settings = {"linear": {"steps": 30}, "boosted": {"trees": 4}, "dpsgd": {"steps": 4}}[learner]
     spoken: list[str] = []
@@ -114,7 +114,7 @@ def test_learners_work_on_dates_times_text_and_booleans_and_predict_again(tmp_pa
         assert (model.predict(visits(500)) == visits(500)["y"]).mean() > 0.85
 
 
-def test_columns_of_undecided_kind_stay_one_each_where_columns_are_chosen(tmp_path: Path) -> None:
+def test_undecided_columns_stay_one_each_in_a_selection(tmp_path: Path) -> None:
     visits(400).to_csv(tmp_path / "visits.csv", index=False)
     result = select(tmp_path / "visits.csv", target="y", method="top", epsilon=30.0)
     assert set(result.columns) <= {"age", "at", "smoker", "town", "note", "seen (days)"}
@@ -131,9 +131,7 @@ def test_unnamed_index_and_persons_are_identifiers_by_name_alone(tmp_path: Path)
     }
 
 
-def test_a_target_that_is_no_column_is_refused_before_rows_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_target_is_refused_before_rows_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ages(last="44").to_csv(tmp_path / "people.csv", index=False)
     with pytest.raises(WrongInput) as after_reading:
         typed(read(tmp_path / "people.csv", header=True), target="yy")
