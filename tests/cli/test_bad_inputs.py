@@ -19,7 +19,7 @@ from tests.data.hostile import Case, hostile
 @pytest.fixture
 def good(run: Run, people: Path, tmp_path: Path) -> Path:
     """A folder with rows, their schema, a model and its ledger."""
-    call = ("fit", people, "--schema", "people.toml", "--ledger", "book.ledger", "--limit", 9)
+    call = ("fit", people, "--schema", "people.toml", "--learner", "linear", "--ledger", "book.ledger", "--limit", 9)
     assert run(*call, "--out", "m").code == 0
     return tmp_path
 

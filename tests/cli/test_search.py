@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privaware.learners import _networks
+from privaware.learners._networks import training
 from privaware.strategies._trials import ValidationScorer
 from privaware.workflow.run.staging import Staged
 from tests.cli.people import SPACE, Run, watched, write_people
@@ -122,14 +122,14 @@ def test_a_killed_search_resumes_with_one_charge(
         patch.setattr(ValidationScorer, "scores", stopped)
         assert run(*call).code == 130
     assert Path("model/.search").exists()
-    train = _networks._train
+    train = training._train
     again: list[int] = []
 
     def counted(learners: Any, *rest: Any) -> Any:
         again.append(len(learners))
         return train(learners, *rest)
 
-    monkeypatch.setattr(_networks, "_train", counted)
+    monkeypatch.setattr(training, "_train", counted)
     result = run(*call)
     assert result.code == 0, result.err
     assert "Resuming" in result.err

@@ -107,7 +107,7 @@ def test_an_overflowing_norm_is_not_underestimated():
 
 @pytest.mark.parametrize("positions", [2, 7])
 def test_recomputed_sums_use_the_truncated_factors_of_the_norm(positions, monkeypatch):
-    for module in ("_example_sums", "_per_example", "_convolution"):
+    for module in ("_example_sums", "_per_example", "_layers.convolution"):
         monkeypatch.setattr(f"privaware.descent.{module}.materialised_limit", lambda device: 0)
     generator = torch.Generator().manual_seed(0)
     x, g = torch.rand(3, 8, positions, generator=generator), torch.rand(3, 8, positions, generator=generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from privaware import accounting, datasets
-from privaware.learners._networks import Network, _recipes
+from privaware.learners._networks.training import Network, _recipes
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.quantile_clip import QuantileClip
 from privaware.metrics import accuracy

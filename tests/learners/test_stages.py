@@ -8,7 +8,7 @@ import pytest
 
 from privaware.learners.pate import Pate
 from privaware.noise import Rng
-from tests.learners.test_journal import LEARNERS, PUBLIC, ROWS
+from tests.learners.networks.test_journal import LEARNERS, PUBLIC, ROWS
 
 STAGES = {
     "pate": ["teachers", "training"],

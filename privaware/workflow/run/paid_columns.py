@@ -11,6 +11,7 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING
 from privaware.mechanism import Mechanism
 from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.registry import names
 from privaware.schema import Schema
 from privaware.selectors import find_selector
 from privaware.workflow.auto import Stage
@@ -43,6 +44,8 @@ def selection_stage(
 
 def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Mechanism[tuple[str, ...]]:
     """Return the selector called `method` with `settings`; raise if the data are not a table."""
+    if method in names("preprocessing"):
+        raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(names('selectors'))}")
     make = find_selector(method)
     if schema.form != "table":
         raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")

@@ -237,7 +237,7 @@ def test_sums_do_not_depend_on_the_memory_limit(name, population, monkeypatch):
     goals = labels()
     actual = []
     for limit in (2**26, 50):
-        for module_name in ("_example_sums", "_per_example", "_convolution", "_weight_standardisation"):
+        for module_name in ("_example_sums", "_per_example", "_layers.convolution", "_layers.weight_standardisation"):
             monkeypatch.setattr(
                 f"privaware.descent.{module_name}.materialised_limit", lambda device, limit=limit: limit
             )
