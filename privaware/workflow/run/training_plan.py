@@ -3,7 +3,7 @@
 >>> from privaware.datasets import schema
 >>> plan = training_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5)
 >>> plan.learner, plan.epsilon <= 1.0
-('boosted', True)
+('fourier', True)
 """
 
 from __future__ import annotations

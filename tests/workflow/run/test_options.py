@@ -21,6 +21,7 @@ PROMISED = {
         "metric",
         "describe",
         "plan",
+        "policy",
         "use",
         "select",
         "search",
