@@ -44,7 +44,7 @@ _REACH = 690.0
 """Largest loss of one release that floating point can represent."""
 
 _QUIET = 1e15
-"""Largest noise multiplier; a larger one has the same cost."""
+"""A noise multiplier above this number is replaced by it, which can only increase the cost."""
 
 _WAYS = 1000
 """Largest number of alternatives."""

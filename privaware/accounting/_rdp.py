@@ -50,7 +50,7 @@ OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(floa
 
 
 def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
-    """Return the smallest epsilon over `orders`; the probability of failure is subtracted from `delta` first."""
+    """Return the smallest epsilon over `orders`; `delta` is first reduced to `(delta - failure) / (1 - failure)`."""
     if terms.failure >= delta:
         return math.inf
     rest = (delta - terms.failure) / (1 - terms.failure)

@@ -169,7 +169,7 @@ class automatic:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(examples, 1) factors."""
+        """Return factors (examples, 1) from squared norms (examples, layers)."""
         sizes = (_over_layers(squares).sqrt() + self.gamma).mul_(_slack(squares))
         return (norm / sizes).nan_to_num_(0.0)
 
@@ -227,7 +227,7 @@ class quantile:
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(examples, 1) factors."""
+        """Return factors (examples, 1) from squared norms (examples, layers)."""
         return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:

@@ -14,7 +14,8 @@
 
        by_left @ right + left @ by_right - left @ left.T @ by_left @ right
 
-4. The factors come from W and its initial values by the power method. This is post-processing without privacy cost.
+4. The factors come from W and its values at step `warm_up`, by the power method. This is post-processing without
+   privacy cost.
 5. Clipping measures the norms of the numbers that are summed, so the bounds of `_rounding.py` hold for any factors.
 
 Memory: an example takes `rank * (out + in)` floats for each matrix, beside its inputs and output gradients. Only

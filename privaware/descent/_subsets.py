@@ -28,7 +28,11 @@ __all__ = ["Subsets", "settings_digest"]
 def settings_digest(
     recipe: DescentRecipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
 ) -> str:
-    """Return a digest of every public setting that the result of a training depends on."""
+    """Return a digest of the public settings that the result of a training depends on.
+
+    The fields `microbatch` and `overflow` of `recipe` and the device are left out: they change results by rounding, and
+    how a sample is drawn.
+    """
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
     facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
