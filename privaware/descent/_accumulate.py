@@ -68,8 +68,9 @@ def accumulate(
 
     The squared norms have shape (examples, 1), or (examples, layers) for a `per_layer` clip. `total` has shape (models,
     trainable). If `total` has more rows than models, each row takes the sum over one of several groups of equal size
-    into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is
-    read on the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added.
+    into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
+    `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
+    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():

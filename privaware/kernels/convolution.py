@@ -36,7 +36,7 @@ LARGEST_OFFSET = 2**30
 """Number of tensor entries that a kernel can address with offsets of 32 bits."""
 
 PROGRAMS = 2048
-"""Number of programs to launch at least; they fill a GPU several times, so that it is busy until the end."""
+"""Number of programs among which a weighted sum is split; they fill a GPU several times, so it is busy to the end."""
 
 
 class Conv2dGeometry(NamedTuple):

@@ -2,9 +2,9 @@
 
 The registry is in the user's data folder (`$PRIVAWARE_LEDGERS`, or the default of the platform). It holds the key of
 the digests; for each digest of rows, a sketch of the rows and the ledgers that were charged for them; copies of the
-entries of these ledgers; and the ledgers of rows that came from memory. Its key and its lists are readable by the user
-only, and nothing of the registry is copied into a released folder. Without the key, a digest reveals nothing about any
-row.
+entries of these ledgers; and the ledgers of rows that came from memory. Its key, sketches and lists are readable by the
+user only, and nothing of the registry is copied into a released folder. Without the key, a digest reveals nothing about
+any row.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def check_mechanism(
         Games on the release are skipped if this number is too small to refute `epsilon` (below 65 for epsilon 1). 0
         skips the games on noised values too.
     neighbour : Data or callable, optional
-        A neighbour of the rows, or a function that makes one, to be used as the canary.
+        A neighbour of the rows, or a function that makes one. It is then the only canary, in one game.
 
     Returns
     -------
@@ -278,7 +278,8 @@ class _Check:
     def noise_game(self, data: Data, neighbour: Data, noise: float) -> list[tuple[float, float]]:
         """Attack all noised values; return pairs of proved and claimed epsilon, at `delta` and at `LARGE_DELTA`.
 
-        Return no pairs if the values cannot be noised again without another run, or if the cost does not cover all.
+        Return no pairs if the values cannot be noised again without another run, or if the cost of a private selection
+        does not cover all of them.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected):

@@ -15,7 +15,8 @@ Map = Callable[[np.ndarray], np.ndarray]
 class Certified:
     """A perturbed problem that checks its own solutions.
 
-    `worst` is the largest distance between the implied and the drawn noise vector, divided by the declared tolerance.
+    `worst` is the largest distance between the implied and the drawn noise vector in the last call of `solve`, divided
+    by the declared tolerance.
     """
 
     def __init__(self, problem: Perturbed) -> None:
