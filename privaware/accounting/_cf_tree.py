@@ -165,9 +165,9 @@ def _fails(chance: float, times: int) -> LossSum:
 
 
 def _noise(event: Event) -> float | None:
-    """Return the noise of one Gaussian release with the cost of `event`, or None if `event` is not only Gaussian.
+    """Return the noise multiplier of one Gaussian with the cost of `event`; None if `event` is not only Gaussian.
 
-    An event without releases has infinite noise.
+    An event without releases has an infinite noise multiplier.
     """
     match event:
         case Gaussian(noise=noise):

@@ -135,7 +135,7 @@ class per_layer:
 
 @functools.lru_cache(maxsize=64)
 def _layer_norms(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the layers' clipping norms as fractions of the total norm; their squares add up to 1.
+    """Return the layers' clipping norms as fractions of the total norm; their squares add up to a little less than 1.
 
     The result is cached, because a captured CUDA graph cannot copy it from the host.
     """

@@ -175,7 +175,7 @@ class _Factors:
         self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
 
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """Return the per-example gradients by both factors, if possible without materialising those by the matrix."""
+        """Return per-example gradients by `left` and by `right`, if possible without materialising gradients by W."""
         if isinstance(use, OuterProduct):
             use.separate_bias()
             inputs, outputs = self._times(use.inputs, self.right.mT), self._times(use.gradients, self.left)

@@ -90,9 +90,9 @@ class Subsets:
             rng.shuffle(row[:size])
 
     def within(self, index: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Translate indices into subsets to positions of examples.
+        """Return the positions of the examples with these indices into the models' subsets, and a mask of valid ones.
 
-        An index beyond the size of a model's own subset is not valid.
+        `index` and its mask `valid` are (models, width). An index beyond the size of a model's own subset is not valid.
         """
         own = (valid != 0) & (index < self.sizes[:, None])
         return np.take_along_axis(self.positions, np.where(own, index, 0), 1), own
