@@ -42,7 +42,7 @@ def epsilon(total: LossSum, delta: float) -> float:
 
 
 def deltas(total: LossSum, epsilons: Array) -> Array:
-    """Return the delta of the composition, without failures, at ascending epsilons >= 0.
+    """Return the delta of the composition `total` if no release fails, at ascending `epsilons` >= 0.
 
     One line gives delta at epsilons near its own; further epsilons need another line. A lattice is used instead if
     few rows are sampled (`rare`), if there are few steps (`few`), or if the loss has a largest value: then it has

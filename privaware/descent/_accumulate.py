@@ -80,7 +80,7 @@ def accumulate(
 
 
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
-    """Return the per-example gradients of `batch` by parameter name."""
+    """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16."""
     outputs, tape = _forward(stack, batch, bf16)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
@@ -103,7 +103,7 @@ def add_clipped(
 ) -> Tensor:
     """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
 
-    Without `slots` the slots of `stack` are used.
+    Without `slots` the slots of `stack` are used. The other arguments are those of `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)

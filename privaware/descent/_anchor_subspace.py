@@ -304,7 +304,7 @@ def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
 
 
 def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Yield blocks of about equal size, cut between parameters, each with its number of directions."""
+    """Yield blocks of about equal size, cut between parameters; each has at most `rows` directions."""
     end = slots[-1].stop
     groups = [
         tuple(group)

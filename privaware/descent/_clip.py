@@ -122,7 +122,10 @@ class per_layer:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors (examples, layers); all are 0 for an example whose gradient is not finite in some layer."""
+        """Return factors (examples, layers) from squared norms of the same shape.
+
+        All are 0 for an example whose gradient is not finite in some layer.
+        """
         factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
 

@@ -83,6 +83,9 @@ def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
 def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: int, positions: int) -> Tensor:
     """Return squared ghost norms, raised by a bound on their rounding error so that none is underestimated.
 
+    `of_inputs` and `of_gradients` are the sums, over an example's `positions`, of squared norms of inputs and of output
+    gradients. `terms` is as in `ghost_norms`.
+
     1. A matrix product adds about eight terms at a time. It rounds or truncates each sum, by at most eps times the
        product of the norms of two positions. So all `terms / 8` sums, over all positions, are wrong by at most
        `eps * terms / 8 * of_inputs * of_gradients`. Another 16 eps cover the sums over pairs of positions.

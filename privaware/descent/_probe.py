@@ -206,7 +206,10 @@ def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor
 
 
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:
-    """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`."""
+    """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`.
+
+    They are compared on `cases`, for each number of models in `model_counts`, and with `tf32` in TF32 too.
+    """
     problem: Exception | str = ""
     for materialise in (False, True):
         exact = partial(_agrees_in_float32, model_counts=model_counts, materialise=materialise)

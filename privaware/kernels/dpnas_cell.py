@@ -240,7 +240,7 @@ def _dense(images: Any) -> bool:
 
 
 def fits_groups(images: Any, groups: int) -> bool:
-    """Return whether a group of channels is small enough for one program."""
+    """Return whether one of `groups` equal groups of the channels of `images` is small enough for one program."""
     if images.shape[1] % groups:
         return False
     tile = _tile(images.shape, groups)

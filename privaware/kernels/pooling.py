@@ -200,7 +200,7 @@ def max_pool_2x2(x: Any) -> tuple[Any, Any]:
 
 
 def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
-    """Write into `dx` each block's gradient at the position of its maximum, and zero elsewhere."""
+    """Write each block's gradient `g` into `dx` at the position `index` of its maximum, and zero elsewhere."""
     width = dx[0].numel()
     _halved_back[(len(g), triton.cdiv(width, SIZE))](g, index, dx, width, *dx.shape[2:], *g.shape[2:], SIZE)
 
