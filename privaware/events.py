@@ -436,7 +436,7 @@ NOTHING: Event = Composed(events=())
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     """Yield the simple events inside an event, with their numbers of repetitions.
 
-    Every accountant uses this function, so repetitions are multiplied in one place only.
+    The PLD and the RDP accountant, ledgers and descriptions use this function. The CF accountant reads events itself.
 
     Parameters
     ----------

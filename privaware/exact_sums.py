@@ -58,7 +58,7 @@ MOST_BITS = 45
 
 @dataclass(frozen=True, kw_only=True)
 class Lattice:
-    """The multiples of `step` in [-bound, bound]. The largest multiple has `bits` bits, not counting the sign."""
+    """The multiples of `step` in [-bound, bound]. The largest is at most `2**bits` steps."""
 
     bound: float
     bits: int
@@ -108,7 +108,7 @@ def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64)
 
     Entries that are not finite become 0. Each result depends, bit for bit, on its own row only: squared norms are
     exact, and all other operations act on single entries. A float32 tensor gives a float32 tensor of the same values on
-    its device.
+    its device. `dtype` is the type of the result if `rows` is an array.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
@@ -180,7 +180,7 @@ class Total:
 
 
 def chunk_rows(*lattices: Lattice) -> int:
-    """Return how many products of one value of each lattice a float64 can sum without error."""
+    """Return how many products of one value of each lattice (at most 2^16) a float64 can sum without error."""
     bits = sum(lattice.bits for lattice in lattices)
     expect(bits <= MOST_BITS, "", f"lattices of at most {MOST_BITS} bits together", bits)
     return int(2 ** min(MANTISSA - bits, 16))

@@ -15,11 +15,11 @@ Three accountants analyse an event:
    the event, `_grid.py` and `_pld.py` compose, and `_profiles.py` and `_selection.py` handle events whose distribution
    has no formula.
 2. The CF accountant uses characteristic functions (`_cf_tree.py` and the other `_cf` files). It reads the event
-   separately, and shares neither simplifications nor tables with the PLD accountant. Both must agree within 0.5%;
-   otherwise nothing is reported.
-3. The RDP accountant uses Rényi divergences (`_rdp.py`). Its bound is reported if there is no distribution to compose.
-   It is also reported for a private selection if the first two accountants differ by 0.5% to 3% and its bound is above
-   both, or if epsilon exceeds 100.
+   separately, and shares neither simplifications nor tables with the PLD accountant. If its result differs from the
+   PLD accountant's by more than 0.5%, nothing is reported (point 3 names one exception).
+3. The RDP accountant uses Rényi divergences (`_rdp.py`). Its bound is reported if the PLD or the CF accountant gives no
+   result. For a private selection it is also reported if it is smaller than the PLD bound, if the PLD bound exceeds
+   100, or if the first two accountants differ by 0.5% to 3% and the RDP bound is above both.
 
 `_price.py` decides what is reported.
 """
@@ -99,7 +99,8 @@ def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS)
     dict
         `pld`, `cf`, `rdp` and `rdp_classic` (the conversion used before 2021): an epsilon each, or None if the
         accountant does not cover the event. `epsilon` is the reported epsilon. `method` names its accountant: pld or
-        rdp; trade_off or papernot_steinke for private selection; pure if only the sum of pure epsilons is available.
+        rdp; trade_off or papernot_steinke (the Rényi bound) for private selection; pure if there is no PLD bound and
+        the sum of pure epsilons is smaller than the RDP bound.
     """
     _check_delta(delta)
     return _price.bounds(event, delta, orders)
@@ -138,7 +139,8 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
     Returns
     -------
     float
-        A noise multiplier at most 0.1% above the smallest one. `epsilon(cost(noise), delta) <= epsilon` always holds.
+        A noise multiplier at most about 0.1% above the smallest one. `epsilon(cost(noise), delta) <= epsilon` always
+        holds.
 
     Notes
     -----
@@ -152,7 +154,7 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgdRun:
-    """The public facts of a run of DP-SGD.
+    """The sampling rate and the number of steps of a run of DP-SGD; both are public.
 
     Parameters
     ----------
@@ -185,7 +187,7 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     Returns
     -------
     DpSgdRun
-        `rate = batch / rows` and `steps = ceil(epochs * rows / batch)`, in exact arithmetic.
+        `rate = batch / rows` and `steps = ceil(epochs * rows / batch)`; `steps` is computed with exact fractions.
 
     Examples
     --------

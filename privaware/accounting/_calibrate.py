@@ -13,7 +13,7 @@ from privaware.errors import Refused, WrongInput
 from privaware.events import Event
 
 TOLERANCE = 1e-3
-"""Largest relative excess of the result over the smallest noise multiplier."""
+"""Approximate largest relative excess of the result over the smallest noise multiplier (the search allows 5% more)."""
 
 _PROBES = (0.3, 1.0, 7.0)
 """Noise multipliers at which a cost function is evaluated to name its cache entry."""
@@ -90,7 +90,7 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
 
 
 def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> float:
-    """Return a noise multiplier near `noise` that fits by the reporting accountant, at most `TOLERANCE` too large."""
+    """Return a noise multiplier near `noise` that fits the budget; it is too large by about `TOLERANCE` at most."""
 
     def fits(candidate: float) -> bool:
         return _price.epsilon(cost(candidate), delta) <= epsilon

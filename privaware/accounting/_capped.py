@@ -46,7 +46,8 @@ def candidates(
 ) -> tuple[CappedGaussian, ...]:
     """Return pairs such that, for every true number of rows up to `rows`, one of them dominates a step.
 
-    A finer covering is used only while it gives at most `most` pairs.
+    A step adds Gaussian noise with the multiplier `noise` to a Poisson sample at `rate`, cut to `cap` rows. `replace`
+    says whether neighbours differ by replacing a row. A finer covering is used while it gives at most `most` pairs.
     """
     kept: list[CappedGaussian] = []
     for shared, ratio in _COVERINGS:
@@ -64,7 +65,10 @@ def candidates(
 
 
 def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> list[tuple[float, float]]:
-    """Return (overflow, pushed) for intervals of true counts, and (0, 0) for batches that never overflow."""
+    """Return (overflow, pushed), w(b) and r(a) of the module docstring, for intervals of true row counts up to `rows`.
+
+    The first pair is (0, 0), for batches that never overflow. `shared` and `ratio` are an entry of `_COVERINGS`.
+    """
     last = _peak(rate, rows, cap)
     steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
     points = {cap, last, *(last - np.unique(steps.astype(int))).tolist()}

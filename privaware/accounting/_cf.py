@@ -42,10 +42,11 @@ def epsilon(total: LossSum, delta: float) -> float:
 
 
 def deltas(total: LossSum, epsilons: Array) -> Array:
-    """Return the delta of the composition, without failures, at ascending epsilons >= 0.
+    """Return the delta of the composition `total` if no release fails, at ascending `epsilons` >= 0.
 
-    One line gives delta at epsilons near its own; further epsilons need another line. For a loss with a largest value
-    the lattice is used instead, because it has atoms, and a line would give delta at very few epsilons.
+    One line gives delta at epsilons near its own; further epsilons need another line. A lattice is used instead if
+    few rows are sampled (`rare`), if there are few steps (`few`), or if the loss has a largest value: then it has
+    atoms, and a line would give delta at very few epsilons.
     """
     if not total.losses:
         return np.zeros(len(epsilons))

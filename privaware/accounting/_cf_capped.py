@@ -30,7 +30,10 @@ _COUNTS = 320
 
 @lru_cache(maxsize=256)
 def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
-    """Return the losses of one step at the row counts with the largest moment of some order."""
+    """Return the losses of one step in the direction `side`, at the row counts with the largest moment of some order.
+
+    `noise` is the noise multiplier of the step.
+    """
     rows, cap, rate = int(event.rows or 0), int(event.cap or 0), event.rate
     usual = MixtureLoss(noise=noise, rate=rate, side="replace" if event.relation == "replace_one" else side)
     counts = np.unique(np.geomspace(cap, _peak(rate, rows, cap), _COUNTS).round().astype(np.int64))
@@ -74,7 +77,10 @@ def _overflowing(counts: Array, rate: float, cap: int) -> Array:
 
 
 def _between(usual: MixtureLoss, low: int, high: int, cap: int) -> Loss:
-    """Return the loss of a step that costs at least as much as at any count above `low` and up to `high`."""
+    """Return the loss of a step that costs at least as much as at any count above `low` and up to `high`.
+
+    `usual` is the loss of a batch that does not overflow.
+    """
     from scipy import stats
 
     rate, last = usual.rate, low + 1 if high - low <= 1 else low

@@ -133,7 +133,10 @@ class Line:
         self.z, self.value = z, w * np.exp(k - self.k) / (z * (1 + z))
 
     def _follow(self) -> float:
-        """Evaluate the integrand outwards until it is negligible; return the size of the extra release this needs."""
+        """Evaluate the integrand outwards from the real axis until it is negligible.
+
+        Return sensitivity divided by noise of the extra Gaussian release that this needs; 0.0 without extra release.
+        """
         enough = 2e-2 * math.sqrt(max(self.near, 1e-9) / (1 + self.t))
         low, high, count = 0.0, self.t / 4, 0
         while True:
@@ -212,7 +215,11 @@ class Line:
 
 @lru_cache(maxsize=1)
 def _rule() -> tuple[Array, Array, Array]:
-    """Return Gauss-Legendre nodes, weights, and the matrix that gives the last four Legendre coefficients."""
+    """Return the `_NODES` Gauss-Legendre nodes and weights on [-1, 1], and a matrix of shape (`_NODES`, 4).
+
+    Values of a function f at the nodes, times the matrix, are the integrals of f times the Legendre polynomials of the
+    four highest degrees k below `_NODES`: 2 / (2k + 1) times the last four Legendre coefficients of f.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     vander = np.polynomial.legendre.legvander(nodes, _NODES - 1)
     return nodes, weights, (vander * weights[:, None])[:, -4:]

@@ -240,7 +240,7 @@ class LaplaceLoss(Loss):
         return self._points(256)
 
     def _points(self, panels: int) -> tuple[Array, Array]:
-        """Return losses and probabilities: two atoms, where the noise is below 0 or above 1, and nodes between them.
+        """Return losses and probabilities: two atoms (noisy value below 0, above 1), and nodes between.
 
         At a value x in [0, 1] the loss is `(1 - 2 * x) / noise`.
         """

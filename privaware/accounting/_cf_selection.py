@@ -127,7 +127,8 @@ def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) ->
 def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) -> Array:
     """Return the profile of one run at the multiples `low` to `high` of the width of `epsilons`.
 
-    Beyond the table, delta is 0 at a positive epsilon e and `1 - exp(e)` at a negative one.
+    `here` are its deltas at `epsilons` >= 0, and `other` those of the other direction, which give the deltas at
+    negative epsilons. Beyond the table, delta is 0 at a positive epsilon e and `1 - exp(e)` at a negative one.
     """
     width, size = float(epsilons[1]), len(epsilons)
     k = np.arange(low, high + 1)
@@ -139,7 +140,7 @@ def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) ->
 
 
 def _mirrored(epsilons: Array, deltas: Array) -> Array:
-    """Return the delta of the other direction at the negated epsilons."""
+    """Return the delta of one direction at `-epsilons`, from the `deltas` of the other direction at `epsilons` >= 0."""
     shrink = np.exp(-epsilons)
     return 1 - shrink + shrink * deltas  # type: ignore[no-any-return]
 
@@ -182,7 +183,7 @@ def _weight(selected: Selected, u: Array) -> Array:
 
 
 def atoms(epsilons: Array, deltas: Array) -> tuple[Array, Array]:
-    """Return losses and probabilities of a release whose delta is piecewise linear in e^epsilon through given points.
+    """Return losses and probabilities of a release with these `deltas` at `epsilons`, linear in e^epsilon between them.
 
     A point above a straight line between two other points is left out, because delta is convex in e^epsilon.
     """

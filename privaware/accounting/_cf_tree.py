@@ -44,7 +44,7 @@ _REACH = 690.0
 """Largest loss of one release that floating point can represent."""
 
 _QUIET = 1e15
-"""Largest noise multiplier; a larger one has the same cost."""
+"""A noise multiplier above this number is replaced by it, which can only increase the cost."""
 
 _WAYS = 1000
 """Largest number of alternatives."""
@@ -107,7 +107,10 @@ def _readings(event: Event, side: str) -> tuple[LossSum, ...]:
 
 
 def _ways(event: Event, times: int, side: str) -> list[LossSum]:
-    """Return one sum of losses for each alternative: each part of a `Disjoint`, each row count of a capped batch."""
+    """Return one sum of losses of `times` repetitions, in the direction `side`, for each alternative.
+
+    An alternative is a part of a `Disjoint`, or a row count of a capped batch.
+    """
     match event:
         case Repeated():
             return _ways(event.event, times * event.count, side)
@@ -165,9 +168,9 @@ def _fails(chance: float, times: int) -> LossSum:
 
 
 def _noise(event: Event) -> float | None:
-    """Return the noise of one Gaussian release with the cost of `event`, or None if `event` is not only Gaussian.
+    """Return the noise multiplier of one Gaussian with the cost of `event`; None if `event` is not only Gaussian.
 
-    An event without releases has infinite noise.
+    An event without releases has an infinite noise multiplier.
     """
     match event:
         case Gaussian(noise=noise):
@@ -185,7 +188,10 @@ def _noise(event: Event) -> float | None:
 
 
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
-    """Return the losses of `event` on a Poisson sample, by a formula if there is one, otherwise tabulated."""
+    """Return the losses of `times` repetitions of `event`, each on a new Poisson sample.
+
+    The losses have a formula or are tabulated. `replace` says whether neighbours differ by replacing a row.
+    """
     noise = _noise(event)
     if noise is not None:
         if noise == math.inf:
@@ -301,7 +307,10 @@ def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
 
 
 def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """Return the profile on a Poisson sample, as (new epsilons, deltas there) (Balle, Barthe and Gaboardi 2018)."""
+    """Return the profile of a release on a Poisson sample, as (new epsilons, deltas at them).
+
+    Without sampling the release has the deltas `d` at the epsilons `e` (Balle, Barthe and Gaboardi 2018).
+    """
     if side == "remove":  # H((1-q) Q + q P || Q) at 1 + q (x - 1) is q times H(P || Q) at x
         return np.logaddexp(math.log1p(-rate), math.log(rate) + e), rate * d
     # H(P || (1-q) P + q Q) at y is (1 - (1-q) y) times H(P || Q) at x = q y / (1 - (1-q) y)

@@ -38,5 +38,5 @@ def saddle(curve: Callable[[float], float], height: Callable[[float, float], flo
 
 
 def guess(variance: float, delta: float) -> float:
-    """Return the saddle point of a Gaussian loss with this `variance`, as a first guess."""
+    """Return the approximate saddle point at `delta` of a Gaussian loss with this `variance`, as a first guess."""
     return math.sqrt(2 * math.log(1 / delta) / max(variance, 1e-12))

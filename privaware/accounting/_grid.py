@@ -74,7 +74,7 @@ class Grid:
 
 @lru_cache(maxsize=512)
 def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
-    """Return the loss distribution of `pair` in one direction on a grid."""
+    """Return the loss distribution of `pair` in the `direction` "remove" or "add", on a grid of step `width`."""
     match pair:
         case GaussianPair() | SampledGaussian():
             return _dots(*_described(pair, direction), width)
@@ -152,7 +152,7 @@ def _reachable(largest: float) -> None:
 
 
 def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsilons: Array) -> Array:
-    """Return the library's delta of a sampled Gaussian, with the loss inverted for all epsilons at once."""
+    """Return the delta of a sampled Gaussian at `epsilons`, by the library, with the loss inverted for all at once."""
     sign = -1.0 if direction == "add" else 1.0
     if direction == "replace":
         # With u = exp(x/s^2) the loss equals e where u - exp(e)/u has a known value, which arcsinh solves.
@@ -172,7 +172,7 @@ def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsil
 
 
 def _grouped_profile(loss: Any, pair: SampledGaussian, direction: str) -> Profile:
-    """Return the library's delta for several rows of one person, with the loss inverted by a table."""
+    """Return the library's delta for a unit of several rows, as a function of epsilons; a table inverts the loss."""
     reach = 40 * pair.noise + pair.group
     x = np.linspace(-reach, reach, 400_001)
     losses = pair.curves(x, "remove")[1]

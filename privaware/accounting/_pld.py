@@ -181,7 +181,8 @@ def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> floa
 def _window(curve: Callable[[float], float], theta: float, spread: float) -> tuple[float, float]:
     """Return losses (low, high) outside of which the tilted mass is below `exp(-_TAIL)` on each side.
 
-    Chernoff's bound at several orders gives them.
+    `curve(t)` is the log moment generating function of the loss before tilting by `theta`, and `spread` the standard
+    deviation after it. Chernoff's bound at several orders gives the losses.
     """
     here = curve(theta)
     steps = [c / spread for c in (2.0, 4.0, 8.0, 16.0)] + [theta / 2, theta, 4 * theta]
@@ -224,7 +225,10 @@ def _to_the(values: Array, count: int) -> Array:
 
 
 def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: float) -> Grid:
-    """Return the convolution of tilted grids of different widths, on a common grid in the window of the sum."""
+    """Return the convolution of the tilted grids `powers`, which have different widths, on a common grid.
+
+    `grids` are the same releases before tilting and repetition, with counts. The result covers the window of the sum.
+    """
     from scipy import fft
 
     span = sum(grid.width * len(grid.probs) for grid in powers)

@@ -77,7 +77,8 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
     """Return the bounds of the way with the largest epsilon.
 
-    The PLD bound is used only if the CF accountant agrees with it on the whole event.
+    The PLD bound is used only if the CF accountant agrees with it on the whole event. `orders` are the Rényi orders.
+    Without `full`, Rényi bounds that are not needed for the reported epsilon are left out.
     """
     expect_priceable(event)
     ways = alternatives(event)
@@ -152,7 +153,7 @@ def agree(pld: float, cf: float) -> None:
 
 
 def _nearly(pld: float, cf: float) -> bool:
-    """Return whether the two epsilons disagree, but by at most `NEARLY`."""
+    """Return whether the epsilons of the PLD and the CF accountant disagree, but by a fraction of at most `NEARLY`."""
     gap = abs(pld - cf) / max(pld, cf, FLOOR)
     return AGREEMENT < gap <= NEARLY and abs(pld - cf) > FLOOR
 

@@ -24,7 +24,7 @@ from privaware.errors import Refused
 from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
 
 FLOOR = 1e-6
-"""Epsilons below this number count as equal, because a relative comparison would only compare rounding errors."""
+"""Epsilons that differ by at most this number count as equal; below it, a relative difference is only rounding."""
 
 _DOTS = 4001
 """Number of epsilons of a tabulated profile."""

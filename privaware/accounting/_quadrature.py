@@ -15,7 +15,7 @@ Curves = Callable[[Array], tuple[Array, Array]]
 
 
 def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array, float]:
-    """Return the points at which `log_mgf` evaluates the integrand, and their distance."""
+    """Return the points at which `log_mgf` with these arguments evaluates the integrand, and their distance."""
     s, real = noise, float(np.real(z.flat[0]))
     reach = (abs(real) + 2) * shift + 12 * s
     low, high = -reach, reach
@@ -39,10 +39,10 @@ def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array
 def log_mgf(curves: Curves, noise: float, shift: int, z: Array) -> Array:
     """Return the logarithm of the integral by the trapezoid rule, for an array of z with equal real parts.
 
-    `shift` is the largest shift of P's Gaussians. The integrand is analytic and decays like a Gaussian, so the rule
-    converges exponentially fast. The step only has to resolve the Gaussian, and the fastest oscillation
-    exp(i Im(z) l(x)) where there is mass. The range covers all x at which the integrand at Re(z) is at least exp(-42)
-    times its maximum.
+    `noise` is the standard deviation of phi, and `shift` the largest shift of P's Gaussians. The integrand is
+    analytic and decays like a Gaussian, so the rule converges exponentially fast. The step only has to resolve the
+    Gaussian, and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range covers all x at which the
+    integrand at Re(z) is at least exp(-42) times its maximum.
     """
     s, real = noise, float(np.real(z.flat[0]))
     x, step = abscissae(curves, noise, shift, z)

@@ -50,7 +50,7 @@ OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(floa
 
 
 def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
-    """Return the smallest epsilon over `orders`; the probability of failure is subtracted from `delta` first."""
+    """Return the smallest epsilon over `orders`; `delta` is first reduced to `(delta - failure) / (1 - failure)`."""
     if terms.failure >= delta:
         return math.inf
     rest = (delta - terms.failure) / (1 - terms.failure)
@@ -119,7 +119,7 @@ def _series(rate: float, noise: float, order: float) -> float:
 
 
 def _without_sampling(pair: DominatingPair, order: float) -> float:
-    """Return an upper bound on the divergence at any order.
+    """Return an upper bound on the divergence of `pair` at `order`, which may be arbitrarily large.
 
     A mixture of Gaussians is no further apart than its parts. Any other loss is at most the largest loss.
     """
@@ -128,7 +128,7 @@ def _without_sampling(pair: DominatingPair, order: float) -> float:
 
 
 def sampled_gaussian(rate: float, noise: float, order: float) -> float:
-    """Return the Rényi divergence of one step of the sampled Gaussian at one order.
+    """Return the Rényi divergence at `order` of one Gaussian release with multiplier `noise` on a sample at `rate`.
 
     >>> round(sampled_gaussian(1.0, 2.0, 8.0), 6)
     1.0

@@ -49,7 +49,7 @@ MAX_REPETITIONS = 10**18
 """Largest number of repetitions of a release."""
 
 MAX_NOISE = 1e15
-"""Largest noise multiplier; a larger one has the same cost."""
+"""A noise multiplier above this number is replaced by it, which can only increase the cost."""
 
 _BUCKETS = 128
 """Largest number of different noise multipliers of sampled Gaussians; more are rounded down."""

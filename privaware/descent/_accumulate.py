@@ -64,12 +64,13 @@ def accumulate(
     capturing: bool = False,
     bf16: bool = False,
 ) -> Tensor:
-    """Add the clipped per-example gradients of `batch` to `total`; return their squared norms (examples, layers).
+    """Add the clipped per-example gradients of `batch` to `total`, and return their squared norms.
 
-    `total` has shape (models, trainable). If `total` has more rows than models, each row takes the sum over one of
-    several groups of equal size into which a model's examples are cut. `norm` is one clipping norm, or one for each
-    example. A `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is
-    read on the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added.
+    The squared norms have shape (examples, 1), or (examples, layers) for a `per_layer` clip. `total` has shape (models,
+    trainable). If `total` has more rows than models, each row takes the sum over one of several groups of equal size
+    into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
+    `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
+    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -79,7 +80,7 @@ def accumulate(
 
 
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
-    """Return the per-example gradients of `batch` by parameter name."""
+    """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16."""
     outputs, tape = _forward(stack, batch, bf16)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
@@ -102,7 +103,7 @@ def add_clipped(
 ) -> Tensor:
     """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
 
-    Without `slots` the slots of `stack` are used.
+    Without `slots` the slots of `stack` are used. The other arguments are those of `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)

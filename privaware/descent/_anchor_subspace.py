@@ -211,7 +211,8 @@ class AnchorSubspace:
     ) -> Tensor:
         """Add an example's clipped coordinates, and what its residual is computed from, to `total`.
 
-        With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates.
+        With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates. Return
+        (examples, 2): squared norms of the gradients, and of their coordinates before clipping.
         """
         squares = squared_norms(self.stack, gradients, batch.examples, by_layer=False)
         coordinates = self._coordinates(gradients, batch.examples)
@@ -295,7 +296,7 @@ def _random_labels(classes: int, examples: int, stack: Stack, generator: torch.G
 
 
 def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
-    """Return the first and last column of `slot`, or of the slice `part` of its first dimension."""
+    """Return start and end (exclusive) of the columns of `slot`, or of the slice `part` of its first dimension."""
     if part is None:
         return slot.start, slot.stop
     each = (slot.stop - slot.start) // slot.shape[0]
@@ -303,7 +304,7 @@ def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
 
 
 def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Yield blocks of about equal size, cut between parameters, each with its number of directions."""
+    """Yield blocks of about equal size, cut between parameters; each has at most `rows` directions."""
     end = slots[-1].stop
     groups = [
         tuple(group)

@@ -1,9 +1,10 @@
 """Save the state of a training to disk, so that the training continues bit for bit after a crash.
 
-A checkpoint is one safetensors file. Its tensors are the parameters, the state of the update, the averages and the
-states of the random generators. Its header holds, as JSON, the step, a fingerprint of the settings, a digest of the
-examples and the name of the run. A new file is written under a temporary name and renamed, so a crash leaves either the
-old or the new checkpoint.
+A checkpoint is one safetensors file. Its tensors are the parameters, the clipping norms, the state of the update, the
+averages, the state of the projection, the secret key of dropout and augmentation, and the states of torch's random
+generators. Its header holds, as JSON, the step, the state of the `Rng` that draws samples and noise, a fingerprint of
+the settings, a digest of the examples and the name of the run. A new file is written under a temporary name and
+renamed, so a crash leaves either the old or the new checkpoint.
 
 Privacy: a checkpoint holds the state of the noise generator, so it must be kept as secret as the rows. A checkpoint of
 other examples or of another run is refused, because it would repeat noise: the difference of two models with the same
@@ -107,7 +108,10 @@ class Checkpoint:
         Path(self.path).unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> None:
-        """Restore `state` from the file; leave it unchanged if there is no file."""
+        """Restore `state` from the file; leave it unchanged if there is no file.
+
+        Raise `WrongInput` if the file is of other settings, other examples or another run.
+        """
         from safetensors import safe_open
 
         if not Path(self.path).exists():

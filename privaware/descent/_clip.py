@@ -122,7 +122,10 @@ class per_layer:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors (examples, layers); all are 0 for an example whose gradient is not finite in some layer."""
+        """Return factors (examples, layers) from squared norms of the same shape.
+
+        All are 0 for an example whose gradient is not finite in some layer.
+        """
         factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
 
@@ -135,7 +138,7 @@ class per_layer:
 
 @functools.lru_cache(maxsize=64)
 def _layer_norms(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the layers' clipping norms as fractions of the total norm; their squares add up to 1.
+    """Return the layers' clipping norms as fractions of the total norm; their squares add up to a little less than 1.
 
     The result is cached, because a captured CUDA graph cannot copy it from the host.
     """
@@ -169,7 +172,7 @@ class automatic:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(examples, 1) factors."""
+        """Return factors (examples, 1) from squared norms (examples, layers)."""
         sizes = (_over_layers(squares).sqrt() + self.gamma).mul_(_slack(squares))
         return (norm / sizes).nan_to_num_(0.0)
 
@@ -227,7 +230,7 @@ class quantile:
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(examples, 1) factors."""
+        """Return factors (examples, 1) from squared norms (examples, layers)."""
         return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:

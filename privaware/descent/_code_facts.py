@@ -1,6 +1,7 @@
 """Describe the code of functions by plain values.
 
-The descriptions of two functions, even in two processes, are equal only if their code and the values they hold are.
+The descriptions of two functions, even in two processes, are equal only if their code is equal, and the values in their
+closures and defaults, and the functions of their own module that they call. Other global variables are not compared.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the schedule; `every` and `over` are in epochs.
+        `name` and the settings of the schedule; `every` (default: 1) and `over` are in epochs.
     epoch : int
         Number of steps in an epoch.
 

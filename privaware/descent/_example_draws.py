@@ -74,7 +74,7 @@ class ExampleDraws:
         return radius.mul_(self.uniform(shape).mul_(2.0 * math.pi).cos_())
 
     def kept(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> tuple[Tensor, float]:
-        """Return a dropout mask, and the probability that one of its entries is 1.
+        """Return a dropout mask of this `shape` and `dtype`, and the probability that an entry is 1.
 
         An entry is 0 with probability `rate`, rounded to a multiple of `1 / LANE`, and 1 otherwise.
 

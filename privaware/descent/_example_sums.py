@@ -46,7 +46,7 @@ CACHED_FLOATS = 2**18
 def materialised_limit(device: torch.device) -> int:
     """Return how many floats of a layer's per-example gradients may stay in memory between norm and sum.
 
-    On a GPU they take 1/64 of its memory (4 bytes each).
+    On a CPU these are 2^26 floats. On a GPU they take 1/64 of its memory (4 bytes each).
     """
     if device.type != "cuda":
         return 2**26
@@ -66,7 +66,7 @@ def square_sums(values: Tensor) -> Tensor:
 
 
 def add_at(out: Tensor, index: Tensor, values: Tensor) -> Tensor:
-    """Add the rows of `values` to the rows `index` of `out`, in a deterministic order."""
+    """Add row i of `values` to row `index[i]` of `out`, in place and in a deterministic order, and return `out`."""
     return out.index_put_((index,), values, accumulate=True) if out.is_cuda else out.index_add_(0, index, values)
 
 
@@ -82,6 +82,9 @@ def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
 
 def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: int, positions: int) -> Tensor:
     """Return squared ghost norms, raised by a bound on their rounding error so that none is underestimated.
+
+    `of_inputs` and `of_gradients` are the sums, over an example's `positions`, of squared norms of inputs and of output
+    gradients. `terms` is as in `ghost_norms`.
 
     1. A matrix product adds about eight terms at a time. It rounds or truncates each sum, by at most eps times the
        product of the norms of two positions. So all `terms / 8` sums, over all positions, are wrong by at most
@@ -101,7 +104,7 @@ def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
-    """Do as `keep_examples`, in place where possible, for a tensor that nothing else reads."""
+    """Return the result of `keep_examples`, computed in place where possible; nothing else may read `values` later."""
     if len(values) > 1 and values.is_contiguous() and elementwise.fits(values):
         elementwise.zero_rows(values, keep)
         return values

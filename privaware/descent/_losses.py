@@ -130,7 +130,8 @@ class losing_less:
 def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Tensor | None:
     """Return the gradient of the losses by `outputs` if a formula gives it without a backward pass, otherwise None.
 
-    For cross-entropy the gradient is the class probabilities, minus 1 at the right class.
+    For cross-entropy the gradient is the class probabilities, minus 1 at the right class, divided by the number of
+    augmented copies of an example.
     """
     if loss is not cross_entropy or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None

@@ -14,7 +14,8 @@
 
        by_left @ right + left @ by_right - left @ left.T @ by_left @ right
 
-4. The factors come from W and its initial values by the power method. This is post-processing without privacy cost.
+4. The factors come from W and its values at step `warm_up`, by the power method. This is post-processing without
+   privacy cost.
 5. Clipping measures the norms of the numbers that are summed, so the bounds of `_rounding.py` hold for any factors.
 
 Memory: an example takes `rank * (out + in)` floats for each matrix, beside its inputs and output gradients. Only
@@ -174,7 +175,7 @@ class _Factors:
         self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
 
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """Return the per-example gradients by both factors, if possible without materialising those by the matrix."""
+        """Return per-example gradients by `left` and by `right`, if possible without materialising gradients by W."""
         if isinstance(use, OuterProduct):
             use.separate_bias()
             inputs, outputs = self._times(use.inputs, self.right.mT), self._times(use.gradients, self.left)

@@ -1,7 +1,9 @@
 """Choose the size of microbatches from the free memory, and cut samples into microbatches.
 
-The size affects speed and memory only: the update is the same for any size, up to rounding. Public facts decide the
-shape of all microbatches of a run, so adding or removing an example does not change the arithmetic of other examples.
+The size affects speed and memory only: the update is the same for any size, up to rounding. The declared number of
+rows, the sampling rate, the model and the free memory decide the shape of the microbatches of a run. So adding or
+removing an example does not change the arithmetic of other examples. On a CPU the last microbatch of a sample may be
+narrower, if examples give the same bits in all these shapes (`_rounding.py`).
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ class PerExampleGradient(Protocol):
     """The per-example gradients of one parameter, or of the slice `part` of its first dimension.
 
     `squared_norms` returns the squared norm of each example, or None if another representation counts it.
+    `materialise` returns the gradients as one tensor (examples, *shape).
     `add_sum` adds each model's sum of `factors * gradients` to `out`. `zero_others` sets all examples outside the mask
     `keep` to zero.
     """
@@ -99,7 +100,7 @@ class OuterProduct:
         return self.inputs.ndim == 2
 
     def squared_norms(self) -> Tensor:
-        """Return the squared norms. With one position they include the bias, as the weight of a constant input 1."""
+        """Return the squared norms. If `with_bias`, they include the bias, as the weight of a constant input 1."""
         if self.single:
             a, g = self.inputs, self.gradients
             if a.shape[1] <= elementwise.WIDEST and elementwise.fits(a, g):

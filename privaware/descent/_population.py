@@ -76,7 +76,9 @@ def members(
 class ScheduleRow:
     """The public numbers of one step. `noise`, `gradient_noise` and `lr` hold one number for each model.
 
-    `progress` is the fraction of the steps taken before this step.
+    `noise` is the noise multiplier of the whole step, and `gradient_noise` of its gradient sum only; they differ for a
+    `quantile` clip. `average_weight` is how far the average of parameters moves towards the parameters. `progress` is
+    the fraction of the steps taken before this step.
     """
 
     noise: list[float]

@@ -58,7 +58,8 @@ TF32_ROTATION = 0.25
 MAX_DRAWS = 3
 """Number of sets of synthetic examples to try, because rounding may switch a unit whose input is almost zero.
 
-A wrong layer rule fails on all sets. In float32, where such a switch is rare, all further sets must agree.
+A wrong layer rule fails on all sets. In float32, where such a switch is rare, all other sets must agree if the first
+fails. In TF32 one set must agree.
 """
 
 
@@ -151,8 +152,9 @@ def check_slots(
 ) -> None:
     """Raise `Refused` if the norm of an example depends on its slot.
 
-    Every slot of `batches` holds the same example. Norms may differ by at most `tolerance` times the norm. Dropout is
-    switched off, because each example would have its own mask.
+    Every slot of `batches` holds the same example. Squared norms may differ from that of the first slot by at most
+    `tolerance` times that square, so norms differ by about half as much. Dropout is switched off, because each example
+    would have its own mask.
     """
     modes = [(part, part.training) for part in stack.module.modules()]
     stack.module.eval()
@@ -204,7 +206,10 @@ def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor
 
 
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:
-    """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`."""
+    """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`.
+
+    They are compared on `cases`, for each number of models in `model_counts`, and with `tf32` in TF32 too.
+    """
     problem: Exception | str = ""
     for materialise in (False, True):
         exact = partial(_agrees_in_float32, model_counts=model_counts, materialise=materialise)

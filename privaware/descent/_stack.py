@@ -31,7 +31,7 @@ Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop`."""
+    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop - 1`."""
 
     name: str
     shape: tuple[int, ...]

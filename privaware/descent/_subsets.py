@@ -28,7 +28,11 @@ __all__ = ["Subsets", "settings_digest"]
 def settings_digest(
     recipe: DescentRecipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
 ) -> str:
-    """Return a digest of every public setting that the result of a training depends on."""
+    """Return a digest of the public settings that the result of a training depends on.
+
+    The fields `microbatch` and `overflow` of `recipe` and the device are left out: they change results by rounding, and
+    how a sample is drawn.
+    """
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
     facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
@@ -86,9 +90,9 @@ class Subsets:
             rng.shuffle(row[:size])
 
     def within(self, index: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Translate indices into subsets to positions of examples.
+        """Return the positions of the examples with these indices into the models' subsets, and a mask of valid ones.
 
-        An index beyond the size of a model's own subset is not valid.
+        `index` and its mask `valid` are (models, width). An index beyond the size of a model's own subset is not valid.
         """
         own = (valid != 0) & (index < self.sizes[:, None])
         return np.take_along_axis(self.positions, np.where(own, index, 0), 1), own

@@ -25,7 +25,7 @@ __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_back
 
 
 class Images(NamedTuple):
-    """The outputs of a block in channels-first layout, in channels-last layout (or None), and each pool's argmax."""
+    """A block's outputs in channels-first and channels-last layout (or None), and the argmax (None: no pool)."""
 
     channels_first: Any
     channels_last: Any
@@ -182,7 +182,11 @@ if triton is not None:
 
 
 def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, channels_last: bool) -> Images:
-    """Return the block's outputs from its convolution's outputs `z` (n, filters, height, width), in either layout."""
+    """Return the block's outputs from its convolution's outputs `z` (n, filters, height, width).
+
+    `z` may have either layout. `bias` (filters,) may be None. `activation` is "tanh" or "relu". With `pool` a max pool
+    over 2 x 2 blocks follows. With `channels_last` the outputs are written in channels-last layout too.
+    """
     import torch
 
     examples, filters, high, wide = z.shape

@@ -36,7 +36,7 @@ LARGEST_OFFSET = 2**30
 """Number of tensor entries that a kernel can address with offsets of 32 bits."""
 
 PROGRAMS = 2048
-"""Number of programs to launch at least; they fill a GPU several times, so that it is busy until the end."""
+"""Number of programs among which a weighted sum is split; they fill a GPU several times, so it is busy to the end."""
 
 
 class Conv2dGeometry(NamedTuple):
@@ -310,9 +310,10 @@ def per_example_gradients(
 ) -> tuple[Any, Any]:
     """Return per-example gradients (examples, filters, kernel x channels), or None without `keep`, and sums of them.
 
-    Without `centred` the sums are squared norms (examples,). With `centred` filters (models, filters, kernel x
-    channels) they are (3, examples, filters): for each filter the gradient's squared norm, its inner product with the
-    centred filter, and the sum of its entries.
+    `x` (n, channels, height, width) are the inputs and `g` (n, filters, height, width) the output gradients of all
+    copies of `examples` examples. Without `centred` the sums are squared norms (examples,). With `centred` filters
+    (models, filters, kernel x channels) they are (3, examples, filters): for each filter the gradient's squared norm,
+    its inner product with the centred filter, and the sum of its entries.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
@@ -328,7 +329,8 @@ def weighted_gradient_sum(
 ) -> Any:
     """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
-    An example with a factor of zero adds nothing, even if its gradient is not finite.
+    `x` and `g` are as in `per_example_gradients`. An example with a factor of zero adds nothing, even if its gradient
+    is not finite.
     """
     examples = len(factors)
     tile = tile or _tile_of(x, g, geometry, examples)

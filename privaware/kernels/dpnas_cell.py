@@ -1,9 +1,9 @@
 """The operations of a DPNAS cell as CUDA kernels: depthwise 3 x 3 convolution, group norm, activation and pools.
 
 A program handles one group of channels of one example, so examples never mix. A convolution, its group norm and its
-activation read the input once. The backward pass reads the stored normalised values. Every kernel can add to existing
-values, so the sum over a node's inputs needs no separate pass. Values are stored as float32 or bf16 and computed in
-float32. Without Triton, or for other shapes, PyTorch's own operations compute the same.
+activation read the input once. The backward pass reads the stored normalised values. The kernels of convolutions and of
+3 x 3 pools can add to existing values, so the sum over a node's inputs needs no separate pass. Values are stored as
+float32 or bf16 and computed in float32. Without Triton, or for other shapes, PyTorch's own operations compute the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -240,7 +240,7 @@ def _dense(images: Any) -> bool:
 
 
 def fits_groups(images: Any, groups: int) -> bool:
-    """Return whether a group of channels is small enough for one program."""
+    """Return whether one of `groups` equal groups of the channels of `images` is small enough for one program."""
     if images.shape[1] % groups:
         return False
     tile = _tile(images.shape, groups)
@@ -286,6 +286,7 @@ def conv_norm_activation_backward(
 ) -> Any:
     """Write `base` plus the gradient by `x` into `dx`; return per-example weight gradients (examples, channels, 9).
 
+    `g` is the gradient by the output, and `kept` what `conv_norm_activation` returned. A `base` of None counts as 0.
     The kernel uses `dx` for intermediate values, so `dx` must not overlap `base`.
     """
     rows, channels = x.shape[:2]

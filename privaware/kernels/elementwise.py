@@ -195,7 +195,7 @@ def zero_rows(values: Any, good: Any) -> None:
 def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
     """Return `index` and `valid` (rows, width) with each row sorted by the row of `keys`.
 
-    An entry's new position is the number of smaller keys in its row.
+    An entry's new position is the number of smaller keys in its row, plus the number of equal keys before it.
     """
     keys, index, valid = keys.contiguous(), index.contiguous(), valid.contiguous()
     out = index.new_empty(index.shape), valid.new_empty(valid.shape)

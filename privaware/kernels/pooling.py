@@ -1,4 +1,4 @@
-"""Pool each channel by single CUDA kernels, which can add to existing values.
+"""Pool each channel by single CUDA kernels. Those of 3 x 3 windows can add to existing values.
 
 The position of a window's maximum is stored in one byte. Without Triton PyTorch's own operations compute the same.
 """
@@ -170,7 +170,7 @@ def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
 
 
 def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
-    """Write into `dx`, at each position, `base` plus the gradients of the windows whose maximum is there."""
+    """Write into `dx`, at each position, `base` (None: 0) plus the gradients of windows whose maximum is there."""
     width = dx[0].numel()
     under = dx if base is None else base
     _maxima_back[(len(g), triton.cdiv(width, SIZE))](
@@ -200,13 +200,16 @@ def max_pool_2x2(x: Any) -> tuple[Any, Any]:
 
 
 def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
-    """Write into `dx` each block's gradient at the position of its maximum, and zero elsewhere."""
+    """Write each block's gradient `g` into `dx` at the position `index` of its maximum, and zero elsewhere."""
     width = dx[0].numel()
     _halved_back[(len(g), triton.cdiv(width, SIZE))](g, index, dx, width, *dx.shape[2:], *g.shape[2:], SIZE)
 
 
 def avg_pool_3x3(x: Any, base: Any, y: Any) -> None:
-    """Write `base + window_sum / 9` into `y` for each 3 x 3 window. The backward pass is the same operation."""
+    """Write `base + window_sum / 9` into `y` for each 3 x 3 window of `x`, where a `base` of None counts as 0.
+
+    The backward pass is the same operation.
+    """
     width = x[0].numel()
     under = y if base is None else base
     _averaged[(len(x), triton.cdiv(width, SIZE))](

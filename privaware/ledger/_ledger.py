@@ -284,7 +284,8 @@ class Ledger:
         run
             The name under which the run was charged.
         files
-            The SHA-256 hashes of the files that the run releases, by name. Any other file under this run is a forgery.
+            The SHA-256 hashes of the files that the run releases, by name. A file under this run that neither this
+            entry nor a later audit names is a forgery.
         release
             The kind of release: "model", "selection", "transformation", "crossover" or "audit".
         who
@@ -348,7 +349,7 @@ class Ledger:
         return max(0.0, limit_of(entries) - self._epsilon(entries))
 
     def history(self) -> list[tuple[Entry, float]]:
-        """Return each charge with the composed epsilon of everything up to it."""
+        """Return each charge with the epsilon of all charges up to and including it, composed."""
         entries = self.entries()
         charges = [entry for entry in entries if entry.event is not None]
         return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
@@ -374,7 +375,7 @@ class Ledger:
         return find(self.entries(), "finished", run)
 
     def json(self) -> dict[str, Any]:
-        """Return the whole ledger as plain values; the epsilon of an event is its epsilon alone."""
+        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events."""
         entries = self.entries()
         return printable(self.path, self.facts, entries, self._epsilon(entries))
 

@@ -28,7 +28,10 @@ def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connec
 
 @contextmanager
 def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """Open a connection whose errors are raised as `WrongInput` with one sentence."""
+    """Open a connection to the file `path`, in SQLite's `mode`; its errors are raised as `WrongInput` in one sentence.
+
+    The sentence names the file `called`, or `path` if `called` is None.
+    """
     if mode == "rw":
         expect_file(path)
     try:

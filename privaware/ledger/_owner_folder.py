@@ -21,7 +21,7 @@ __all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
 
 
 def owner_folder() -> Path:
-    """Return the data folder, created if it is missing, which only the user can read or write."""
+    """Return the data folder, created for this user alone if missing; raise if another user owns or can write to it."""
     folder = ledger_folder()
     if not folder.is_absolute():  # otherwise every working directory would have its own registry
         raise WrongInput(f"expected an absolute path in PRIVAWARE_LEDGERS, got '{folder}'; write the whole path")
@@ -98,7 +98,7 @@ def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
 
 @contextmanager
 def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
-    """Open the file and lock it against other processes of this package."""
+    """Open the file and, on POSIX systems, lock it against other processes of this package."""
     flags = os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0)
     handle = os.open(path, flags, 0o600)
     try:

@@ -20,7 +20,7 @@ EQUAL_WITHIN = 1e-3
 
 
 def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float) -> dict[str, Any]:
-    """Return the whole ledger as plain values; the epsilon of an event is its epsilon alone."""
+    """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events."""
     events = []
     alone: dict[Event, float] = {}
     for entry in entries:

@@ -2,8 +2,9 @@
 
 The registry is in the user's data folder (`$PRIVAWARE_LEDGERS`, or the default of the platform). It holds the key of
 the digests; for each digest of rows, a sketch of the rows and the ledgers that were charged for them; copies of the
-entries of these ledgers; and the ledgers of rows that came from memory. Only the user may read it, and nothing of it is
-copied into a released folder. Without the key, a digest reveals nothing about any row.
+entries of these ledgers; and the ledgers of rows that came from memory. Its key, sketches and lists are readable by the
+user only, and nothing of the registry is copied into a released folder. Without the key, a digest reveals nothing about
+any row.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class KnownLedger:
     genesis: str
 
     def open(self) -> Ledger | None:
-        """Open the ledger; None if its file is gone or is another ledger. An older copy of it raises."""
+        """Return the opened ledger; None if its file is gone, damaged or changed, or is another ledger.
+
+        Raise `RolledBack` if the file is an older copy of the ledger.
+        """
         try:
             ledger = Ledger.open(self.path)
         except RolledBack:
@@ -116,7 +120,7 @@ def known_sketches() -> Iterator[tuple[str, bytes]]:
 
 
 def knows_rows() -> bool:
-    """Whether this user's data folder knows any rows; without a key it knows none, and no key is created here."""
+    """Return whether this user's data folder has a key; without a key it knows no rows. No key is created here."""
     return os.path.exists(ledger_folder() / KEY)
 
 

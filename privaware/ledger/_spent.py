@@ -14,7 +14,7 @@ from privaware.ledger._entry import Entry
 __all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "refuse_endless", "rounded_up", "spends", "total"]
 
 SLACK = 1e-9
-"""Relative amount by which the total may exceed the limit; calibration stops this close to the limit."""
+"""Relative amount by which the total may exceed the limit, for rounding errors."""
 MAX_CHOICES = 64
 """Largest number of choices of parts that are compared one by one; each needs its own accounting."""
 
@@ -35,8 +35,9 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
     """Compose all events, with equal events counted together.
 
     A row is in one part only, so only the part with the largest cost counts. But each run splits the rows again, so in
-    two equal runs a row may be in different parts. If different splits have more than `MAX_CHOICES` choices of parts,
-    each split counts as the worst of its parts at every point, which costs slightly more.
+    two equal runs a row may be in different parts. Therefore a split that was charged more than once counts as the
+    worst of its parts at every epsilon. So does every split if all splits together have more than `MAX_CHOICES` choices
+    of parts. This costs slightly more.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
@@ -62,7 +63,7 @@ def _composed(counts: Mapping[Event, int], as_worst_part: Set[Event]) -> Event:
 
 
 def rounded_up(epsilon: float) -> float:
-    """Round an epsilon up to three digits, as a person would type a limit.
+    """Return `epsilon` rounded up to three significant digits, as a person would type a limit.
 
     >>> rounded_up(1.14887), rounded_up(0.5)
     (1.15, 0.5)

@@ -8,7 +8,10 @@ __all__ = ["noisy_max", "noisy_number"]
 
 
 def noisy_number(kind: str, scale: float) -> Any:
-    """Return a function that adds noise of this `kind` ("gaussian" or "laplace") and `scale` to a number."""
+    """Return a function that adds noise to a number.
+
+    `kind` is "gaussian" or "laplace". `scale` is a standard deviation for Gaussian noise.
+    """
     from opendp.domains import atom_domain
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.metrics import absolute_distance

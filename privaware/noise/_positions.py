@@ -56,10 +56,13 @@ class PositionDraws:
         return np.random.Generator(philox).random(before + rows)[before:]
 
     def sample(self, begin: int, rows: int, rate: float) -> np.ndarray:
-        """Return a mask of these rows in which each is True with probability `rate`; at rate 1 all are."""
+        """Return a mask of `rows` rows from position `begin` on; each is True with probability `rate` (at 1 all)."""
         return self.uniforms(begin, rows) < rate
 
     def shards(self, begin: int, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        """Return the part of each of these rows; a row is in part i with probability `shares[i] / sum(shares)`."""
+        """Return the part of each of the `rows` rows from position `begin` on.
+
+        A row is in part i with probability `shares[i] / sum(shares)`.
+        """
         edges = np.cumsum(np.asarray(shares, dtype=float) / sum(shares))[:-1]
         return np.searchsorted(edges, self.uniforms(begin, rows), side="right")

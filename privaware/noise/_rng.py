@@ -1,12 +1,12 @@
 """Draw noise for releases, samples of rows and initial values.
 
 An `Rng` holds three separate streams (sampling, noise, initialisation), each with a key of 256 bits from the operating
-system's entropy.
+system's entropy, or from the seed if there is one.
 
-1. Single numbers and choices are drawn by OpenDP, which handles floating point exactly.
+1. Single numbers and choices are drawn by OpenDP, which handles floating point exactly; with a seed, by numpy.
 2. Laplace noise for arrays is exact too (`_laplace`).
 3. Gaussian noise for arrays and tensors is drawn by fast generators in float64, whatever the type of the exact value.
-4. All sums are released on a lattice, so that low-order bits carry nothing about the rows.
+4. All arrays and tensors are released on a lattice, so that low-order bits carry nothing about the rows.
 
 Why float64: float32 normal numbers are sparser than the lattice beyond 6.1 standard deviations, which a model of 2.7
 million parameters draws once in 350 steps. There a release would show which sums it cannot come from. In float64 this
@@ -97,7 +97,10 @@ class Rng:
 
     @property
     def initial(self) -> np.random.Generator:
-        """The stream for what needs no privacy noise: initial weights, candidate settings, augmentation."""
+        """The stream for what needs no privacy noise: initial weights, candidate settings, training without noise.
+
+        Private training draws its augmentation and dropout from the sampling stream (`by_example`).
+        """
         return self._streams.cpu["initial"]
 
     # Methods that protect rows. Each takes the exact value and never returns it. `testing.Recorder` overrides them.
@@ -319,7 +322,8 @@ class Rng:
     def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
 
-        The gaps between sampled rows are independent and geometric. So a draw is needed for each sampled row only.
+        `rate` must be below 1. The gaps between sampled rows are independent and geometric. So a draw is needed for
+        each sampled row only.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16

@@ -77,7 +77,7 @@ def check_mechanism(
         Games on the release are skipped if this number is too small to refute `epsilon` (below 65 for epsilon 1). 0
         skips the games on noised values too.
     neighbour : Data or callable, optional
-        A neighbour of the rows, or a function that makes one, to be used as the canary.
+        A neighbour of the rows, or a function that makes one. It is then the only canary, in one game.
 
     Returns
     -------
@@ -139,7 +139,7 @@ class _Check:
         return max(float(noise), 1e-6)
 
     def edge_cases(self, rows: Data, noise: float) -> None:
-        """Check that no rows, few rows and rows that are not finite neither crash nor give an infinite release."""
+        """Check that runs on 0, 1 or 2 rows and on rows that are not finite do not crash, and give finite releases."""
         cases = [(f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)]
         cases += [
             (f"a row with {words}", joined(rows.take(np.arange(min(2, len(rows)))), x, y))
@@ -155,7 +155,7 @@ class _Check:
                 raise BrokenPromise(f"the release is not finite on data with {words}")
 
     def seeds(self, rows: Data, noise: float) -> None:
-        """Check that equal seeds give equal releases, and different seeds different releases."""
+        """Check that equal seeds give equal releases, and that `SEEDS` different seeds do not all give the same."""
         once, again = (released_numbers(record(self.mechanism, rows, noise, seed=7).released) for _ in range(2))
         if not np.array_equal(once, again, equal_nan=True):
             raise BrokenPromise("the same seed gives different releases: there is randomness outside rng")
@@ -278,7 +278,8 @@ class _Check:
     def noise_game(self, data: Data, neighbour: Data, noise: float) -> list[tuple[float, float]]:
         """Attack all noised values; return pairs of proved and claimed epsilon, at `delta` and at `LARGE_DELTA`.
 
-        Return no pairs if the values cannot be noised again without another run, or if the cost does not cover all.
+        Return no pairs if the values cannot be noised again without another run, or if the cost of a private selection
+        does not cover all of them.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected):

@@ -100,6 +100,11 @@ def failure_game(
     -------
     float
         The Clopper-Pearson lower bound on the probability that a run on `neighbour` reveals the unit.
+
+    Raises
+    ------
+    BrokenPromise
+        If a run on `data` reveals the unit too.
     """
     if any(reveals(mechanism.run(data, noise, Rng(seed=seed))) for seed in range(games)):
         raise BrokenPromise(f"{type(mechanism).__name__}: expected a release that the rows without the unit never give")

@@ -15,7 +15,8 @@ Map = Callable[[np.ndarray], np.ndarray]
 class Certified:
     """A perturbed problem that checks its own solutions.
 
-    `worst` is the largest distance between the implied and the drawn noise vector, divided by the declared tolerance.
+    `worst` is the largest distance between the implied and the drawn noise vector in the last call of `solve`, divided
+    by the declared tolerance.
     """
 
     def __init__(self, problem: Perturbed) -> None:
@@ -70,7 +71,10 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 
 
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
-    """Return the number of maps that the row changed if above 1, otherwise the change divided by `sensitivity`."""
+    """Return the number of maps that the row changed if above 1, otherwise the change divided by `sensitivity`.
+
+    `before` and `now` (maps, 2, ...) hold the point and the image of each map on the two data sets.
+    """
     distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
     tolerance = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))
     changed = int((distance > tolerance).sum())
@@ -80,7 +84,8 @@ def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> floa
 def widest_stretch(maps: Sequence[Map], points: np.ndarray, images: np.ndarray) -> float:
     """Return the largest ratio of the distance of two images to the distance of their points.
 
-    Each map is tried on its own point and on the next map's point.
+    `points[i]` is the point that map i was applied to, and `images[i]` its image. Each map is tried on its own point
+    and on the next map's point.
     """
     worst = 0.0
     for here, move in enumerate(maps):

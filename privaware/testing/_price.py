@@ -18,7 +18,8 @@ def spent(
     """Return the privacy cost of recorded calls.
 
     Releases between one Poisson sample and the next are on the first sample. Several releases on one sample are one
-    joint event.
+    joint event. Several samples in a row belong to one release each if there are as many releases; otherwise they count
+    as one sample, whose rate is the sum of their rates.
 
     Parameters
     ----------

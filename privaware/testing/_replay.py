@@ -36,7 +36,7 @@ class Replay:
 
     @property
     def changed_calls(self) -> set[int]:
-        """The positions of the calls whose exact value the row changed."""
+        """The positions of the calls whose exact value the row changed by over 1e-4 of the declared sensitivity."""
         return {at for at, ratio in self.ratios.items() if ratio > 1e-4}
 
 

@@ -59,7 +59,9 @@ def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: A
 
 
 def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
-    """Return synthetic rows that cover the declared ranges of a schema; the target depends on the first feature.
+    """Return synthetic rows that cover the declared ranges of a schema.
+
+    The target depends on the first column of a table, the words of a text or the brightness of an image.
 
     Parameters
     ----------
@@ -162,7 +164,11 @@ def _same(small: Data, large: Data, shift: int) -> np.ndarray:
 
 
 def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
-    """Yield neighbours of a data set, with extreme rows at its end or at its front.
+    """Yield neighbours of a data set.
+
+    Under `add_remove` they have one extreme row more, at the end or at the front, or lack the first or the last row.
+    Under `replace_one` an extreme row replaces the first or the last row. For the unit "label" the label of the first
+    or the last row is changed.
 
     Parameters
     ----------

@@ -133,7 +133,13 @@ def _votes(settings: dict[str, Any]) -> Votes:
 
 
 def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
-    """Check the strategy alone, with random scores."""
+    """Check the promises of `strategy` on random scores, without training; raise `BrokenPromise` for a broken one.
+
+    1. Its rounds are public: there is at least one, and they are the same before and after a search.
+    2. It asks for candidates of `space` only, and for no more than the round pays for.
+    3. Its best trial is one of those whose score was reported to it.
+    4. If it is not adaptive, it asks for the same candidates for all scores.
+    """
     rounds = strategy.rounds(space, TRIAL_EVENT)
     if not rounds or not all(isinstance(round_, Round) for round_ in rounds):
         raise BrokenPromise(f"{name}: expected at least one Round, got {rounds!r:.120}")

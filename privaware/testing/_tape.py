@@ -131,8 +131,8 @@ class Recorder(Rng):
     def torch(self, stream: str, device: str = "cpu") -> Any:
         if stream != "initial" and not self._busy:
             raise BrokenPromise(
-                f"a release is not one call: the {stream} stream was drawn from directly, by "
-                f"rng.torch({stream!r}), so that neither noise nor sensitivity can be seen"
+                f"expected each release as one call of rng, such as rng.gaussian; got a generator of the {stream} "
+                f"stream by rng.torch({stream!r}), whose noise and sensitivity the check cannot see"
             )
         return super().torch(stream, device)
 

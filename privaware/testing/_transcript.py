@@ -150,7 +150,10 @@ def privacy_losses(
 
 
 def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> list[np.ndarray]:
-    """Return one array of losses for each release, or for each Poisson sample with all releases on it."""
+    """Return one array of losses for each release, or for each Poisson sample with all releases on it.
+
+    `without` and `within` are the calls evaluated on the data without and with the row, and `recorded` those that ran.
+    """
     losses = []
     for rates, releases in blocks(recorded):
         ratios = [log_ratio(without[at], within[at], as_array(recorded[at].returned)) for at in releases]
@@ -233,7 +236,10 @@ def redrawn_losses(
 def _fixed_calls(
     mechanism: Mechanism[Any], rows: Data, noise: float, edit: Edit | None, seed: int, *, inside: bool
 ) -> list[Call]:
-    """Return the calls of a run; raise `WrongInput` if exact values depend on the generator's seed."""
+    """Return the calls of a run on `rows`; raise `WrongInput` if exact values depend on the generator's seed.
+
+    `inside` says whether the row of `edit` is in every sample or in none.
+    """
     tapes = []
     for each in (seed, seed + 1):
         recorder = Recorder(each, edit=edit, inside=inside)

@@ -74,7 +74,7 @@ BUGS: dict[str, dict[type[Any], str]] = {
         descent.FixedSeed: SILENT,
         descent.OwnRandomness: "the same seed gives different releases",
         descent.FixedNoise: DIFFERS,
-        descent.TorchStream: "drawn from directly",
+        descent.TorchStream: "by rng.torch",
         runs.NoiseOnTheFirst: DIFFERS,
         runs.NoiseScaledByRate: TOO_LOW,
         runs.NoiseRefined: f"{TOO_LOW}|{CONTROL}",

@@ -134,7 +134,10 @@ def _by_shape(shapes: dict[int, Shapes]) -> list[list[int]]:
 
 
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:
-    """Group modules from the largest to the smallest; start a new group if the last would have too much padding."""
+    """Return groups of modules, filled from the largest module to the smallest.
+
+    `shapes` are the parameter shapes of each module. A new group starts if the last would have too much padding.
+    """
     groups: list[list[int]] = []
     for at in sorted(shapes, key=lambda at: (-_count(shapes[at]), shapes[at])):
         if groups and _pays([shapes[other] for other in (*groups[-1], at)], cpu):
