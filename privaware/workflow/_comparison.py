@@ -46,7 +46,7 @@ class Comparison:
     """Train every model of both sides on one part of the rows, and release noisy scores on the held-out part.
 
     `noise` scales all noise multipliers, so `noise = 1` runs them as planned. With `held_out = 0` every row trains,
-    nothing is scored, and the models are released.
+    nothing is scored, and the models are released. `score_noise` is the noise multiplier of the scores.
 
     Privacy:
 

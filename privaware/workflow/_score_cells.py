@@ -98,9 +98,10 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 
 
 def _row_outputs(model: Model, data: Data) -> np.ndarray:
-    """Return the raw outputs of `model`.
+    """Return the raw outputs of `model`, one line for each row of `data`.
 
-    They are computed one row at a time, so that the bits of an output depend on no other row.
+    The features are computed for all rows of `data` together. The network then runs on one row at a time, so the bits
+    of an output depend on other rows only if the bits of the features of its row do.
     """
     import torch
 

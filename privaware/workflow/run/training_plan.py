@@ -3,7 +3,7 @@
 >>> from privaware.datasets import schema
 >>> plan = training_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5)
 >>> plan.learner, plan.epsilon <= 1.0
-('boosted', True)
+('fourier', True)
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def recipe_plan(
 ) -> Plan:
     """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`. Default: the default policy.
+    `policy` chooses for `auto`. Default: the default policy. If the rows are too few to beat a constant prediction,
+    `auto` plans a constant prediction.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
