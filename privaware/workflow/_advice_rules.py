@@ -56,7 +56,7 @@ class AdviceFacts:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: `do` is the advice, `because` gives the reason for these facts, `cites` are names of evidence."""
+    """One rule: `do` is the advice, `because` gives the reason for given facts, `cites` names evidence."""
 
     name: str
     do: str

@@ -68,7 +68,7 @@ class Verdict:
     certified: bool
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware verify --json`."""
+        """Return the fields of `privaware verify --json`."""
         return dict(vars(self))
 
 

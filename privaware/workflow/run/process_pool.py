@@ -76,7 +76,7 @@ SERVE = "import sys; from privaware.workflow.run.process_pool import serve; serv
 
 
 class ProcessPool:
-    """The workers of a run on this machine; they end with this object."""
+    """The workers of a run on this machine, `count` of them, or `threads()` if None; they end with this object."""
 
     def __init__(self, count: int | None = None) -> None:
         started = {worker: _start() for worker in range(count or threads())}
