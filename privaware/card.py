@@ -39,7 +39,9 @@ MAX_DEPTH = 60
 class Guarantee:
     """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
 
-    `method` is the accountant whose epsilon is reported, and `accountants` has the epsilon of each accountant.
+    `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
+    not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
+    selection, `trade_off` or `papernot_steinke`. The last three are no keys of `accountants`.
     `sentence` states the guarantee in words. `assumptions` are the facts that the guarantee takes as public or trusted.
     """
 
@@ -283,7 +285,7 @@ class ModelCard:
         Parameters
         ----------
         value
-            The entries. Unknown entries are ignored, and missing entries raise `WrongInput`.
+            The entries. Unknown entries are ignored. A missing entry raises `WrongInput` unless `json` may omit it.
 
         Returns
         -------

@@ -158,7 +158,8 @@ class Model:
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set. The target may be missing.
+            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are read. The
+            target may be missing.
         outside
             Counts values that the model has not seen.
         **reading

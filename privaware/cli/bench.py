@@ -79,7 +79,7 @@ def run(
 
 
 def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, str]]]:
-    """The cells that can be run, and the combinations that are skipped, with their reasons."""
+    """Return the cells that can be run, and the combinations that are skipped, with their reasons."""
     from privaware.bench._possible import combination, combination_name, impossible, refusal
     from privaware.errors import WrongInput
 
@@ -97,7 +97,7 @@ def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, s
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    """What `bench run` says in the end."""
+    """Return the lines that `bench run` prints at the end."""
     counts = f"{facts['done']} of {facts['cells']} cells done, {facts['failed']} failed, {facts['not_begun']} not begun"
     if facts["attacks_failed"] or facts["not_attacked"]:
         counts += f"; attacks failed on {facts['attacks_failed']} cells, {facts['not_attacked']} not attacked yet"
@@ -152,7 +152,7 @@ def report(
 
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
-    """The cells of a store; how many there are, how many are trained, how many trainings and attacks failed."""
+    """Return the cells of a store, and how many cells, trained cells, failed trainings and failed attacks it has."""
     from privaware.bench._run import failed_attacks, failed_cells
     from privaware.bench._store import Store
     from privaware.errors import WrongInput

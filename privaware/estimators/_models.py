@@ -140,9 +140,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         Hyper-parameters of the learner.
     unit, cap : str, int
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
-        rows used for each person.
+        rows used for each person. Default: "row".
     missing : optional
-        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in.
+        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Missing entries
+        of a column of categories are always a category of their own.
     text : sequence of str
         Without a schema, the columns of free text, whose words are hashed.
     score_epsilon : float, optional

@@ -39,7 +39,10 @@ WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWo
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PastFit:
-    """The cost of a past fit: sorted hashes and the sketch of its rows, its event, its unit, and its ledger, if any."""
+    """A past fit: sorted hashes and the sketch of its rows, and its event.
+
+    `promise` is its unit, cap and neighbouring relation. `ledger` is the hash of the first entry of its ledger, if any.
+    """
 
     hashes: np.ndarray
     sketch: Sketch

@@ -46,6 +46,9 @@ def rows_of(data: Data, feature: Any) -> np.ndarray:
 MICROBATCH = {"cpu": 128, "cuda": 1024}
 """Largest number of rows that a chain of features transforms at once, by kind of device."""
 
+ENTRYWISE = ("channels", "codes", "drop", "hashed", "onehot", "pixels", "standardise", "word_codes")
+"""Features whose entries are looked up, counted or scaled one by one, so that no sum is rounded."""
+
 
 def rows_after(
     chain: tuple[Any, ...], data: Data, device: str = "cpu", progress: Callable[..., None] | None = None
@@ -61,18 +64,36 @@ def rows_after(
     size = _microbatch(chain, data.schema, device)
     rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
     for at in range(0, len(rows), size):
-        chunk = data.x[at : at + size]
-        empty = np.zeros((size - len(chunk), *chunk.shape[1:]), chunk.dtype)
-        if data.schema.form == "text":
-            empty = np.full(empty.shape, "", dtype=object)
-        after = features.apply(chain, np.concatenate([chunk, empty]), data.schema, device)
-        rows[at : at + size] = after.reshape(size, rows.shape[1])[: len(chunk)]
+        after = _padded_features(chain, data.x[at : at + size], data.schema, device, size)
+        rows[at : at + size] = after.reshape(len(after), rows.shape[1])
         if progress is not None and at + size < declared:
             left = (time.monotonic() - began) / (at + size) * (declared - at - size)
             progress(at + size, declared, left, "features")
     if progress is not None:
         progress(declared, declared, 0.0, "features")
     return rows
+
+
+def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
+    """Return the rows after the features in `chain`, each a function of its own row alone, with shape and type kept.
+
+    Features that only look values up or scale them are applied to all rows at once. Other features are applied in
+    microbatches of one shape, as in `rows_after`.
+    """
+    if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
+        return features.apply(chain, data.x, data.schema, device)
+    size = _microbatch(chain, data.schema, device)
+    starts = range(0, max(len(data), 1), size)
+    parts = [_padded_features(chain, data.x[at : at + size], data.schema, device, size) for at in starts]
+    return np.concatenate(parts)
+
+
+def _padded_features(chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, device: str, size: int) -> np.ndarray:
+    """Return `rows` after the features in `chain`, computed in a microbatch that empty rows fill up to `size`."""
+    empty = np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype)
+    if schema.form == "text":
+        empty = np.full(empty.shape, "", dtype=object)
+    return features.apply(chain, np.concatenate([rows, empty]), schema, device)[: len(rows)]
 
 
 def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:

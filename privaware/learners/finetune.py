@@ -43,6 +43,7 @@ from privaware.events import NOTHING, Event
 from privaware.features.prior import Prior
 from privaware.features.prior_inputs import PriorInputs
 from privaware.learners import Learner, find_learner
+from privaware.learners._fixed_features import row_features
 from privaware.learners._networks.augmentation import shifted, shifted_mirrored
 from privaware.learners._networks.journal import checkpoint_in
 from privaware.model import Model
@@ -155,7 +156,7 @@ class Finetune(Learner):
             module.load_state_dict(head.torch_tensors(), strict=False)
         trained = self._descent(schema, noise).run(
             module,
-            torch.from_numpy(features.apply(self._features, data.x, schema)),
+            torch.from_numpy(row_features(self._features, data)),
             torch.from_numpy(data.y),
             noise=noise,
             rows=schema.rows,

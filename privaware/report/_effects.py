@@ -1,8 +1,8 @@
 """The effect of each column: the output of the model along the declared range, with all other columns held fixed.
 
 Only the released tensors and the schema are used, so this has no privacy cost (post-processing). The other columns are
-held at the middle of their ranges. If a model is additive in its columns, as `linear` and `additive` are, a curve does
-not depend on the values of the other columns.
+held at the middle of their ranges or at their first category. If a model is additive in its columns, as `linear` and
+`additive` are, a curve does not depend on the values of the other columns.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The curves of one column, one for each output: `values` has shape (levels, outputs) and is centred.
+    """The curves of one column of any table model, one for each output.
 
-    `noise`, if known, is how far privacy noise alone moves each level with 95% probability.
+    All other columns are held fixed, as the top of the file says. `levels` names the categories, numbers or bins at
+    which the curves are computed. `points` are the same levels as numbers. `values` has shape (levels, outputs); the
+    mean of each curve over the levels is subtracted from it. `missing` is the value of a missing entry on the same
+    scale, or None if the column does not accept missing entries. `noise` is 1.96 standard deviations of the privacy
+    noise at each level, or None if the model does not record them.
     """
 
     column: str

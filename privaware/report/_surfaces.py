@@ -1,8 +1,9 @@
 """Interactions of pairs of columns in a model whose trees have depth 2, beyond the effect of each column alone.
 
 Only the released tensors and the schema are used, so this has no privacy cost (post-processing). Two columns vary along
-their ranges, and all other columns stay at the middle. The surface is the resulting grid minus its row means and column
-means. Deeper trees mix more than two columns, and their surfaces are not drawn.
+their ranges, and all other columns stay at the middle of their ranges or at their first category. The surface is the
+resulting grid minus its row means and column means, plus its mean. Deeper trees mix more than two columns, and their
+surfaces are not drawn.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class OneRun:
 
 
 def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
-    """Build a random search with about `TRIALS` trials, as `privaware search` builds it."""
+    """Build a random search with about `TRIALS` trials, which holds out half of the rows to score the candidates."""
     loaded = Space.load(space)
     make = find_learner(loaded.learner)
 

@@ -110,7 +110,7 @@ def observed(run: ChargedRun, mechanism: Any) -> Any:
     """Return the mechanism of a charged run with a listener to the progress of its search, if it has one.
 
     A search without earlier releases also keeps a journal, from which it resumes after a kill. A search after other
-    releases would need them to be charged again, so it starts over.
+    releases, such as bounds, has no journal. After a kill it starts over, and these releases get new noise.
     """
     if isinstance(mechanism, Search):
         return replace(mechanism, progress=_progress(run), journal=run.journal)

@@ -16,6 +16,7 @@ from privaware.mechanism import unit as protected
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.workflow._score_cells import row_outputs
 
 __all__ = ["Comparison", "ComparisonScores", "Side", "correct"]
 
@@ -46,7 +47,7 @@ class Comparison:
     """Train every model of both sides on one part of the rows, and release noisy scores on the held-out part.
 
     `noise` scales all noise multipliers, so `noise = 1` runs them as planned. With `held_out = 0` every row trains,
-    nothing is scored, and the models are released.
+    nothing is scored, and the models are released. `score_noise` is the noise multiplier of the scores.
 
     Privacy:
 
@@ -121,7 +122,7 @@ def correct(model: Model, data: Data) -> float:
     if not len(data):
         return 0.0
     rows = data.keep(tuple(column.name for column in model.schema.used))
-    predictions = model.predictions(rows)
+    predictions = model.decide(row_outputs(model, rows))
     if model.schema.classes:
         return float(np.sum(predictions == rows.y))
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)

@@ -28,7 +28,7 @@ CHECK = 0.3
 
 
 def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
-    """The choice with the stages of the releases that its rule asks for, where the schema has a use for them."""
+    """Return `choice` with the stages of the releases that its rule asks for, where the schema has a use for them."""
     if "bins" in choice.releases:
         choice = with_bins(choice, schema)
     if "target_range" in choice.releases and not schema.classes:
@@ -37,7 +37,10 @@ def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> 
 
 
 def with_bins(choice: Choice, schema: Schema) -> Choice:
-    """The choice with bins of its numbers first; where bounds are bought, bins come with them."""
+    """Return `choice` with a release of bins of numbers before its learner.
+
+    Return `choice` unchanged if no column needs bins, or if bounds are not declared: their release includes bins.
+    """
     if not schema.bounded or Bins().cost(schema, 1.0) == NOTHING:
         return choice
     cost = configured(choice.learner, find_learner(choice.learner), choice.settings).cost(schema, 1.0)
@@ -46,7 +49,7 @@ def with_bins(choice: Choice, schema: Schema) -> Choice:
 
 
 def with_target_range(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
-    """The choice with a private range of the target before its learner, which is then centred on the mean.
+    """Return `choice` with a private range of the target before its learner, which is then centred on the mean.
 
     `linear` is also compared with the mean, unless it is to follow the median.
     """

@@ -137,7 +137,7 @@ class Recipe:
         table = plan if isinstance(plan, Mapping) else _table(Path(plan))
         known = [item.name for item in fields(cls)]
         if unknown := [key for key in table if key not in (*known, "reasons")]:
-            raise WrongInput(f"expected a plan with {', '.join(known)}, got {unknown[0]!r:.80}")
+            raise WrongInput(f"expected only the entries {', '.join(known)} in a plan, got {unknown[0]!r:.80}")
         for name, kind in KINDS.items():
             if name in table and not isinstance(table[name], kind):
                 raise WrongInput(f"plan: {name} is expected as in a saved plan, got {table[name]!r:.80}")

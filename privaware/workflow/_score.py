@@ -113,7 +113,7 @@ class ScoredTraining:
 
     @property
     def noise(self) -> float:
-        """The noise multiplier of the cells."""
+        """The noise multiplier of the cells: the Laplace scale divided by the sensitivity for one row."""
         return self.rows / self.epsilon
 
     def cost(self, schema: Schema, noise: float) -> Event:

@@ -18,16 +18,25 @@ array([0.85])
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privaware import features
 from privaware.data import Data, Sum
+from privaware.learners._fixed_features import row_features
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["GROUPS", "STATISTICS", "CellSums", "bootstrap_interval", "exact_cells", "groups_of", "scored_words"]
+__all__ = [
+    "GROUPS",
+    "STATISTICS",
+    "CellSums",
+    "bootstrap_interval",
+    "exact_cells",
+    "groups_of",
+    "row_outputs",
+    "scored_words",
+]
 
 GROUPS = {"accuracy": 1, "auc": 1, "mae": 1, "r2": 2}
 """Number of groups of cells to which a row adds, for each metric."""
@@ -48,7 +57,7 @@ def scored_words(training: str, metric: str) -> str:
 
 def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
     """Return the exact cells, summed over the rows of `data`; the top of the file says what a row adds."""
-    classes, outputs = len(model.schema.classes), _row_outputs(model, data)
+    classes, outputs = len(model.schema.classes), row_outputs(model, data)
     if metric == "auc":
         exact = np.zeros((2, len(GRID) + 1))
         difference = np.nan_to_num(outputs[:, 1] - outputs[:, 0], nan=0.0) if len(data) else np.zeros(0)
@@ -97,15 +106,16 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     return np.floor(values / STEP) * STEP
 
 
-def _row_outputs(model: Model, data: Data) -> np.ndarray:
-    """Return the raw outputs of `model`.
+def row_outputs(model: Model, data: Data) -> np.ndarray:
+    """Return the raw outputs of `model`, of shape (rows, outputs).
 
-    They are computed one row at a time, so that the bits of an output depend on no other row.
+    Features are computed in microbatches of one shape, and the network for one row at a time. So the bits of an output
+    depend on no other row.
     """
     import torch
 
     rows = data.keep(tuple(column.name for column in model.schema.used))
-    inputs = features.apply(model.features, rows.x, model.schema)
+    inputs = row_features(model.features, replace(rows, schema=model.schema))
     if inputs.dtype == object:  # texts without a text feature: a constant model ignores its inputs
         inputs = np.zeros((len(inputs), 1), dtype=np.float32)
     inputs = np.ascontiguousarray(inputs)

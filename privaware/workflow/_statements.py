@@ -90,7 +90,10 @@ def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], pri
 
 
 def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
-    """Return the accountants whose recomputed epsilon differs from the epsilon on the card, one sentence each."""
+    """Return a sentence for each accountant whose recomputed epsilon differs from the epsilon on the card.
+
+    Return one more sentence if the card names an accountant as its method and has no epsilon by it.
+    """
     guarantee, problems = card.guarantee, []
     for name, stated in guarantee.accountants.items():
         computed = priced.accountants.get(name)
@@ -102,16 +105,16 @@ def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
 
 
 def _agree(stated: float, computed: float, event: Event) -> bool:
-    """Whether `stated` is the computed epsilon, up to rounding.
+    """Whether `stated` is not below `computed` (up to `SLACK`) and exceeds it by at most `LOOSE`.
 
-    For private selection `stated` may be larger, because a later version may prove a smaller epsilon.
+    For private selection `stated` may exceed `computed` by more, because a later version may prove a smaller epsilon.
     """
     selects = any(isinstance(part, Selected) for part in nested(event))
     return computed <= stated * (1 + SLACK) and (selects or stated * (1 - LOOSE) <= computed)
 
 
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
-    """Return where the sentences of a card contradict its schema, its events or its seed."""
+    """Return where the sentences, plan, unit or score of a card contradict its schema, its events or its seed."""
     guarantee, schema = card.guarantee, card.schema
     stated, declared = guarantee.json(), schema.json()
     problems = [

@@ -95,7 +95,11 @@ def against_signature(folder: Path, key: str | Path | None, ledger: Path | None,
 
 
 def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger: Path, claim: Claim) -> Check:
-    """Compare the files of a folder with the hashes in the closing entry, and with the hashes of later audits."""
+    """Compare the files of a folder with the hashes in the ledger.
+
+    A file that the `closing` entry names must have the hash in that entry. A file that only `audits` name must have the
+    hash in one of them. A file that neither names is reported by `_unnamed`.
+    """
     if closing.files is None:
         return Check(unchecked=[NOT_BOUND if closing.release is None else SAVED_LATER])
     by = "the closing entry of the ledger"

@@ -61,7 +61,7 @@ class Advised:
     charged: str
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware advise --json`."""
+        """Return the fields of `privaware advise --json`."""
         return dict(vars(self))
 
 
@@ -115,7 +115,7 @@ def advise(
 
 
 def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
-    """What the policy of `fit` chooses, and why."""
+    """Return what the policy of `fit` chooses, and why."""
     choice = choose(schema, epsilon)
     return {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
 

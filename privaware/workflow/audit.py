@@ -40,7 +40,7 @@ PAGE = "audit.html"
 
 DRY = "Nothing was charged: this was a dry run."
 CRAFTED_ROWS_ONE_RUN = 500
-"""Number of crafted rows in an audit that trains one model."""
+"""Largest number of crafted rows in an audit by one_run; it is never more than the declared number of rows."""
 CRAFTED_ROWS_MANY_RUNS = 8
 """Number of crafted rows of each training in an audit that trains many models."""
 
@@ -79,7 +79,7 @@ def audit(
     attack
         "one_run", "many_run" or the name of a membership attack (`privaware list attacks`).
     learner, method, search
-        With data: the learner, the selector or the search space to audit.
+        With data: the learner, the selector ("bounds" for the release of column bounds) or the search space to audit.
     epsilon
         With data: the epsilon of the audited mechanism.
     settings
@@ -87,7 +87,7 @@ def audit(
     space
         For "one_run": "gradient" inserts canaries into gradients and sums, "input" inserts them into the rows.
     canaries
-        For "one_run": the largest number of canaries.
+        For "one_run": the number of canaries to insert; fewer if the mechanism has no room for so many.
     runs
         For "many_run": the number of runs with the canary row, and the number of runs without it.
     shadows, shadow_training
@@ -105,13 +105,14 @@ def audit(
     Returns
     -------
     Audit
-        The lower bound on epsilon, its confidence, and whether the claim is refuted.
+        The lower bound on epsilon, its confidence, and whether the claim is refuted. A membership attack gives AUC and
+        true positive rates instead.
 
     Notes
     -----
     A model folder and "many_run" are audited on synthetic rows, without private rows. "one_run" on data is charged with
-    the cost of the mechanism. A membership attack on data is for the data owner only: nothing is charged and nothing is
-    written.
+    the cost of the mechanism. A membership attack is not charged. On private rows its result is for the data owner only
+    and is never written; on built-in data, which are public, it may be written.
 
     Examples
     --------

@@ -179,7 +179,7 @@ def fit(
     policy
         The rules by which "auto" chooses, as a TOML file or a mapping. Default: the policy of the package.
     use
-        The columns to use: a result of `select`, its folder or its file.
+        The columns to use: a result of `select`, its folder or its file, or a list of names.
     select, select_settings
         A selector (`privaware list selectors`) that selects columns with part of this budget, and its settings.
     search, search_settings

@@ -68,7 +68,7 @@ class Verdict:
     certified: bool
 
     def json(self) -> dict[str, Any]:
-        """The fields of `privaware verify --json`."""
+        """Return the fields of `privaware verify --json`."""
         return dict(vars(self))
 
 
@@ -78,7 +78,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
     Parameters
     ----------
     model
-        A model folder, or a folder that `select` or `crossover` wrote.
+        A model folder, or a folder that `select`, `crossover` or `audit` wrote.
     ledger
         The ledger of the data set. With it, the hash chain, the charge and the hashes of all files are checked.
     key
@@ -123,7 +123,12 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
 
 @dataclass(frozen=True, kw_only=True)
 class _Subject:
-    """A result with its recomputed epsilon, the checks so far, and its statements about its charge."""
+    """What `verify` knows of a folder before it reads the ledger and the signature.
+
+    `delta` and `certified` are stated in the folder. `priced` is the epsilon recomputed from the events in the folder.
+    `checks` compare the other statements in the folder with these events. `claim` is compared with the ledger and the
+    signature.
+    """
 
     delta: float
     certified: bool

@@ -15,6 +15,8 @@ from privaware.card import PricedEvent
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint
+from privaware.features.random_fourier import RandomFourier
+from privaware.learners._fixed_features import linear_model
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.mean import Mean
@@ -152,10 +154,21 @@ def test_cells_tell_the_same_as_the_metrics() -> None:
 def test_p39_prediction_of_a_row_does_not_depend_on_other_rows() -> None:
     data = rows_for(TABLE, 40)
     model = Linear(steps=3).run(data, 1.0, Rng(seed=0))
-    together = _score_cells._row_outputs(model, data)
+    together = _score_cells.row_outputs(model, data)
     for at in (0, 7, 39):
-        alone = _score_cells._row_outputs(model, data.take(np.array([at])))
+        alone = _score_cells.row_outputs(model, data.take(np.array([at])))
         assert (alone[0] == together[at]).all()
+
+
+def test_p39_features_of_a_row_do_not_depend_on_other_rows() -> None:
+    columns = tuple(Column(name=f"c{at}", low=0, high=1) for at in range(784))
+    schema = Schema(columns=columns, classes=("0", "1"), rows=301)
+    feature, draw = RandomFourier(), np.random.default_rng(0)
+    model = linear_model(schema, (feature,), draw.normal(size=(2, feature.count)), np.zeros(2))
+    data = Data(schema=schema, x=draw.random((301, 784)).astype(np.float32), y=np.zeros(301, int))
+    together = _score_cells.row_outputs(model, data)
+    for at in range(0, 301, 20):
+        assert np.array_equal(together[at], _score_cells.row_outputs(model, data.take(np.array([at])))[0])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from privaware._validate import expect, expect_between, expect_count, expect_in,
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners import Learner
+from privaware.learners._fixed_features import row_features
 from privaware.learners._networks.architecture import architecture, network_feature
 from privaware.learners._networks.augmentation import mirrored, shifted, shifted_mirrored
 from privaware.learners._networks.journal import ReleaseJournal, row_digest
@@ -120,7 +121,7 @@ class PlainNetwork(Learner):
 
     def _rows(self, data: Data) -> np.ndarray:
         """Return the rows after the features; entries that are not finite become 0."""
-        rows = np.ascontiguousarray(features.apply(self._chain(data.schema), data.x, data.schema, self.device))
+        rows = np.ascontiguousarray(row_features(self._chain(data.schema), data, self.device))
         return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
 
     def _journal(self, schema: Schema, noise: float) -> ReleaseJournal:

@@ -17,6 +17,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.learners import Learner
+from privaware.learners._fixed_features import row_features
 from privaware.learners._networks.architecture import architecture, network_feature
 from privaware.learners._networks.augmentation import shifted, shifted_mirrored
 from privaware.learners._networks.journal import checkpoint_in
@@ -336,7 +337,7 @@ def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
     """
     same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
     if not same:
-        rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema, device))
+        rows = np.ascontiguousarray(row_features(chain, data, device))
         _last[:] = [weakref.ref(data.x, lambda gone: _last.clear()), chain, data.schema, rows]
     return np.asarray(_last[3])
 

@@ -27,7 +27,7 @@ class Stage:
     share: float = 1.0
 
     def then(self, second: Mechanism[Any]) -> Then:
-        """This release first, then `second` on the rows that `join` returns."""
+        """Return the mechanism that runs this release first, then `second` on the rows that `join` returns."""
         return Then(
             first=self.mechanism, second=second, join=self.join, outline=self.outline, share=self.share, what=self.what
         )
@@ -52,11 +52,11 @@ class Choice:
 
 
 def constant_learner(schema: Schema, metric: str | None = None) -> str:
-    """The learner of a constant prediction: majority for classes, median for the mean absolute error, or mean."""
+    """Return the learner of a constant: majority for classes; for numbers median with metric "mae", else mean."""
     return "majority" if schema.classes else "median" if metric == "mae" else "mean"
 
 
 def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choice:
-    """The private constant prediction, with the reason why it is taken."""
+    """Return the choice of a private constant prediction; `why` is the reason that its sentence in the plan gives."""
     constant = constant_learner(schema, metric)
     return Choice(learner=constant, reasons=(f"Learner: {constant} (a constant prediction), because {why}.",))

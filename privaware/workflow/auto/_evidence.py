@@ -18,14 +18,17 @@ MANY_CLASSES = 5
 
 @cache
 def evidence(form: str) -> list[Mapping[str, Any]]:
-    """The cells of one form: the set, rows, epsilon, classes or colours, and the score of each candidate."""
+    """Return the cells of one form of data: set, rows, epsilon, classes or colours, and the score of each candidate."""
     stored = files("privaware.workflow.auto").joinpath(f"{form}.json").read_text(encoding="utf-8")
     cells: list[Mapping[str, Any]] = json.loads(stored)
     return cells
 
 
 def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
-    """The sentence of the plan: how often a candidate was best on sets of the same kind at a similar rows x epsilon."""
+    """Return the sentence of the plan that says how often `candidate` was best, or at most `CLOSE` below the best.
+
+    Counted are benchmark runs on sets of the same kind whose rows x epsilon differ by less than a factor of 10.
+    """
     form, signal = facts["form"], facts["rows_epsilon"]
     alike = [
         cell["scores"]
@@ -46,7 +49,7 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
 
 
 def _kind(form: str, classes: int, colours: int) -> tuple[bool, bool]:
-    """What two sets must share to be compared: task and many classes of a table, grey or colour of images."""
+    """Return what two sets must share: for tables, the task and many or few classes; for images, grey or colour."""
     if form == "table":
         return classes > 0, classes >= MANY_CLASSES
     return form == "image" and colours == 1, False

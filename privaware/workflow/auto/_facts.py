@@ -81,7 +81,7 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
-    """The values of `FACTS`, from a schema, a budget and a device."""
+    """Return the values of `FACTS` for a schema, a budget and a device."""
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
         "form": schema.form,
@@ -110,7 +110,7 @@ def holds(condition: Any, value: Any) -> bool:
 
 
 def expect_condition(rule: str, fact: str, condition: Any) -> None:
-    """Refuse a condition that no value of the fact can meet."""
+    """Raise `WrongInput` for a condition that is no known value of `fact`, or no number or comparison."""
     if fact in WORDS:
         expect_one_of(f"rule {rule!r:.60}", WORDS[fact], **{fact: condition})
         return
@@ -120,7 +120,7 @@ def expect_condition(rule: str, fact: str, condition: Any) -> None:
 
 
 def resolved(value: Any, facts: Facts) -> Any:
-    """Settings with the values of their named quantities; an entry without a value is left out."""
+    """Return settings with each "$name" replaced by the value of that quantity; entries that are None are left out."""
     if isinstance(value, str) and value.startswith("$"):
         return QUANTITIES[value[1:]](facts)
     if isinstance(value, list):
@@ -146,7 +146,10 @@ RESIZED_SIDE = 32
 
 
 def slots(facts: Facts) -> int:
-    """The number of hash buckets of a text: the largest power of 2 for which all texts fit in memory."""
+    """Return the number of hash buckets of a text.
+
+    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`.
+    """
     number = MOST_SLOTS
     while number > FEWEST_SLOTS and 4 * number * facts["rows"] > TEXT_BYTES:
         number //= 2
@@ -154,18 +157,18 @@ def slots(facts: Facts) -> int:
 
 
 def few_slots(facts: Facts) -> int:
-    """The number of hash buckets of a text from which numbers are predicted."""
+    """Return the number of hash buckets of a text in a regression: `slots`, but at most `FEW_SLOTS`."""
     return min(slots(facts), FEW_SLOTS)
 
 
 def scattering(facts: Facts) -> list[dict[str, Any]]:
-    """Wavelet scattering with normalised groups of maps, of images that are resized if a side is too large."""
+    """Return features: wavelet scattering with normalised groups of maps, of images resized if a side is too large."""
     resize = [{"name": "resize", "side": RESIZED_SIDE}] if facts["larger_side"] > LARGEST_SIDE else []
     return [*resize, {"name": "scatter"}, {"name": "group_norm", "groups": 27}]
 
 
 def size(facts: Facts) -> int | None:
-    """The side to which images are enlarged: the largest of the sizes of the rule that the time limit allows."""
+    """Return the side to which images are enlarged: the largest size of the rule within the time limit, or None."""
     return facts.get("size")
 
 

@@ -28,14 +28,13 @@ class Floor:
 
     Parameters
     ----------
-    classification
-        For all classes together.
-    each_class
-        For each class: the larger of the two counts.
+    classification, each_class
+        For a classification, the least signal is `max(classification, each_class * classes)`.
     regression
-        For a regression that is not compared with the mean of the target.
+        The least signal for a regression by a learner that `checked` does not name.
     checked
-        For regressions by the learners named here, which are replaced by the mean if it is better.
+        The least signal for a regression, by learner. These learners are compared with the mean of the target, and
+        replaced by the mean if it is better.
     """
 
     classification: float = 0.0
@@ -44,14 +43,14 @@ class Floor:
     checked: Mapping[str, float] = field(default_factory=dict)
 
     def least(self, schema: Schema, learner: str = "") -> float:
-        """The least signal for a model of this schema by this learner."""
+        """Return the least signal with which `learner` is trained on rows of this schema."""
         if schema.classes:
             return max(self.classification, self.each_class * len(schema.classes))
         return self.checked.get(learner, self.regression)
 
 
 def strength(event: Event, delta: float) -> float:
-    """One over the noise multiplier of a single Gaussian release with the epsilon of `event`.
+    """Return `1 / noise` of a single Gaussian release with the epsilon of `event` at `delta`.
 
     For Gaussian releases of every row it is exact; for others it follows from their epsilon at this delta.
     """
@@ -63,9 +62,10 @@ def strength(event: Event, delta: float) -> float:
 
 
 def share_for(event: Event, fraction: float) -> float:
-    """The noise multiplier, over that of a learner, of one Gaussian release that takes this fraction of the budget.
+    """Return the noise multiplier of one Gaussian release divided by the noise multiplier of a learner.
 
-    `event` is the cost of the learner at noise 1.
+    With this ratio the release takes about `fraction` of the budget of both. `event` is the cost of the learner at
+    noise multiplier 1.
     """
     squares = 0.0
     for leaf, count in leaves(event):

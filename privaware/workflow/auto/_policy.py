@@ -49,7 +49,10 @@ STEPS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The time in seconds and the memory for features in bytes that a rule may take; --time-limit comes before."""
+    """The largest time in seconds and the largest memory for features in bytes that a rule may take.
+
+    `--time-limit` replaces `seconds`.
+    """
 
     seconds: float = math.inf
     memory: float = math.inf
@@ -73,7 +76,7 @@ class Rule:
     evidence: str = ""
 
     def variants(self) -> Iterator[tuple[Rule, dict[str, int]]]:
-        """The rule for each size of images, the largest first; the rule itself where it names no sizes."""
+        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size."""
         sizes = self.cost.get("sizes", {})
         for size in sorted(sizes, key=int, reverse=True):
             seconds = self.cost["seconds"] + sizes[size]
@@ -85,7 +88,7 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """About how long features and training take."""
+        """Return the approximate time in seconds of features and training."""
         if facts["device"] != "cpu":
             return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
         steps = self.use.get("settings", {}).get("steps", STEPS)
@@ -93,7 +96,7 @@ class Rule:
         return float(facts["rows"] * (self.cost.get("seconds", 0.0) + head))
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
-        """Whether the features of all rows fit."""
+        """Whether the features of all rows, 4 bytes each, fit into the memory that `limits` allows on the device."""
         size = 4 * facts["rows"] * self.cost.get("width", 0)
         return bool(size <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
 
@@ -113,7 +116,7 @@ class Policy:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
-        """The policy in a TOML file or a table; the default one for None. Whatever is wrong is one sentence."""
+        """Return the policy in a TOML file or a mapping; the default policy for None. Raise if it is wrong."""
         if source is None:
             return default_policy()
         if isinstance(source, Mapping):
@@ -130,7 +133,7 @@ class Policy:
 
 @cache
 def default_policy() -> Policy:
-    """The policy of the package: `policy.toml` beside this file."""
+    """Return the policy of the package: `policy.toml` beside this file."""
     text = files("privaware.workflow.auto").joinpath("policy.toml").read_text(encoding="utf-8")
     return _policy(tomllib.loads(text), "default")
 
@@ -170,7 +173,7 @@ def _rule(number: int, table: Any) -> Rule:
 
 
 def _expect_use(title: str, use: Mapping[str, Any]) -> None:
-    """Refuse a learner, a setting, a release or a quantity that there is none of."""
+    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity."""
     _expect_keys(f"{title}: use", use, ("learner", "settings", "before"))
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):
@@ -207,7 +210,7 @@ def choose(
     metric: str | None = None,
     policy: Policy | None = None,
 ) -> Choice:
-    """The choice of the first rule that matches the facts, whose network is installed and whose cost is in the limits.
+    """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
     `reasons` also name the first rule before it that only lacked a network, and the first that only lacked time.
     """
@@ -234,7 +237,7 @@ def choose(
 
 
 def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], slower: Rule | None) -> Choice:
-    """The choice of a rule, with the sentences of the plan."""
+    """Return the choice of a rule, with the sentences of the plan; `slower` is a rule that would take too long."""
     settings = resolved(rule.use.get("settings", {}), facts)
     reasons = [rule.why.replace("{learner}", learner)]
     if rule.candidate:

@@ -45,7 +45,8 @@ class RunArguments(TypedDict, total=False):
     header, sep, decimal, encoding
         The format of a CSV file.
     ledger
-        The ledger to charge. Default: the file DATA.ledger next to the data, or a ledger in the user's data folder.
+        The ledger to charge. Default: the file DATA.ledger next to the data; or else the ledger that was charged for
+        these rows before; for a DataFrame, a ledger in the user's data folder; for built-in data, run.ledger in `out`.
     new_ledger
         Create a new ledger although another ledger has similar rows.
     limit

@@ -88,7 +88,7 @@ class Plan:
 
     @cached_property
     def bounds(self) -> dict[str, Any]:
-        """The epsilon that each accountant computes."""
+        """The epsilon of each accountant, the reported epsilon and its method, as `accounting.bounds` returns them."""
         return accounting.bounds(self.event, self.delta)
 
     @cached_property

@@ -1,4 +1,7 @@
-"""Workers in processes, on this machine (`ProcessPool`) or on a Ray cluster (`RayPool`), one for each processor.
+"""Workers in processes, on this machine (`ProcessPool`) or on a Ray cluster (`RayPool`).
+
+`ProcessPool` starts as many workers as `threads()` allows: one for each processor of this process, or OMP_NUM_THREADS
+if that is smaller. `RayPool` starts one worker for each processor that is free when the run begins.
 
 Threads of one process would wait for each other: NumPy works on a few thousand rows at a time, and between two such
 calls Python lets only one thread run. A worker process imports no torch, reads its own pieces, and ends with this
@@ -73,7 +76,7 @@ SERVE = "import sys; from privaware.workflow.run.process_pool import serve; serv
 
 
 class ProcessPool:
-    """The workers of a run on this machine; they end with this object."""
+    """The workers of a run on this machine, `count` of them, or `threads()` if None; they end with this object."""
 
     def __init__(self, count: int | None = None) -> None:
         started = {worker: _start() for worker in range(count or threads())}

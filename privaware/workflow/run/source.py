@@ -1,8 +1,9 @@
 """The source of rows: a file, a DataFrame or a built-in data set, with its schema.
 
 A schema is written by the user, estimated with part of the budget, or drafted from the rows and accepted. With a
-written schema, the file is not opened before `Source.read_private_rows` is called. Only a charged run calls it, after
-the ledger confirmed that the budget suffices.
+written schema, no row is read to make the plan. Rows are first read by `Source.digest` and `Source.sketch`, which find
+the ledger of the rows, or by `Source.read_private_rows`. Only a charged run calls `read_private_rows`; with an existing
+ledger, it does so after the ledger confirmed that the budget suffices.
 """
 
 from __future__ import annotations

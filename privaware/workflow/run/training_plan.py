@@ -71,7 +71,8 @@ def recipe_plan(
 ) -> Plan:
     """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`. Default: the default policy.
+    `policy` chooses for `auto`. Default: the default policy. If the rows are too few to beat a constant prediction,
+    `auto` plans a constant prediction.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
