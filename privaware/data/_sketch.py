@@ -151,8 +151,10 @@ class Sketch:
         return Sketch(_numbered(rows), _numbered(kept), {str(at): digest for at, digest in enumerate(digests)})
 
     def resembles(self, other: Sketch) -> bool:
-        """Return whether most rows of the smaller table are in the larger one, up to some columns; both must be
-        finished.
+        """Return whether the two finished sketches are probably of tables with mostly the same rows.
+
+        One of three is enough: an equal digest of one column, a sample of rows of which most are in a sample of the
+        other table, or `COLUMNS` columns whose values are mostly the same.
         """
         if {*self.digests.values()} & {*other.digests.values()} or any(True for _ in _matches(self.rows, other.rows)):
             return True

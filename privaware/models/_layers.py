@@ -176,7 +176,7 @@ class LSTM(nn.Module):
 
 
 class StandardisedConv2d(nn.Module):
-    """A convolution with weight standardisation: filters of zero mean and unit norm.
+    """A convolution with weight standardisation: every filter has mean 0, and a norm just below 1.
 
     It is not a subclass of `nn.Conv2d`, so no rule for that layer applies to it: the gradient of `weight` passes
     through the standardisation, which is the same for every row.
