@@ -43,7 +43,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     gamma
         The factor by which the ratio of a row must exceed the ratio of another row.
     slope
-        The parameter `a` of the paper, for offline games.
+        The parameter `a` of the paper, which estimates the average over shadow models that saw a row.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def marginals(shadows: np.ndarray, inside: np.ndarray, *, online: bool, slope: f
     """Return p(x) of each row from `shadows`, the probability of its label under each shadow model (models, rows).
 
     It is the mean of two averages: over the models that were trained on the row (`inside`), and over the others. Unless
-    `online`, the first average is estimated from the second with `slope`.
+    `online`, and for a row that no model was trained on, the first average is estimated from the second with `slope`.
     """
     counts = (~inside).sum(axis=0)
     outside = np.where(counts > 0, (shadows * ~inside).sum(axis=0) / np.maximum(counts, 1), np.nan)

@@ -175,7 +175,7 @@ def unattacked(settings: Settings, result: Result) -> bool:
 
 
 def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch and attacks their models; None after the deadline."""
+    """Train the cells of one batch, attack their models, and return an outcome for each; None after the deadline."""
     outcomes = train_cells(place, cells)
     if outcomes is None:
         return None
@@ -187,7 +187,10 @@ def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellO
 
 
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch; an outcome holds the model if it is to be attacked. None after the deadline."""
+    """Train the cells of one batch and return an outcome for each, with the model if attacks are to follow.
+
+    The result is None after the deadline.
+    """
     if time.time() > place.deadline:
         return None
     began = time.monotonic()

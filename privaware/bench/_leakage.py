@@ -110,7 +110,7 @@ def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """Play every attack of the cell against each model; all models are of one batch and share the shadows.
+    """Play every attack of the cell against each of `models`, and return the results by the keys of `models`.
 
     An attack that fails stops no other: its reason is in the result `attack_failures`.
     """
@@ -207,7 +207,7 @@ def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> 
 
 
 def shadow_settings(table: Any) -> dict[str, Any]:
-    """Check the table `shadow` of a grid: settings of `dpsgd`, with which shadow models are trained."""
+    """Return the table `shadow` of a grid: settings of `dpsgd` for shadow models; raise if one is wrong."""
     expect(isinstance(table, dict), "shadow", "a table of settings", table)
     configured("shadow", find_learner("dpsgd"), table)
     return dict(table)

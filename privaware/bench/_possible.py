@@ -78,7 +78,7 @@ def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
 
 
 def _expect_runnable(cell: Settings) -> None:
-    """Build and price the learner of a cell for its data, and checks its attacks."""
+    """Raise if the learner of a cell cannot be built, priced or attacked on its data."""
     make = find_learner(cell["algorithm"])
     schema, public = bench_schema(cell["rows"], make)
     if schema.task not in make.tasks:

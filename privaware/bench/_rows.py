@@ -60,7 +60,7 @@ class BenchRows:
 def expect_rows(
     label: str, table: Mapping[str, Any], folder: Path = Path(), *, attacker: bool = False
 ) -> dict[str, Any]:
-    """Check the table of one data set, and completes it.
+    """Check the table of one data set, and return it completed.
 
     Parameters
     ----------

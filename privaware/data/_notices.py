@@ -111,7 +111,7 @@ def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """Return a notice about an undecided column none of whose values can be released."""
+    """Return a notice about an undecided column whose values are nearly all different, or all the same."""
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values).kind

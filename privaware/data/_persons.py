@@ -165,7 +165,7 @@ def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
 
 
 def _first_rows(persons: np.ndarray, cap: int) -> np.ndarray:
-    """Return a mask of the first `cap` rows of each person; a person is a row of numbers."""
+    """Return a mask of the first `cap` rows of each person; rows of `persons` are equal for the same person."""
     leading = np.sort(persons[:, 0])
     if not (leading[cap:] == leading[:-cap]).any():  # nobody has more than `cap` rows
         return np.ones(len(persons), bool)
