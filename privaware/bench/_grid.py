@@ -7,7 +7,7 @@
     attacks = ["threshold"]           # membership attacks on every model: names, or {name = ..., and settings}
     shadows = 1                       # shadow models of an attacker; left out: as many as the attacks need
 
-    [shadow]                          # settings of shadow models; left out: those of the attacked learner
+    [shadow]                          # settings of shadow models; left out: the settings of the attacked learner
     epochs = 10
 
     [baseline]                        # trained without noise, for utility loss

@@ -1,13 +1,14 @@
-"""The rows that a cell of a benchmark trains and tests on: public ones, with public facts before any row is read.
+"""The public rows that a cell of a benchmark trains and tests on.
 
-A table says which rows. Built-in data: `dataset`, with `train` and `test` as numbers of rows if not all are wanted. The
-user's own: `file` and `target`, with `test` and `auxiliary` as further files, and `public = true`: a benchmark trains
-many models, which is for public rows only.
+A table in the grid says which rows. For built-in data it has `dataset`, and numbers of rows `train` and `test` if not
+all rows are wanted; the schema is known before a row is read. For the user's own data it has `file` and `target`,
+perhaps `test` and `auxiliary` as further files, and `public = true`, because a benchmark trains many models without a
+ledger.
 
-`protocol` is the split. "official" is that of the data set. "halves" leaves half of the training rows and half of the
-test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of that paper for built-in images:
-halves too, of images of 32 x 32 pixels, and public rows out of the test rows (with `shuffled = false` in the order of
-the files, as its authors have it).
+`protocol` is the split. "official" is the split of the data set. "halves" leaves half of the training rows and half of
+the test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of the paper DPMLBench for
+built-in images: also halves, of images resized to 32 x 32 pixels, and public rows are taken from the test rows. With
+`shuffled = false` rows are in the order of the files, as in the code of the paper.
 """
 
 from __future__ import annotations

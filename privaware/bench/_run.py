@@ -1,8 +1,8 @@
 """Run the cells of a benchmark: resumable, in this process, in others or on a Ray cluster.
 
-A trained cell is in the store before its model is attacked, and is never trained again. A training or an attack that
-failed is there with its reason, stops no other, and is tried again by the next run; an attack is repeated without
-another training. All cells are trained first, then their models are attacked.
+All cells are trained first, then their models are attacked. The store has a trained cell before its model is attacked,
+so the next run does not train it again, unless the file of a model that is still to be attacked is missing. The store
+has a failed training or attack with its reason; it stops no other cell, and the next run tries it again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Wanted = tuple[str, Settings]
 class BenchState:
     """How far a benchmark is: the number of cells, of trained cells, and why trainings and attacks failed.
 
-    `done` counts trained cells, whether their attacks ended or not; `not_attacked` counts those of them whose attacks
-    have neither ended nor failed.
+    `done` counts trained cells, attacked or not. `not_attacked` counts trained cells whose attacks have neither ended
+    nor failed. `failures` and `attack_failures` have the reasons by the name of the cell.
     """
 
     cells: int
