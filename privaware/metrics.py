@@ -218,7 +218,7 @@ def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
     Returns
     -------
     float or None
-        The ratio of `tailored_auc - 0.5`. None, printed as "undefined", if the baseline does not leak.
+        The ratio of `tailored_auc - 0.5`. None, printed as "undefined", if `auc_baseline` is below `MIN_BASELINE_AUC`.
 
     Examples
     --------

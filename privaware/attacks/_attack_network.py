@@ -91,7 +91,7 @@ class GradientNetwork(nn.Module):
 
 
 def _branch(inputs: int, *, dropout: float = 0.0, ends: bool = False) -> nn.Sequential:
-    """Build a perceptron with 128 and 64 units; `ends` adds a ReLU and the dropout after the last layer."""
+    """Return a perceptron with 128 hidden units and 64 outputs; `ends` adds ReLU and dropout after the outputs."""
     layers: list[nn.Module] = [nn.Linear(inputs, 128), nn.ReLU(), nn.Dropout(dropout), nn.Linear(128, 64)]
     return nn.Sequential(*layers, *([nn.ReLU(), nn.Dropout(dropout)] if ends else []))
 

@@ -72,7 +72,7 @@ def epsilon_lower(
 
 
 def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: float = 0.999) -> bool:
-    """Whether scores of independent runs refute a trade-off function.
+    """Return whether scores of independent runs refute a trade-off function, with `confidence`.
 
     `powers` returns the largest true positive rate at each false positive rate. `epsilon_lower` tests only one pair
     (epsilon, delta) of such a function.
@@ -166,7 +166,7 @@ def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int
 def epsilon_from_guesses(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95, most: float = 100.0
 ) -> float:
-    """Return the largest epsilon that `correct` right guesses refute; 0 if they refute none.
+    """Return the largest epsilon, up to `most`, that `correct` right guesses refute with `confidence`; 0 if none.
 
     >>> round(epsilon_from_guesses(canaries=100, guesses=100, correct=90, delta=0.0), 3)
     1.631
@@ -194,13 +194,13 @@ def trade_off_p_value(false_rate: FalseRate, *, canaries: int, guesses: int, cor
 
 
 def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesses: int, correct: int) -> bool:
-    """Whether `trade_off_p_value` is below `level`, in one pass."""
+    """Return whether `trade_off_p_value` is below `level`, in one pass."""
     _expect_guesses(canaries, guesses, correct)
     return not _possible(false_rate, canaries, guesses, correct, level)
 
 
 def shift_from_guesses(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
-    """Return the largest mu for which `correct` right guesses refute mu-Gaussian differential privacy.
+    """Return the largest mu for which `correct` right guesses refute mu-Gaussian DP with `confidence`; 0 if none.
 
     >>> 0.2 < shift_from_guesses(canaries=1000, guesses=1000, correct=700) < 1.05
     True
@@ -289,7 +289,7 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, tail: float) -> bool:
-    """Whether at least `correct` right guesses can have probability `tail`."""
+    """Return whether at least `correct` right guesses can have probability `tail`."""
     right, wrong, total = tail * correct / canaries, tail * (guesses - correct) / canaries, guesses / canaries
     for count in range(correct - 1, -1, -1):
         below = max(wrong, false_rate(right))

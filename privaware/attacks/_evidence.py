@@ -158,7 +158,7 @@ def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
 
 
 def _refuted(canaries: CanaryScores, claim: Event) -> bool:
-    """Whether the trade-off function of the claim makes these guesses too unlikely."""
+    """Return whether the trade-off function of the claim makes these guesses too unlikely."""
     curve, level = _curve(claim), (1 - ALARM) / len(GUESSED_FRACTIONS)
     return curve is not None and any(
         _bounds.guesses_refute(curve.false_rate, level, **tried) for tried in _guesses(canaries)

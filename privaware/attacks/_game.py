@@ -116,7 +116,7 @@ A = TypeVar("A", bound=Callable[..., np.ndarray])
 
 
 def needing(needs: Needs) -> Callable[[A], A]:
-    """Declares what the decorated attack needs, so that a benchmark can check a game before it trains anything."""
+    """Declare what the decorated attack needs, so that a benchmark can check a game before it trains anything."""
 
     def declare(attack: A) -> A:
         _needs[attack] = needs
@@ -126,7 +126,7 @@ def needing(needs: Needs) -> Callable[[A], A]:
 
 
 def needs_of(attack: Any) -> Needs:
-    """Returns what an attack declared; an attack that declares nothing needs nothing."""
+    """Return what an attack declared; an attack that declares nothing needs nothing."""
     return _needs.get(attack, Needs())
 
 
@@ -176,7 +176,7 @@ def joined(first: Data, second: Data) -> Data:
 
 
 def _same(one: Model, two: Model) -> bool:
-    """Whether two models are the same release; equal constants do not count, as they may agree by chance."""
+    """Return whether two models are the same release; equal constants do not count: they may agree by chance."""
     if one is two:
         return True
     if one.architecture != two.architecture or one.architecture.get("name") == "constant":

@@ -66,7 +66,11 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
 
 
 def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
-    """Return rows, and one more row that changes the release as much as possible: the canary of many runs."""
+    """Return rows, and one more row: the canary of many runs.
+
+    With declared bounds, `count` rows and the canary are `crafted_rows`. Without them, three rows hold the number
+    -EXTREME_NUMBER in every numeric column and the canary holds -3, so that the canary changes a selected bound.
+    """
     if schema.bounded:
         return crafted_rows(schema, count, rng), crafted_rows(schema, 1, rng)
     rows, row = ([[_uncoded(column, number) for column in schema.used]] for number in (-EXTREME_NUMBER, -3.0))

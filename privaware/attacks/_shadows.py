@@ -23,10 +23,10 @@ __all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
 class ShadowPlan:
     """The number of shadow models, and how they are trained.
 
-    By default they are trained like the target: with its learner, its noise, and its private selection (`Then`) or
-    search (`FoundModel` of strategies), if it has one. `noise = 0` trains without privacy. `online` shadow models see
-    candidate rows, each row in half of them. Other shadow models see only the attacker's rows, which are disjoint from
-    the candidate rows.
+    By default (`learner` and `noise` None) they are trained like the target: with its learner, its noise multiplier,
+    and its private selection (`Then`) or search (`FoundModel` of strategies), if it has one. `noise = 0` trains without
+    privacy. `online` shadow models see candidate rows, each row in half of them. Other shadow models see only the
+    attacker's rows, which are disjoint from the candidate rows.
     """
 
     count: int = 1

@@ -28,10 +28,10 @@ from privaware.noise import Rng
 __all__ = ["label_only"]
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""Standard deviations of the noise relative to the range, and probabilities of changing a category or word."""
+"""Standard deviations of noise relative to the range; also probabilities of redrawing a category or losing a word."""
 
 WORDS = 4096
-"""Largest number of words of a text that may be lost."""
+"""Number of first words of a text among which words are lost at random; later words are always lost."""
 
 
 @needing(Needs(classes=True))

@@ -2,8 +2,8 @@
 
 For a row x the ratio is `p(x | model) / p(x)`, and the score is the fraction of the attacker's rows z with
 `ratio(x) >= gamma * ratio(z)`. p(x) is the mean of two averages of `p(x | shadow)`: over shadow models that saw x, and
-over shadow models that did not. If no shadow model saw x, the first average is estimated as `slope * p + 1 - slope`,
-where p is the average over shadow models that did not see x.
+over shadow models that did not. In an offline game, and for a row that no shadow model saw, the first average is
+estimated as `slope * p + 1 - slope`, where p is the average over shadow models that did not see x.
 
 Paper: Zarifzadeh, Liu and Shokri 2024, Low-Cost High-Power Membership Inference Attacks.
 Privacy: an attack; its scores of private rows are for the data owner only.
@@ -43,7 +43,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     gamma
         The factor by which the ratio of a row must exceed the ratio of another row.
     slope
-        The parameter `a` of the paper, for offline games.
+        The parameter `a` of the paper, which estimates the average over shadow models that saw a row.
 
     Returns
     -------
@@ -73,9 +73,10 @@ def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.
 
 
 def marginals(shadows: np.ndarray, inside: np.ndarray, *, online: bool, slope: float) -> np.ndarray:
-    """Return p(x) from probabilities of shape (models, rows).
+    """Return p(x) of each row from `shadows`, the probability of its label under each shadow model (models, rows).
 
-    It is the mean of two probabilities: with the row inside the training data, and with the row outside.
+    It is the mean of two averages: over the models that were trained on the row (`inside`), and over the others. Unless
+    `online`, and for a row that no model was trained on, the first average is estimated from the second with `slope`.
     """
     counts = (~inside).sum(axis=0)
     outside = np.where(counts > 0, (shadows * ~inside).sum(axis=0) / np.maximum(counts, 1), np.nan)

@@ -16,6 +16,6 @@ Result = dict[str, Any]
 
 
 def reason_of(problem: Exception) -> str:
-    """Returns why a cell or an attack failed, in one line; of an error that is not ours, its kind too."""
+    """Return why a cell or an attack failed, in one line; an error of another package is named with its type."""
     text = " ".join(str(problem).split())[:300]
     return text if isinstance(problem, PrivawareError) and text else f"{type(problem).__name__}: {text}"

@@ -2,8 +2,8 @@
 
 The settings of a cell are plain values: `learner` (the name of its line), `algorithm` (the name in the registry),
 `settings`, `network` (a name) and `architecture`, `data` (a name) and `rows`, `delta`, `epsilon` (None: trained without
-noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed only are a batch: they share rows,
-prices and the attacker. Each cell is trained alone, and all its random numbers follow from its own settings, so on one
+noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed only are a batch: they share rows and
+the attacker. Each cell is trained alone, and all its random numbers follow from its own settings, so on one
 device it repeats bit for bit, whatever is trained before or beside it.
 """
 
@@ -60,8 +60,9 @@ NO_NETWORK = "-"
 class TrainingPlace:
     """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
 
-    Noise multipliers are calibrated, or looked up in the file `prices`. `commit` is that of the source, where a
-    copy without its history runs; `command` is recorded with each cell.
+    `prices` is a file with computed noise multipliers; without it they are calibrated here. `progress` prints the steps
+    of each training. `commit` is the commit of the source; by default it is read from git. `command` is recorded with
+    each cell.
     """
 
     device: str = "cpu"
@@ -74,7 +75,11 @@ class TrainingPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """The result of a cell or why it failed, its share of the seconds of its batch, and its model if one attacks it."""
+    """The outcome of one cell.
+
+    `result` has its measures, or the reason under "failed". `seconds` is the time of its batch divided by the number of
+    cells of the batch. `model` is the trained model if attacks on it are to follow, else None.
+    """
 
     result: Result
     seconds: float = 0.0
@@ -86,7 +91,11 @@ class CellOutcome:
 
 
 def batches(cells: Sequence[Settings], most: int) -> list[list[int]]:
-    """Places of the cells that differ in epsilon and seed only, at most so many together, in order of appearance."""
+    """Return batches, each a list of positions in `cells`, of cells that differ in epsilon and seed only.
+
+    A batch has at most `most` cells, and baselines (epsilon None) are apart from other cells. Batches are in the order
+    of their first cells.
+    """
     groups: dict[str, list[list[int]]] = {}
     for at, cell in enumerate(cells):
         rest = {name: value for name, value in cell.items() if name not in ("epsilon", "seed")}
@@ -99,7 +108,10 @@ def batches(cells: Sequence[Settings], most: int) -> list[list[int]]:
 
 
 def learner_of(cell: Settings, **runtime: Any) -> Learner:
-    """The learner of a cell; `runtime` values go to fields of these names, where the cell sets none."""
+    """Return the learner of a cell.
+
+    A value in `runtime` sets the field of its name, if the learner has that field and the cell does not set it.
+    """
     make = find_learner(cell["algorithm"])
     names = {field.name for field in fields(make)}  # type: ignore[arg-type]
     settings = dict(cell["settings"])
@@ -111,7 +123,11 @@ def learner_of(cell: Settings, **runtime: Any) -> Learner:
 
 
 def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
-    """The noise multiplier at which the cell costs its epsilon; 0 for a baseline."""
+    """Return the noise multiplier at which `event_at(noise)` costs the cell's epsilon; 0 for a baseline.
+
+    For an algorithm without a proven guarantee it is 1 / epsilon. With `prices` a stored number is used if there is
+    one.
+    """
     epsilon, delta = cell["epsilon"], cell["delta"]
     if epsilon is None:
         return 0.0
@@ -125,14 +141,17 @@ def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
 
 
 def _price_key(event: Event, epsilon: float, delta: float) -> str:
-    """A price by what is composed at noise multiplier 1."""
+    """Return the name of a noise multiplier in `Prices`: the event at noise multiplier 1, epsilon and delta."""
     text = repr(event)
     named = text if len(text) <= 120 else f"{text[:60]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return f"{named} at ({epsilon:g}, {delta:g})"
 
 
 def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
-    """Asks for the price of every cell, without rows; seeds and networks have the same price."""
+    """Compute the noise multiplier of every cell into `prices`, without rows.
+
+    Cells that differ only in seed, network or attacks have the same noise multiplier.
+    """
     for cell in cells:
         asked = {
             name: value for name, value in cell.items() if name not in ("seed", "network", "architecture", "attacks")
@@ -151,12 +170,12 @@ _asked: set[str] = set()
 
 
 def unattacked(settings: Settings, result: Result) -> bool:
-    """Returns whether a trained cell lacks the result of one of its attacks."""
+    """Return whether `result` of a trained cell lacks an AUC of one of the cell's attacks."""
     return any(f"auc {attack_of(wanted).label}" not in result for wanted in settings.get("attacks", ()))
 
 
 def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Trains the cells of one batch and attacks their models; None after the deadline."""
+    """Train the cells of one batch, attack their models, and return an outcome for each; None after the deadline."""
     outcomes = train_cells(place, cells)
     if outcomes is None:
         return None
@@ -168,7 +187,10 @@ def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellO
 
 
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Trains the cells of one batch; an outcome holds the model if it is to be attacked. None after the deadline."""
+    """Train the cells of one batch and return an outcome for each, with the model if attacks are to follow.
+
+    The result is None after the deadline.
+    """
     if time.time() > place.deadline:
         return None
     began = time.monotonic()
@@ -182,10 +204,10 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
 
 
 def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]]) -> list[CellOutcome] | None:
-    """Attacks the models of trained cells of one batch; None after the deadline.
+    """Attack the models of trained cells of one batch, and return the results of the attacks; None after the deadline.
 
-    Each cell comes with the file of its model. A model whose file is not on this machine is trained again: it follows
-    from the settings of its cell.
+    `waiting` has each cell with the file of its model. A model whose file is not on this machine is trained again: it
+    follows from the settings of its cell.
     """
     if time.time() > place.deadline:
         return None
@@ -207,7 +229,11 @@ def _free_memory(place: TrainingPlace) -> None:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What the cells of one batch share: rows, the learner that trains and the one that is priced."""
+    """What the cells of one batch share.
+
+    `learner` trains, with the settings of the device. `priced_learner` is the same without these settings, and
+    `schema` the schema for which its cost is computed.
+    """
 
     rows: BenchRows
     learner: Learner
@@ -222,7 +248,7 @@ class _Batch:
         return cls(rows, learner, priced, rows.train.schema if make.uses_columns else rows.train.schema.keep(()))
 
     def train(self, cell: Settings, place: TrainingPlace) -> tuple[Model, float]:
-        """The model of a cell, and its noise multiplier."""
+        """Return the trained model of a cell, and its noise multiplier."""
         prices = None if place.prices is None else Prices(place.prices)
         noise = noise_of(cell, partial(self.priced_learner.cost, self.schema), prices)
         return self.learner.run(self.rows.train, noise, Rng(seed=_seed(cell, "training"))), noise
@@ -241,7 +267,10 @@ def _trained(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOu
 
 
 def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
-    """The results of the attacks on each cell's model, or why all of its attacks failed."""
+    """Yield the results of the attacks on each cell's model, or why all of its attacks failed.
+
+    A model that is None is trained again.
+    """
     for cell, model in zip(cells, models, strict=True):
         try:
             batch = _Batch.of(place, cells)
@@ -254,9 +283,10 @@ def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[
 
 
 def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
-    """On a GPU, where the cell does not say otherwise, products are computed in TF32 and samples drawn there.
+    """Return settings for the device, which a cell's own settings override.
 
-    The chance that a sample does not fit is 1e-10, which a price at delta 1e-5 leaves out.
+    On a GPU, products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with
+    probability 1e-10, which the computed cost (at delta 1e-5) leaves out.
     """
     runtime: dict[str, Any] = {"device": place.device}
     if place.device != "cpu":
@@ -269,12 +299,16 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
 
 
 def _seed(cell: Settings, use: str) -> int:
-    """What the random numbers of a cell follow from: what is trained on which rows, and the cell's own seed."""
+    """Return the seed of a cell's random numbers for `use` ("training" or "attacks"): a hash of `training_key`."""
     return int(hashlib.sha256(f"{use} {training_key(cell)}".encode()).hexdigest()[:12], 16)
 
 
 def _scores(model: Model, rows: BenchRows, device: str) -> Result:
-    """The score: accuracy, with error rate and accuracy in per cent beside it, or R2 of a regression."""
+    """Return the scores on the test rows.
+
+    For classes `score` is the accuracy as a fraction; `accuracy` and `error` are percentages. For a regression `score`
+    is R2.
+    """
     predictions = model.decide(model.network_outputs(_test_inputs(model, rows, device), device))
     if model.schema.classes:
         score = float(np.mean(predictions == rows.test.y))
@@ -287,7 +321,7 @@ def _scores(model: Model, rows: BenchRows, device: str) -> Result:
 
 
 def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
-    """The test rows after the model's features; those of the last chain of features and rows are kept."""
+    """Return the test rows after the model's features; the last result is cached for models with the same features."""
     key = (repr(model.features), id(rows.test.x), device)
     if _tested.get("key") != key:
         inputs = features.apply(model.features, rows.test.x, model.schema, device)
@@ -296,4 +330,4 @@ def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
 
 
 _tested: dict[str, Any] = {}
-"""The test rows that were transformed last: cells of one batch have the same. Holding `rows` keeps their `id`."""
+"""The result of the last `_test_inputs`, with its key. Holding `rows` keeps their `id` from being used again."""

@@ -7,7 +7,7 @@
     attacks = ["threshold"]           # membership attacks on every model: names, or {name = ..., and settings}
     shadows = 1                       # shadow models of an attacker; left out: as many as the attacks need
 
-    [shadow]                          # settings of shadow models; left out: those of the attacked learner
+    [shadow]                          # settings of shadow models; left out: the settings of the attacked learner
     epochs = 10
 
     [baseline]                        # trained without noise, for utility loss
@@ -52,7 +52,7 @@ LINE_KEYS = {"learner", "architectures", "data", "epsilons"}
 
 
 def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
-    """The cells of a grid file, possible or not; `seeds` replace its own."""
+    """Return the cells of a grid file, including impossible combinations; `seeds` replace the seeds of the file."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -63,14 +63,20 @@ def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
 
 
 def grid_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
-    """Every cell of a grid; a wrong entry or an impossible combination is refused with a sentence."""
+    """Return every cell of a grid; raise `WrongInput` for a wrong entry or an impossible combination.
+
+    Relative paths of data files are relative to `folder`.
+    """
     cells = all_cells(table, folder)
     expect_possible(cells)
     return cells
 
 
 def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
-    """Every cell of a grid, possible or not; a wrong entry is refused with a sentence."""
+    """Return every cell of a grid, including impossible combinations; raise `WrongInput` for a wrong entry.
+
+    Relative paths of data files are relative to `folder`.
+    """
     if unknown := sorted(set(table) - KEYS):
         raise WrongInput(f"grid: expected {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
     axes = _axes(table, folder)
@@ -94,7 +100,7 @@ def _tables(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _axes(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What all lines share, checked."""
+    """Return the checked values that all lines of learners share: data, epsilons, seeds, attacks and so on."""
     data = table.get("data", [])
     named = {name: {} for name in data} if isinstance(data, list) and all(isinstance(d, str) for d in data) else data
     expect(isinstance(named, dict) and named, "grid", "data as a list of names, or tables [data.NAME]", data)
@@ -126,7 +132,7 @@ def _epsilons(who: str, values: Any) -> list[float]:
 
 
 def _attacks(wanted: Any) -> list[Any]:
-    """Attacks as names, or as tables of a name and settings."""
+    """Return the attacks of a grid, checked: names, or tables of a name and settings."""
     expect(isinstance(wanted, list), "grid", "attacks as a list", wanted)
     for one in wanted:
         good = isinstance(one, str) or (isinstance(one, dict) and isinstance(one.get("name"), str))
@@ -136,7 +142,7 @@ def _attacks(wanted: Any) -> list[Any]:
 
 
 def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
-    """The number of shadow models: left out, as many as the attacks need."""
+    """Return the number of shadow models; if `wanted` is None, the largest number that one of `attacks` needs."""
     needs = {name: attack_needs(name).shadows for name in (attack_of(one).name for one in attacks)}
     most = max(needs, key=needs.__getitem__, default="")
     if wanted is None:
@@ -148,7 +154,10 @@ def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
 
 
 def _architecture(name: str, table: Any) -> dict[str, Any]:
-    """A description, or a published network by the end of its name: {named = "resnet20.colour.268346"}."""
+    """Return the description of a network.
+
+    `table` is a description, or gives the end of a published network's name: {named = "resnet20.colour.268346"}.
+    """
     expect(isinstance(table, dict), f"architectures.{name}", "a table", table)
     if "named" not in table:
         expect("name" in table, f"architectures.{name}", 'a "name" of `privaware list models`', table)
@@ -159,7 +168,7 @@ def _architecture(name: str, table: Any) -> dict[str, Any]:
 
 
 def _line(name: str, line: Any, axes: Mapping[str, Any]) -> dict[str, Any]:
-    """One line of learners: its algorithm and settings, and the values of its axes."""
+    """Return one line of learners, checked: its algorithm, settings, architectures, data sets and epsilons."""
     who = BASELINE if name == BASELINE else f"learners.{name}"
     expect(isinstance(line, dict), who, "a table", line)
     algorithm = line.get("learner", name)

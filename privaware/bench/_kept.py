@@ -22,22 +22,22 @@ __all__ = ["KeptModels", "read_model"]
 
 @dataclass(frozen=True)
 class KeptModels:
-    """The models of a store's cells whose attacks did not end yet, so that an attack is repeated without a training."""
+    """The models of a store's cells whose attacks have not succeeded yet; an attack is repeated without a training."""
 
     folder: Path
 
     @classmethod
     def of(cls, store: Store) -> KeptModels:
-        """Returns the models that belong to a store."""
+        """Return the models that belong to a store."""
         return cls(store.path.with_name(f".{store.path.name}.models"))
 
     def path(self, settings: Settings) -> Path:
-        """Returns the file of a cell's model; cells that are one training have one file."""
+        """Return the file of a cell's model; cells with the same `training_key` have the same file."""
         name = hashlib.sha256(training_key(settings).encode()).hexdigest()[:32]
         return self.folder / f"{name}.safetensors"
 
     def keep(self, settings: Settings, model: Model) -> None:
-        """Writes the model of a cell."""
+        """Write the model of a cell."""
         from safetensors.numpy import save
 
         about = {
@@ -50,14 +50,14 @@ class KeptModels:
         atomic_write(self.path(settings), save(tensors, {"model": json.dumps(about)}))
 
     def drop(self, settings: Settings) -> None:
-        """Removes the model of a cell whose attacks ended, and with the last of them the folder."""
+        """Remove the model of a cell whose attacks succeeded, and the folder if it is empty then."""
         self.path(settings).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
 
 
 def read_model(path: Path) -> Model | None:
-    """Returns the model in a file, or None where no whole file is."""
+    """Return the model in a file, or None if the file is missing or damaged."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -1,10 +1,11 @@
 """Membership attacks on the models of a benchmark: the AUC of each attack on each model, with its interval.
 
-Members are training rows, non-members test rows, as many of each. Attacks that need shadow models get `shadows` of the
-cell's network, trained without noise or clipping on rows of the attacker (protocols "halves" and "dpmlbench", which set
-half of all rows aside for that), with the settings `shadow` of the cell, or the learner's own. A learner whose model is
-no network (a constant, trees) is its own shadow. Cells of one network and data set have the same attacker: shadow
-models and attack networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
+Members are training rows and non-members are test rows, as many of each. The cell's `shadows` is the number of shadow
+models: the cell's network, trained without noise or clipping on rows of the attacker (protocols "halves" and
+"dpmlbench" set half of all rows aside for that), with the settings `shadow` of the cell or else the learner's own. If
+the model of a learner is no network (a constant, trees), the learner itself, without noise, trains the shadow models.
+Consecutive cells with the same network, rows and shadow settings have the same attacker: shadow models and attack
+networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
 
 The result `auc LABEL` is the tailored AUC of an attack; `attacks` has the plain AUC and its 95% interval by label, and
 `attack_failures` the reason of every attack that failed.
@@ -65,7 +66,7 @@ class Attacker:
     networks: dict[str, Any] = field(default_factory=dict)
 
     def rng(self, label: str) -> Rng:
-        """For the attack of this name: its network is the same, whichever model is attacked first."""
+        """Return the generator of the attack `label`, so that its network does not depend on the attacked model."""
         return Rng(seed=_number([self.key, label]))
 
 
@@ -86,7 +87,7 @@ class AttackChoice:
         return " ".join([self.name, *(f"{key}={value}" for key, value in self.settings.items())])
 
     def attack(self, attacker: Attacker | None = None) -> Attack:
-        """The attack; its network is that of the attacker, where it was trained on shadow models alone."""
+        """Return the attack as a function; an attack in `REUSING` gets the network that `attacker` trained before."""
         settings = dict(self.settings)
         if attacker is not None and self.name in REUSING:
             from privaware.attacks._attack_network import Reuse
@@ -96,7 +97,7 @@ class AttackChoice:
 
 
 def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
-    """Returns the attack that a grid names; an unknown name or setting is refused with a sentence."""
+    """Return the attack that a grid names; raise `WrongInput` for an unknown name or setting."""
     if isinstance(wanted, str):
         choice = AttackChoice(wanted, {})
     else:
@@ -109,7 +110,7 @@ def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """Plays every attack of the cell against each model; all models are of one batch and share the shadows.
+    """Play every attack of the cell against each of `models`, and return the results by the keys of `models`.
 
     An attack that fails stops no other: its reason is in the result `attack_failures`.
     """
@@ -157,7 +158,10 @@ def _facing(one: Challenge, attacker: Attacker) -> Challenge:
 
 
 def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> Attacker:
-    """The last one, if its network, rows and settings are the same; its chances follow from those alone."""
+    """Return the attacker of a cell: the last attacker if network, rows and settings are the same, else a new one.
+
+    The random numbers of its shadow models follow from network, rows and settings alone.
+    """
     if rows.shadow_train is None or rows.shadow_test is None:
         raise WrongInput('expected protocol = "halves" for shadow models, which need rows of the attacker')
     shadow: Any = _shadow_learner(learner, game.model, cell.get("shadow"))
@@ -186,10 +190,11 @@ def _number(key: Any) -> int:
 
 
 def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> Learner:
-    """The network of `model`, trained by plain gradient descent; `own` settings are those of the cell for that.
+    """Return the learner of shadow models: gradient descent without clipping on the network of `model`.
 
-    A learner that has an architecture to choose shares its settings. Features and architecture that it leaves out are
-    those that `model` has. A model that gradient descent cannot train has its own learner as its shadow.
+    `own` are the settings of the cell for shadow models. Other settings in `SHARED` come from `learner` if it has an
+    architecture to choose; features and architecture that it leaves out come from `model`. If gradient descent cannot
+    train the model, `learner` itself is returned.
     """
     if model.architecture["name"] in NO_NETWORKS:
         return learner  # type: ignore[no-any-return]
@@ -202,17 +207,18 @@ def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> 
 
 
 def shadow_settings(table: Any) -> dict[str, Any]:
-    """Checks the table `shadow` of a grid: settings of `dpsgd`, with which shadow models are trained."""
+    """Return the table `shadow` of a grid: settings of `dpsgd` for shadow models; raise if one is wrong."""
     expect(isinstance(table, dict), "shadow", "a table of settings", table)
     configured("shadow", find_learner("dpsgd"), table)
     return dict(table)
 
 
 def expect_shadow(learner: Learner, schema: Schema, cell: Settings) -> None:
-    """Refuses a learner whose shadow models cannot be trained, or whose model an attack of the cell cannot read.
+    """Raise if shadow models of `learner` cannot be trained, or if an attack of the cell cannot read its model.
 
-    A learner with an architecture to choose has a network, and its shadow is a network. Any other learner is run on no
-    rows: its model tells what its shadow is. A shadow that is the learner itself must train without noise.
+    A learner with an architecture to choose trains a network, so it is not checked. Any other learner is run without
+    rows, and its model shows how shadow models are trained. If the learner itself trains them, it must run without
+    noise.
     """
     from privaware.attacks._gradient_canaries import no_rows
     from privaware.attacks._posteriors import last_layer

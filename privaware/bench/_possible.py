@@ -26,25 +26,25 @@ Combination = tuple[str, str, str]
 
 
 def combination(cell: Settings) -> Combination:
-    """Returns the combination that a cell belongs to."""
+    """Return the combination that a cell belongs to."""
     return cell["learner"], cell["network"], cell["data"]
 
 
 def combination_name(place: Combination) -> str:
-    """Returns a combination as a person names it."""
+    """Return a combination in words, for messages."""
     learner, network, data = place
     return f"{learner} on {data}" if network == NO_NETWORK else f"{learner} with {network} on {data}"
 
 
 def expect_possible(cells: Sequence[Settings]) -> None:
-    """Refuses cells of which some are impossible, with the number of their combinations and the first reason."""
+    """Raise if some cells are impossible; the error has the number of impossible combinations and the first reason."""
     refused = impossible(cells)
     if refused:
         raise WrongInput(refusal(refused, len({combination(cell) for cell in cells})))
 
 
 def refusal(refused: Mapping[Combination, str], of: int) -> str:
-    """Returns the sentence that refuses a grid of `of` combinations: how many are impossible, and the first reason."""
+    """Return the sentence that refuses a grid of `of` combinations: how many are impossible, and the first reason."""
     place, reason = next(iter(refused.items()))
     first = f"{combination_name(place)}: {reason}"
     if of == 1:
@@ -58,7 +58,7 @@ def refusal(refused: Mapping[Combination, str], of: int) -> str:
 
 
 def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
-    """Returns the reason of every combination that cannot be run; a wrong setting of a learner is an error."""
+    """Return every combination that cannot be run, with the reason; raise for a wrong setting of a learner."""
     refused: dict[Combination, str] = {}
     checked: set[Combination] = set()
     for cell in cells:
@@ -78,7 +78,7 @@ def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
 
 
 def _expect_runnable(cell: Settings) -> None:
-    """Builds and prices the learner of a cell for its data, and checks its attacks."""
+    """Raise if the learner of a cell cannot be built, priced or attacked on its data."""
     make = find_learner(cell["algorithm"])
     schema, public = bench_schema(cell["rows"], make)
     if schema.task not in make.tasks:

@@ -15,7 +15,7 @@ __all__ = ["Prices"]
 
 @dataclass
 class Prices:
-    """Numbers by name in the JSON file `path`. What it lacks is computed here, and with `record` written down.
+    """Noise multipliers by name, from the JSON file `path`. A missing one is computed, and with `record` written there.
 
     A machine without the accountants (the package dp-accounting) only looks numbers up.
     """
@@ -29,7 +29,10 @@ class Prices:
             self.known = {**json.loads(self.path.read_text()), **self.known}
 
     def calibrated(self, key: str, cost: Callable[[float], Event], epsilon: float) -> float:
-        """The noise multiplier at which `cost` is (epsilon, 1e-5) by our own accountant."""
+        """Return the noise multiplier called `key`, at which `cost(noise)` is (epsilon, 1e-5)-DP.
+
+        Delta is 1e-5 always. `privaware.accounting` computes a noise multiplier that the file lacks.
+        """
 
         def compute() -> float:
             from privaware import accounting
@@ -39,7 +42,7 @@ class Prices:
         return self.look_up(key, compute)
 
     def look_up(self, key: str, compute: Callable[[], float]) -> float:
-        """The number called `key`, or what `compute` gives."""
+        """Return the stored number called `key`, or the result of `compute`."""
         if key not in self.known:
             try:
                 self.known[key] = compute()

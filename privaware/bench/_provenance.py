@@ -18,7 +18,7 @@ def machine(device: str) -> str:
 
 
 def commit() -> str:
-    """The short hash of the source, or "unknown" outside a clone."""
+    """Return the short hash of the source's commit, or "unknown" outside a git clone."""
     words = ["git", "rev-parse", "--short", "HEAD"]
     try:
         answer = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)

@@ -21,7 +21,7 @@ TEMPLATE = Path(__file__).with_name("bench.html.j2")
 
 @dataclass(frozen=True)
 class Plot:
-    """One chart of a section: a title, the words of its axis, a measure and the factor that it is multiplied by."""
+    """One chart of a section: its title, the label of its y axis, its measure and the factor on the measure."""
 
     title: str
     axis: str
@@ -29,7 +29,7 @@ class Plot:
     scale: float = 1.0
 
     def values(self, row: SummaryRow) -> list[float]:
-        """Returns what each seed of a row measured."""
+        """Return the scaled measure of each seed of a row."""
         return [self.scale * value for value in row.values.get(self.measure, ())]
 
 
@@ -42,7 +42,10 @@ PLOTS = (
 
 
 def bench_page(cells: Sequence[Cell], columns: str | None = None) -> str:
-    """The page of stored cells, with the `columns` of `bench table`; static SVG, no script."""
+    """Return the HTML page of stored cells; `columns` chooses the columns of its table, as for `bench table`.
+
+    The charts are static SVG, and the page has no script.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     rows = summary(cells)
@@ -72,7 +75,7 @@ def _machines(cells: Sequence[Cell]) -> list[str]:
 
 
 def _section(data: str, network: str, rows: Sequence[SummaryRow]) -> dict[str, Any]:
-    """The charts of one data set and network: a curve for each learner over epsilon."""
+    """Return the charts of one data set and network, with a curve over epsilon for each learner."""
     plots = []
     for plot in PLOTS:
         points = [

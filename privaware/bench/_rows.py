@@ -1,13 +1,14 @@
-"""The rows that a cell of a benchmark trains and tests on: public ones, with public facts before any row is read.
+"""The public rows that a cell of a benchmark trains and tests on.
 
-A table says which rows. Built-in data: `dataset`, with `train` and `test` as numbers of rows if not all are wanted. The
-user's own: `file` and `target`, with `test` and `auxiliary` as further files, and `public = true`: a benchmark trains
-many models, which is for public rows only.
+A table in the grid says which rows. For built-in data it has `dataset`, and numbers of rows `train` and `test` if not
+all rows are wanted; the schema is known before a row is read. For the user's own data it has `file` and `target`,
+perhaps `test` and `auxiliary` as further files, and `public = true`, because a benchmark trains many models without a
+ledger.
 
-`protocol` is the split. "official" is that of the data set. "halves" leaves half of the training rows and half of the
-test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of that paper for built-in images:
-halves too, of images of 32 x 32 pixels, and public rows out of the test rows (with `shuffled = false` in the order of
-the files, as its authors have it).
+`protocol` is the split. "official" is the split of the data set. "halves" leaves half of the training rows and half of
+the test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of the paper DPMLBench for
+built-in images: also halves, of images resized to 32 x 32 pixels, and public rows are taken from the test rows. With
+`shuffled = false` rows are in the order of the files, as in the code of the paper.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from privaware.workflow.run.source import draft_schema
 __all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
 
 POOL, STUDENT_TEST, ANCHORS = 9_000, 1_000, 2_000
-"""DPMLBench: public rows of ensembles, their test rows, and public rows of other learners that need some."""
+"""Protocol "dpmlbench": numbers of public rows of ensembles, of their test rows, and of other learners' public rows."""
 BUILT_IN = {"dataset", "protocol", "shuffled", "train", "test"}
 OWN = {"file", "target", "public", "test", "auxiliary", "sha256", "protocol"}
 PROTOCOLS = ("official", "halves", "dpmlbench")
@@ -44,10 +45,10 @@ OWN_PROTOCOLS = ("official", "halves")
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BenchRows:
-    """Rows to train and to test on, public ones for a learner that needs them, and an attacker's; all disjoint.
+    """Rows to train and to test on, public rows for a learner that needs them, and rows of an attacker; all disjoint.
 
-    Ensembles ask for so many public rows that no test rows are left for the attacker, who
-    sets a fifth of their own rows aside instead.
+    In protocol "dpmlbench" ensembles use so many public rows that no test rows are left for the attacker. The attacker
+    then takes a fifth of `shadow_train` as `shadow_test`.
     """
 
     train: Data
@@ -60,7 +61,7 @@ class BenchRows:
 def expect_rows(
     label: str, table: Mapping[str, Any], folder: Path = Path(), *, attacker: bool = False
 ) -> dict[str, Any]:
-    """Checks the table of one data set, and completes it.
+    """Check the table of one data set, and return it completed.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def expect_rows(
     table : mapping
         What the grid says about it.
     folder : Path
-        Where files are looked for; they are known again by their SHA-256.
+        The folder to which paths of files are relative. The table gets the SHA-256 of the files.
     attacker : bool
         Whether an attacker needs rows for shadow models: the protocol is then "halves" unless the table says another.
 
@@ -125,7 +126,10 @@ def _digest(*paths: Path) -> str:
 
 
 def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schema, Data | None]:
-    """The schema of the training rows, and empty public rows of the right number; no built-in row is read."""
+    """Return the schema of the training rows, and public rows of the right number but without columns (or None).
+
+    Rows of built-in data are not read. The user's own files are read, and their public rows are complete.
+    """
     if "file" in rows:
         loaded = bench_rows(rows, learner)
         return loaded.train.schema, loaded.public
@@ -145,7 +149,7 @@ def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schem
 
 
 def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
-    """Refuses a data set with too few test rows for the public rows of a learner by the protocol dpmlbench."""
+    """Raise if a data set has too few test rows, from which protocol "dpmlbench" takes the public rows of a learner."""
     if not learner.needs_public:
         return
     ensemble = learner.phase == "model ensemble"
@@ -159,7 +163,7 @@ def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
 
 
 def bench_rows(rows: Mapping[str, Any], learner: type[Learner]) -> BenchRows:
-    """The rows that a learner gets; those of the last call are kept."""
+    """Return the rows that a learner gets; the rows of the last call are cached."""
     loaded = _load(json.dumps(rows, sort_keys=True), learner.needs_public, learner.phase == "model ensemble")
     if loaded.train.schema.unit == learner.unit:
         return loaded
@@ -194,14 +198,14 @@ def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
 
 
 def _first(data: Data, count: int | None) -> Data:
-    """The first rows in a fixed public order; the schema declares their number."""
+    """Return the first `count` rows in a fixed public order, with a schema that declares `count`; None means all."""
     if count is None or count >= len(data):
         return data
     return datasets.parts(data, count)[0]
 
 
 def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
-    """The rows by their protocol: as they are, or the first halves with the others left to the attacker."""
+    """Return the rows as they are, or with protocol "halves" the first halves, and the others for the attacker."""
     if rows.get("protocol") != "halves":
         return loaded
     parts: dict[str, Data] = {}
@@ -216,7 +220,7 @@ def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
 
 
 def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
-    """The user's own public rows; without a test file, a fixed fifth of them is for testing."""
+    """Return the user's own public rows; without test rows in the files, a fixed fifth of the rows is for testing."""
     schema = replace(draft_schema(rows["file"], target=rows.get("target")), reviewed=True)
     raw = read(rows["file"])
     train = Data.of(raw, schema)
@@ -236,7 +240,11 @@ def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
 
 
 def _dpmlbench(name: str, needs_public: bool, ensemble: bool, shuffled: bool) -> BenchRows:
-    """Half of the training rows, and half of 10,000 test rows, or for ensembles 9,000 public and 1,000 test rows."""
+    """Return half of the training rows and half of at most 10,000 test rows; the other halves are the attacker's.
+
+    For ensembles, 9,000 test rows are public and 1,000 are for testing. For other learners with public rows, 2,000 of
+    the attacker's test rows are public.
+    """
     loaded = datasets.load(name)
     halves = datasets.halves(loaded, shuffled=shuffled)
     parts = {"train": halves.train, "test": halves.test, "shadow_train": halves.shadow_train}
@@ -263,7 +271,7 @@ def _enlarged(schema: Schema) -> Schema:
 
 
 def _resized(data: Data, schema: Schema) -> Data:
-    """Images of 32 x 32 pixels, bilinear."""
+    """Return the images resized to 32 x 32 pixels by bilinear interpolation."""
     from torch import from_numpy
     from torch.nn.functional import interpolate
 

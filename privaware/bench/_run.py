@@ -1,8 +1,8 @@
-"""Runs the cells of a benchmark: resumable, in this process, in others or on a Ray cluster.
+"""Run the cells of a benchmark: resumable, in this process, in others or on a Ray cluster.
 
-A trained cell is in the store before its model is attacked, and is never trained again. A training or an attack that
-failed is there with its reason, stops no other, and is tried again by the next run; an attack is repeated without
-another training. All cells are trained first, then their models are attacked.
+All cells are trained first, then their models are attacked. The store has a trained cell before its model is attacked,
+so the next run does not train it again, unless the file of a model that is still to be attacked is missing. The store
+has a failed training or attack with its reason; it stops no other cell, and the next run tries it again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Wanted = tuple[str, Settings]
 
 @dataclass
 class BenchState:
-    """How far a benchmark is: cells, trained ones, and why trainings and attacks failed.
+    """How far a benchmark is: the number of cells, of trained cells, and why trainings and attacks failed.
 
-    `done` counts trained cells, whether their attacks ended or not; `not_attacked` counts those of them whose attacks
-    have neither ended nor failed.
+    `done` counts trained cells, attacked or not. `not_attacked` counts trained cells whose attacks have neither ended
+    nor failed. `failures` and `attack_failures` have the reasons by the name of the cell.
     """
 
     cells: int
@@ -47,7 +47,7 @@ class BenchState:
     attack_failures: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
-        """Returns the counts and the reasons as plain values."""
+        """Return the counts and the reasons as plain values."""
         return {
             "cells": self.cells,
             "done": self.done,
@@ -65,19 +65,19 @@ class BenchState:
 
 
 def cell_name(settings: Settings) -> str:
-    """A cell as a person names it."""
+    """Return the settings of a cell in words, for messages."""
     epsilon = "without noise" if settings["epsilon"] is None else f"epsilon {settings['epsilon']:g}"
     network = [] if settings["network"] == "-" else [settings["network"]]
     return ", ".join([settings["learner"], *network, settings["data"], epsilon, f"seed {settings['seed']}"])
 
 
 def failed_cells(cells: Sequence[Cell]) -> dict[str, str]:
-    """The reasons of failed cells by name."""
+    """Return the reason of each failed cell, by the cell's name."""
     return {cell_name(cell.settings): cell.result["failed"] for cell in cells if "failed" in cell.result}
 
 
 def failed_attacks(cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """Returns the reasons of failed attacks by the name of their cell and of the attack."""
+    """Return the reasons of failed attacks by the name of their cell and of the attack."""
     known = {cell_name(cell.settings): cell.result.get("attack_failures", {}) for cell in cells}
     return {name: dict(reasons) for name, reasons in known.items() if reasons}
 
@@ -92,9 +92,11 @@ def run_cells(
     most: int = 32,
     say: Say = lambda words: None,
 ) -> BenchState:
-    """Every cell, by the item it belongs to, that the store lacks; a worker takes at most `most` of them at a time.
+    """Train and attack every cell in `wanted` that the store lacks or has as failed, and return the state.
 
-    Two runs at once would train the same cells, so the second is refused.
+    `wanted` has pairs of an item and the settings of a cell. A worker takes at most `most` cells at a time. `ray` is
+    the address of a Ray cluster; without it, `workers` processes run. Two runs at once would train the same cells, so
+    the second raises.
     """
     state = BenchState(cells=len(wanted))
     with _held(store):
@@ -105,7 +107,7 @@ def run_cells(
 
 @contextmanager
 def _held(store: Store) -> Iterator[None]:
-    """The store is this run's alone until the block or the process ends."""
+    """Lock the store for this run until the block or the process ends; raise if another run has locked it."""
     folder = store.path.with_name(f".{store.path.name}.lock")
     with ExitStack() as held:
         try:
@@ -137,7 +139,7 @@ class _Run:
         return KeptModels.of(self.store)
 
     def train(self, todo: Sequence[Wanted]) -> None:
-        """Trains every cell, and stores its result at once; a model that is to be attacked is kept."""
+        """Train every cell and store its result at once; keep the file of a model that is to be attacked."""
         facts = {
             "commit": self.place.commit or commit(),
             "machine": machine(self.place.device),
@@ -156,7 +158,7 @@ class _Run:
                 self.state.done += 1
 
     def attack(self, trained: Sequence[Cell]) -> None:
-        """Attacks the models of trained cells, and stores the results beside those of the training."""
+        """Attack the models of trained cells, and store the results of the attacks beside the scores."""
         self.state.not_attacked = len(trained)
         known = {cell.key: cell for cell in trained}
         jobs = [(cell.item, cell.settings) for cell in trained]
@@ -178,7 +180,10 @@ class _Run:
     def _outcomes(
         self, work: Any, wanted: Sequence[Wanted], given: Sequence[Any]
     ) -> Iterator[tuple[str, Settings, CellOutcome]]:
-        """Runs `work` on batches of cells; `given` has what a worker gets of each."""
+        """Run `work` on batches of `wanted`, and yield item, settings and outcome of each cell.
+
+        `given` has the argument of `work` for each cell.
+        """
         groups = _jobs(wanted, self.most)
         jobs = [[given[at] for at in group] for group in groups]
         began, ended = time.monotonic(), 0
@@ -222,7 +227,7 @@ def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
 
 
 def _jobs(todo: Sequence[Wanted], most: int) -> list[list[int]]:
-    """Places of the cells of each batch; cells of different items do not mix."""
+    """Return batches of positions in `todo`; a batch has cells of one item."""
     return batches([{**settings, "item": item} for item, settings in todo], most)
 
 

@@ -10,13 +10,13 @@ __all__ = ["markdown", "spread"]
 
 
 def spread(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and standard deviation; one value has a deviation of 0."""
+    """Return mean and sample standard deviation; the deviation of a single value is 0."""
     listed = list(values)
     return mean(listed), stdev(listed) if len(listed) > 1 else 0.0
 
 
 def markdown(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table.
+    """Return a Markdown table.
 
     >>> print(markdown(["a", "b"], [[1, 2]]))
     | a | b |

@@ -36,13 +36,16 @@ def cell_key(item: str, settings: Settings) -> str:
 
 
 def training_key(settings: Settings) -> str:
-    """What is trained on which rows with which seed: cells of several items with one key are one model."""
+    """Return a key of the settings in `TRAINED`; cells with equal keys, also of several items, have the same model."""
     return json.dumps([settings.get(name) for name in TRAINED], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Store:
-    """Finished cells, one JSON line each. A line cut short by a kill is left out, and its cell is run again."""
+    """A file of stored cells, trained or failed, one JSON line each; the last line of a cell counts.
+
+    A line that was cut short when its process was killed is ignored, so its cell is run again.
+    """
 
     path: Path
 
@@ -62,7 +65,7 @@ class Store:
         return [cell for cell in self.read().values() if cell.item == item]
 
     def write(self, cells: Iterable[Cell]) -> None:
-        """Replaces all lines."""
+        """Replace the content of the file by `cells`."""
         lines = [json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False) + "\n" for cell in cells]
         self.path.write_text("".join(lines), encoding="utf-8")
 

@@ -19,11 +19,11 @@ from privaware.workflow._curves import interval
 __all__ = ["ATTACK_MEASURES", "SummaryRow", "summary"]
 
 ATTACK_MEASURES = ("auc", "tailored_auc", "leakage")
-"""What is measured by an attack."""
+"""Names of the measures of an attack."""
 AREA = "auc "
-"""The beginning of a result's name that holds a tailored AUC; the label of the attack follows."""
+"""Prefix of the name of a result that is a tailored AUC; the label of the attack follows."""
 TAIL = 0.025
-"""The chance on each side of a 95% interval."""
+"""Error probability on each side of a 95% interval."""
 Interval = tuple[float, float]
 
 
@@ -33,10 +33,11 @@ class SummaryRow:
 
     `values` has what each seed measured, by the name of the measure: `score` (accuracy, or R2), `utility_loss` (1 -
     score / mean score of the baseline with the same network and data), `seconds` of training, and `auc`,
-    `tailored_auc` and `leakage` of the strongest attack, whose label is `attack`. `leakage` is the share of the
-    baseline's leakage, DPMLBench's equation 7. The measures of every attack stand under NAME:LABEL. `intervals` has
-    95% intervals: over the seeds where there are several, else over the test rows and the attacked rows of the one
-    seed. The baseline's mean counts as known in both.
+    `tailored_auc` and `leakage` of the strongest attack (largest mean `tailored_auc`), whose label is `attack`.
+    `leakage` is a fraction of the baseline's leakage (`metrics.privacy_leakage`). The measures of every attack are
+    under NAME:LABEL. `intervals` has 95% intervals: over seeds if there are several, else over the test rows and the
+    attacked rows of the one seed. Both treat the mean of the baseline as known. `score` is the mean over seeds, and
+    `spread` its standard deviation.
     """
 
     learner: str
@@ -51,7 +52,7 @@ class SummaryRow:
     intervals: Mapping[str, Interval] = field(default_factory=dict, compare=False)
 
     def mean(self, measure: str) -> float | None:
-        """Returns the mean of a measure over the seeds; None where nothing was measured."""
+        """Return the mean of a measure over the seeds; None if no seed has it."""
         if measure == "spread":
             return self.spread
         if measure == "seeds":
@@ -60,7 +61,7 @@ class SummaryRow:
         return mean(values) if values else None
 
     def json(self) -> dict[str, Any]:
-        """Returns the row as plain values: fractions of 1, and seconds."""
+        """Return the row as plain values: fractions of 1, and seconds."""
         names = ("score", "spread", "utility_loss", *ATTACK_MEASURES, "seconds")
         labels = [name.partition(":")[2] for name in self.values if name.startswith("tailored_auc:")]
         return {
@@ -77,7 +78,7 @@ class SummaryRow:
 
 
 def summary(cells: Sequence[Cell]) -> list[SummaryRow]:
-    """Returns one row for each learner, network, data set and epsilon, in the order of the cells that did not fail."""
+    """Return one row for each learner, network, data set and epsilon, in the order of the cells that did not fail."""
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
         if "failed" not in cell.result:
@@ -117,7 +118,7 @@ def _row(place: Mapping[str, Any], group: Sequence[Cell], baseline: Sequence[Cel
 
 
 def _score_interval(cell: Cell) -> dict[str, Interval]:
-    """The interval of one model's accuracy over its test rows; a cell that was stored without their number has none."""
+    """Return the interval of one model's accuracy over its test rows; empty if the cell does not store their number."""
     rows = cell.result.get("test_rows")
     if rows is None or "accuracy" not in cell.result:
         return {}
@@ -126,7 +127,7 @@ def _score_interval(cell: Cell) -> dict[str, Interval]:
 
 
 def _labels(group: Sequence[Cell]) -> list[str]:
-    """The attacks on any of these cells, in their order."""
+    """Return the labels of the attacks on any of the cells in `group`, in the order of first use."""
     names = (name for cell in group for name in cell.result if name.startswith(AREA))
     return list(dict.fromkeys(name.removeprefix(AREA) for name in names))
 
@@ -134,7 +135,7 @@ def _labels(group: Sequence[Cell]) -> list[str]:
 def _attack_values(
     label: str, group: Sequence[Cell], baseline: Sequence[Cell]
 ) -> Iterator[tuple[str, Sequence[float]]]:
-    """The measures of one attack; a cell that was stored without its plain AUC has the tailored one only."""
+    """Yield the name and the values of each measure of one attack; older cells do not store the plain AUC."""
     areas = _areas(label, group)
     yield "tailored_auc", areas
     facts = [cell.result.get("attacks", {}).get(label, {}) for cell in group]
@@ -143,7 +144,7 @@ def _attack_values(
 
 
 def _attack_intervals(label: str, cell: Cell, baseline: Sequence[Cell]) -> Iterator[tuple[str, Interval]]:
-    """The intervals of one attack on one model, over the attacked rows."""
+    """Yield the name and the interval of each measure of one attack on one model, over the attacked rows."""
     ends = cell.result.get("attacks", {}).get(label, {}).get("auc_interval")
     if ends is None:
         return
@@ -159,6 +160,9 @@ def _areas(label: str, group: Sequence[Cell]) -> list[float]:
 
 
 def _shares(areas: Sequence[float], baseline: Sequence[float]) -> list[float]:
-    """The shares of the baseline's leakage; none where it hardly leaks or was not attacked."""
+    """Return the leakage at each of `areas` as a fraction of the baseline's leakage.
+
+    The list is empty if the baseline was not attacked or hardly leaks (`MIN_BASELINE_AUC`).
+    """
     shares = [privacy_leakage(area, mean(baseline)) for area in areas] if baseline else []
     return [share for share in shares if share is not None]

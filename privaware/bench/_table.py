@@ -16,12 +16,12 @@ __all__ = ["FORMATS", "MEASURES", "bench_table", "chosen_columns", "column_title
 
 FORMATS = ("text", "markdown", "latex", "csv")
 SPECIAL = str.maketrans({char: rf"\{char}" for char in "&%$#_{}"})
-"""What LaTeX needs a backslash before."""
+"""Characters before which LaTeX needs a backslash."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How a measure is shown: its title, the factor that it is multiplied by, and its decimal places."""
+    """How a measure is shown: its title, the factor on its values, and the number of decimals."""
 
     title: str
     scale: float = 1.0
@@ -40,24 +40,24 @@ MEASURES = {
 }
 """The columns of a table by name; `auc`, `tailored_auc` and `leakage` may be of one attack: NAME:ATTACK."""
 DEFAULT = ("seeds", "score", "utility_loss", *ATTACK_MEASURES, "seconds")
-"""The columns where none are chosen, as far as they have values."""
+"""The columns if none are chosen; a column without any value is left out."""
 PLACES = ("data", "network", "learner", "epsilon")
 
 
 def chosen_columns(words: str | None, rows: Sequence[SummaryRow]) -> list[str]:
-    """Returns the columns that a person names, with commas between them; None is every one that has a value.
+    """Return the columns named in `words`, separated by commas; None means the columns in `DEFAULT` with a value.
 
     Parameters
     ----------
     words : str or None
         Such as "score,auc,leakage:black_box".
     rows : sequence of SummaryRow
-        What is to be shown.
+        The rows of the table.
 
     Returns
     -------
     list of str
-        Names of measures; an unknown one is refused with a sentence.
+        Names of measures; an unknown name raises `WrongInput`.
     """
     if words is None:
         return [name for name in DEFAULT if any(row.mean(name) is not None for row in rows)]
@@ -72,7 +72,7 @@ def chosen_columns(words: str | None, rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def column_title(column: str) -> str:
-    """Returns the title of a column.
+    """Return the title of a column.
 
     >>> column_title("leakage:black_box")
     'leakage (%) black_box'
@@ -82,7 +82,7 @@ def column_title(column: str) -> str:
 
 
 def entry(row: SummaryRow | None, column: str) -> str:
-    """Returns the mean of a column with its 95% interval in brackets; empty where nothing was measured."""
+    """Return the mean of a column with its 95% interval in brackets; an empty text if nothing was measured."""
     value = None if row is None else row.mean(column)
     if row is None or value is None:
         return ""
@@ -93,10 +93,10 @@ def entry(row: SummaryRow | None, column: str) -> str:
 
 
 def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] | None = None) -> str:
-    """Returns a table with a line for each row of the summary; with one column, epsilons stand across.
+    """Return a table with one line for each row of the summary; with a single column, one column for each epsilon.
 
-    Numbers are means over seeds, with 95% intervals in brackets. In CSV a line stands for each row in any case, numbers
-    are fractions of 1, and the ends of an interval are columns of their own.
+    Numbers are means over seeds, with 95% intervals in brackets. CSV always has one line for each row; its numbers are
+    fractions of 1, and the ends of an interval have their own columns.
 
     >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=1, score=0.9, spread=0.0,
     ...     values={"score": [0.9]})
@@ -114,14 +114,14 @@ def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] 
 
 
 def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """A line for each row, in order of data, network, learner and epsilon."""
+    """Return head and lines of a table with one line for each row, ordered by data, network, learner and epsilon."""
     ordered = sorted(rows, key=lambda row: (*_place(row), row.epsilon is None, row.epsilon or 0.0))
     lines = [[*_place(row), _epsilon(row.epsilon), *(entry(row, column) for column in columns)] for row in ordered]
     return [*PLACES, *map(column_title, columns)], lines
 
 
 def _across(rows: Sequence[SummaryRow], column: str) -> tuple[list[str], list[list[str]]]:
-    """A line for each data set, network and learner, and a column for each epsilon."""
+    """Return head and lines of a table: a line for each data set, network and learner, a column for each epsilon."""
     epsilons: list[float | None] = [*sorted({row.epsilon for row in rows if row.epsilon is not None})]
     if any(row.epsilon is None for row in rows):
         epsilons.append(None)
@@ -155,7 +155,7 @@ def _csv(rows: Sequence[SummaryRow], columns: Sequence[str]) -> str:
 
 
 def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Columns of one width each, for a terminal."""
+    """Return the table for a terminal, with every column padded to one width."""
     widths = [max(map(len, column)) for column in zip(head, *lines)]
     padded = (
         "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)) for line in (head, *lines)
@@ -164,7 +164,7 @@ def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _latex(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A tabular with the rules of the package booktabs."""
+    """Return a LaTeX tabular with the rules of the package booktabs."""
 
     def joined(values: Sequence[str]) -> str:
         return " & ".join(value.translate(SPECIAL) for value in values) + r" \\"

@@ -159,9 +159,7 @@ def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
 
     cells = [cell for cell in Store(path).read().values() if "learner" in cell.settings and "epsilon" in cell.settings]
     if not cells:
-        raise WrongInput(
-            f"expected finished cells in {str(path)!r:.120}, got none; run `privaware bench run GRID.toml`"
-        )
+        raise WrongInput(f"expected stored cells in {str(path)!r:.120}, got none; run `privaware bench run GRID.toml`")
     failed = len(failed_cells(cells))
     counts = {"cells": len(cells), "done": len(cells) - failed, "failed": failed}
     return cells, {**counts, "attacks_failed": len(failed_attacks(cells))}

@@ -2,9 +2,9 @@
 
 A column is `numeric` (also `real`, `integer`), a list of values in braces, `string`, or a `date` with its pattern. A
 list of values in the header declares a column of categories. Which categories occur is still declared in the schema or
-released under privacy, as for the categories of a data frame. A lone `?` is missing. In a sparse row `{2 x, 5 y}`
-columns count from 0. A column that a sparse row does not name is 0, the first of the listed values, an empty string, or
-the first moment of 1970.
+released under privacy, as for the categories of a data frame. A value is missing if it is `?` without quotation marks,
+or empty in a dense row. In a sparse row `{2 x, 5 y}` columns count from 0. A column that a sparse row does not name is
+0, the first of the listed values, an empty string, or the first moment of 1970.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def uncoded(batch: Raw, schema: Schema) -> Cells:
 
 
 def columns_read(batch: Raw, column: Column, outside: Outside) -> None:
-    """Count in `outside` the values of a number, date or time column that are none."""
+    """Count in `outside` the values that are no number, date or time, as `column.kind` demands; raise if refused."""
     _finite_or_nan(batch, batch.values(column.name), column, outside, column.kind)
 
 
@@ -106,9 +106,9 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
 
 
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
-    """Return the mask of rows of a text file in which a name contains a line end.
+    """Return the mask of rows whose word contains a line end; all false if `batch` is not from a text file.
 
-    There a stray quotation mark has probably swallowed a row. Words in `known` are exempt.
+    In such a row a stray quotation mark has probably swallowed a row. Words in `known` are exempt.
     """
     if batch.line is None:
         return np.zeros(len(words), dtype=bool)
@@ -116,9 +116,10 @@ def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarr
 
 
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
-    """Return the mask of rows with a text over several lines, one of which looks like a record.
+    """Return the mask of rows with a text over several lines, one of which has as many separators as a record.
 
-    There a stray quotation mark may have swallowed that record.
+    In such a row a stray quotation mark may have swallowed that record. No row is marked if `batch` is not from a text
+    file, or has fewer than three columns.
     """
     width = len(batch.columns or ())
     if batch.line is None or width < 3:

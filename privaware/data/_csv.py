@@ -53,7 +53,7 @@ MAX_RECORD_BLOCKS = 4
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
 """Pattern of signs and currencies before a number."""
 AFTER = rf"\s*(?:%|{CURRENCY})?\s*$"
-"""Pattern of signs and currencies after a number."""
+"""Pattern of a percent sign or a currency after a number."""
 DECIMAL_COMMA = rf"{BEFORE}[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?{AFTER}"
 """Pattern of a number with a decimal comma."""
 GROUPED = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:,[0-9]+)?{AFTER}"

@@ -66,12 +66,13 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
 def typed(
     raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1, labels: pd.Series | None = None
 ) -> Schema:
-    """Return a schema from the names and types of columns alone, so that no row changes it; bounds are not declared.
+    """Return a schema whose columns follow from their names and types, so that no row changes them, without bounds.
 
-    Numbers, dates, truth values and categories follow from types. Text columns and the columns of a text file are
-    undecided, because only a count over rows tells their kind. Columns that are named like identifiers, and columns of
-    lists or records, are not used. If every used column is free text, the schema has the form text, which needs no
-    bounds; a column that is constant except in one row is not free text.
+    The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
+    dates, truth values and categories follow from types. Text columns and the columns of a text file are undecided,
+    because only a count over rows tells their kind. Columns that are named like identifiers, and columns of lists or
+    records, are not used. If every used column is free text, the schema has the form text, which needs no bounds; a
+    column that is constant except in one row is not free text.
 
     Parameters
     ----------

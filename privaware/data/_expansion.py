@@ -37,7 +37,7 @@ CHUNK = 2**24
 class Expansion:
     """The number of bytes to which one input has `expanded` so far.
 
-    `name` is shown in errors, and `size` is the compressed size (None for a pipe).
+    `name` is shown in errors. `size` is the compressed size in bytes; a pipe has None, and may expand to `LARGE` bytes.
     """
 
     name: str

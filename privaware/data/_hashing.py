@@ -39,12 +39,12 @@ def hashed_grams(
     slots : int
         Number of hash buckets.
     words, letters : int
-        Largest n of the n-grams of words and of characters.
+        Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3.
     norm : float
         L2 norm of a row; an empty text has norm 0.
     stems : int
-        If above 0: punctuation marks are words of their own, words of at least `stems` letters also add their first
-        `stems` letters, and n-grams of characters stay within words and count half.
+        If above 0: punctuation marks are words of their own, and words of at least `stems` letters also add their first
+        `stems` letters. Only these words have n-grams of characters, which stay within the word and count half.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def hashed_grams(
 
 
 def hashed_words(texts: Texts, slots: int) -> np.ndarray:
-    """Return the words of each text, without case and punctuation, in `slots` hash buckets, with norm at most 1.
+    """Return the words of each text, without case and punctuation, hashed to `slots` buckets: rows of L2 norm below 1.
 
     >>> bool((hashed_words(["Severe pain."], 8) == hashed_words(["severe pain"], 8)).all())
     True

@@ -78,9 +78,9 @@ def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
 
 
 def decided(column: Column, counts: np.ndarray) -> Column:
-    """Return a column with the kind that most values have.
+    """Return a column with the kind of the largest count, which codes missing and other values as a category.
 
-    Words count as categories; the caller decides between categories and text.
+    Words and texts count together as categories; the caller decides between categories and text.
 
     Parameters
     ----------

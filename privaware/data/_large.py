@@ -39,7 +39,7 @@ LARGE = 10_000_000
 """Number of cells from which a table is read in pieces; the size of a file is public."""
 
 PIECE = 2**17
-"""Number of rows of a piece, unless row groups are larger."""
+"""Number of rows from which a piece gets no further row group."""
 
 MAX_BYTES_PER_VALUE = 4
 """Mean bytes of a text value in the file up to which most values repeat, so that text is read as categories."""
@@ -271,7 +271,7 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
     Returns
     -------
     Rows
-        The coded rows.
+        The coded rows; uncoded rows (`Data.uncoded`) if the schema does not declare all bounds.
     """
     frame = raw.frame
     if frame is None or frame.size < LARGE or schema.form != "table":

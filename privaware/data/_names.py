@@ -11,7 +11,7 @@ IDENTIFIERS = frozenset(("id", "ids", "uuid", "guid", "rowid", "unnamed"))
 PERSONS = frozenset(
     ("account", "client", "customer", "employee", "member", "owner", "patient", "person", "student", "subject", "user")
 )
-"""Words for a person: alone, or before `name` or `number`, they name a column that identifies persons."""
+"""Words for a person: alone, or before a word such as `name`, `number`, `id` or `code`, they name persons."""
 ROLES = frozenset(("member", "owner"))
 """Words for a person that alone often say whether someone has this role."""
 NUMBERED = frozenset(("card", "credit", "invoice", "order", "passport", "policy", "record", "serial", "ticket"))

@@ -111,7 +111,7 @@ def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """Return a notice about an undecided column none of whose values can be released."""
+    """Return a notice about an undecided column whose values are nearly all different, or all the same."""
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values).kind
@@ -182,7 +182,7 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _names_persons(raw: Raw, name: str) -> bool:
-    """Return whether a column is named like one of persons and has many values, some of them in several rows."""
+    """Return whether a column is named like an identifier and has many values, some of them in several rows."""
     assert raw.frame is not None
     values = raw.frame[name]
     if not is_identifier_name(name) or has_date_type(values):

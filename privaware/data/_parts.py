@@ -93,7 +93,8 @@ class Parts(Protocol[B_out]):
     def held(self, make: Callable[[B_out], C], join: Join[C] | None = None) -> ChangingParts[C]:
         """Return the results of `make` for each part, computed once and kept in memory, such as rows coded into bytes.
 
-        With `join` neighbours are joined, up to `MIN_HELD_ROWS` rows, because a total over few large parts is faster.
+        With `join` neighbours are joined until they have `MIN_HELD_ROWS` rows, because a total over few large parts is
+        faster.
         """
         ...
 
@@ -208,7 +209,7 @@ def merged(what: Sum[Any, P, Any], partials: Iterable[P]) -> P:
 
 
 def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
-    """Yield `function` of each part, in order, computed by one thread for each processor; few parts are in memory."""
+    """Yield `function` of each part, in order, computed by `threads()` threads; few parts are in memory at a time."""
     workers = threads()
     if workers == 1:
         yield from map(function, parts)

@@ -1,9 +1,9 @@
 """The rows that count when persons are protected: the first `cap` rows of each person, in the order of the table.
 
 Whether a row counts depends on the rows of its own person alone, so adding or removing another person changes none of
-them. A table in parts is searched in slices. In one pass over the column that names persons, each row of a slice gets a
-keyed hash of its person, and a group-by over these hashes finds the first rows. Only one bit for each row of the table
-is kept. The number of slices keeps memory bounded.
+them. A table in parts is searched for one slice of the persons after the other. In one pass over the column that names
+persons, each row of a slice gets a keyed hash of its person, and a group-by over these hashes finds the first rows.
+Only one bit for each row of the table is kept. The number of slices keeps memory bounded.
 
 Privacy: the cap holds for each person, so two persons must not be taken for one. They would share a cap. If one of them
 left, up to `cap` rows of the other could move up, so that `2 * cap` rows would change, more than is charged. A hash
@@ -31,7 +31,7 @@ from privaware.schema import Schema
 __all__ = ["CountedRows", "capped", "counted_rows", "expect_unit_column", "of_persons"]
 
 MAX_ROWS_PER_SLICE = 2**22
-"""Number of rows whose hashes are in memory at a time: about 300 MB while they are sorted."""
+"""Approximate number of rows whose hashes are in memory at a time: about 300 MB while they are sorted."""
 
 
 def of_persons(schema: Schema) -> bool:
@@ -48,7 +48,11 @@ def capped(raw: Raw, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CountedRows:
-    """The rows that count of a table in parts: where each part begins, and its number of rows with a bit for each."""
+    """The rows of a table in parts that count.
+
+    `begins` are the `begin` numbers of the parts, in order. `parts` has, for each part, its number of rows and packed
+    bits, one for each row: 1 if the row counts.
+    """
 
     begins: list[int]
     parts: list[tuple[int, np.ndarray]]
@@ -161,7 +165,7 @@ def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
 
 
 def _first_rows(persons: np.ndarray, cap: int) -> np.ndarray:
-    """Return a mask of the first `cap` rows of each person; a person is a row of numbers."""
+    """Return a mask of the first `cap` rows of each person; rows of `persons` are equal for the same person."""
     leading = np.sort(persons[:, 0])
     if not (leading[cap:] == leading[:-cap]).any():  # nobody has more than `cap` rows
         return np.ones(len(persons), bool)

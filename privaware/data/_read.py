@@ -105,13 +105,13 @@ def read(
     source : str, path or data frame
         What to read.
     header : bool, optional
-        Whether the first line of a text file holds names.
+        Whether the first line of a CSV file holds names; by default it does, and a first line with a number is refused.
     sep : str, optional
-        The separator of a text file.
+        The separator of a CSV file; by default the most frequent one in the first line.
     decimal : str, optional
-        "," if numbers of a text file have a decimal comma.
+        "," if numbers of a CSV file have a decimal comma, "." if not; by default only files with the separator ";" may.
     encoding : str, optional
-        The encoding of a text file.
+        The encoding of a text file, or of text in a SAS file; by default UTF-8.
 
     Returns
     -------

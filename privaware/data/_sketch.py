@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Sketch", "cells_sketch", "hashes_and_sketch", "running_columns"]
 
 SAMPLE = 256
-"""Number of hashes of a sample."""
+"""Largest number of distinct hashes of a sample."""
 EVERY = 2**64 - 1
 """Bound of a sample that holds all hashes."""
 UNIQUE = 0.75
@@ -83,14 +83,14 @@ class Sample:
 
     @classmethod
     def of(cls, tokens: np.ndarray) -> Sample:
-        """Return the sample of some hashes."""
+        """Return the sample of `tokens`, one hash for each row, with at most `SAMPLE` distinct hashes."""
         few = len(tokens) <= 2 * SAMPLE
         bound = EVERY if few else 2 * SAMPLE * (EVERY // len(tokens))
         hashes, counts = np.unique(tokens if few else tokens[tokens < np.uint64(bound)], return_counts=True)
         return cls(bound, hashes, counts)._trimmed()
 
     def merge(self, other: Sample) -> Sample:
-        """Return the sample of both."""
+        """Return the sample of the rows of both samples."""
         bound = min(self.bound, other.bound)
         left, right = self.below(bound), other.below(bound)
         hashes, inverse = np.unique(np.concatenate([left.hashes, right.hashes]), return_inverse=True)
@@ -151,8 +151,10 @@ class Sketch:
         return Sketch(_numbered(rows), _numbered(kept), {str(at): digest for at, digest in enumerate(digests)})
 
     def resembles(self, other: Sketch) -> bool:
-        """Return whether most rows of the smaller table are in the larger one, up to some columns; both must be
-        finished.
+        """Return whether the two finished sketches are probably of tables with mostly the same rows.
+
+        One of three is enough: an equal digest of one column, a sample of rows of which most are in a sample of the
+        other table, or `COLUMNS` columns whose values are mostly the same.
         """
         if {*self.digests.values()} & {*other.digests.values()} or any(True for _ in _matches(self.rows, other.rows)):
             return True

@@ -61,7 +61,7 @@ class Halves:
 def halves(dataset: Dataset, *, shuffled: bool = True) -> Halves:
     """Return the split of DPMLBench: half of the training rows for the target model, half for its shadow model.
 
-    At most the first 10,000 rows of the test part are halved in the same way.
+    The test rows are halved in the same way; at most 10,000 of them are used, the first in the order of the split.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data
 
 
 def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
-    """Return images with values from 0 to `white` and their class codes, checked against the schema."""
+    """Return images with `pixels` from 0 to `white` scaled to [0, 1], and class codes, checked against the schema."""
     if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
         raise WrongInput(
             f"expected images of shape {list(schema.shape)} with a label each, got {list(pixels.shape)} "

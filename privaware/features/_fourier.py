@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 CATEGORY_DISTANCE = 1.4
-"""What the unit vector of a category is multiplied by, where numbers have a standard deviation of about 1."""
+"""Factor on the unit vector of a category, beside numbers that have a standard deviation of about 1."""
 
 NUMBER_SCALE = math.sqrt(3)
-"""What a number that is uniform on [-1, 1] is multiplied by to have standard deviation 1."""
+"""Factor that gives a number uniform on [-1, 1] the standard deviation 1."""
 
 SMOOTH_COSINES = 8
 """Largest number of cosines in the basis of a number's curve."""
@@ -46,11 +46,13 @@ HARMONIC_WEIGHTS = (0.4, 0.4, 0.15, 0.15)
 """Squared weights of the four `harmonics`."""
 
 LEVEL_WEIGHT = 0.45
-"""Squared weight of a number's level beside its harmonics: for every level, all squared weights sum to at most 1."""
+"""Squared weight of a number's level beside its harmonics: 0.4 + 0.15 + 0.45 = 1, because cos^2 + sin^2 = 1."""
 
 
 def random_fourier_features(angles: np.ndarray, norm: float = 1.0) -> np.ndarray:
-    """Return cos(angles) * norm / sqrt(count) for angles (rows, count): no row is longer than `norm`.
+    """Return cos(angles) * norm / sqrt(count) for angles (rows, count): no row has an L2 norm above `norm`.
+
+    An angle that is NaN counts as 0.
 
     >>> random_fourier_features(np.zeros((1, 4), np.float32)).tolist()
     [[0.5, 0.5, 0.5, 0.5]]
@@ -59,9 +61,11 @@ def random_fourier_features(angles: np.ndarray, norm: float = 1.0) -> np.ndarray
 
 
 def smooth_cosines(levels: int, missing: bool) -> np.ndarray:
-    """Return cosines over ordered levels (levels, cosines), whose weights fall with their frequency.
+    """Return a basis of cosines over `levels` ordered levels, as an array (levels, cosines).
 
-    If `missing`, the last level is for missing values and has zeros. No row is longer than 1.
+    A cosine of frequency f is weighted by 1 / sqrt(1 + (f * SMOOTH_LENGTH)^2); no row has an L2 norm above 1. If
+    `missing`, the last level is for missing values and has zeros. Fewer than three levels of known values have no
+    cosines.
 
     >>> smooth_cosines(3, missing=False).round(2).tolist()
     [[0.93, 0.35], [0.0, -0.7], [-0.93, 0.35]]

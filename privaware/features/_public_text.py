@@ -89,8 +89,9 @@ class WordPieces:
 
 
 class Letters(dict[int, str]):
-    """A table from characters to their replacement: nothing, a blank, the lower-case letter, or the character in
-    blanks.
+    """A table from characters to their replacement.
+
+    The replacement is nothing, a blank, the lower-case letter, or the character between two blanks.
     """
 
     def __missing__(self, code: int) -> str:

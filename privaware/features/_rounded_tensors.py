@@ -10,11 +10,9 @@ from torch import Tensor
 __all__ = ["restored", "restored_symmetric", "rounded", "rounded_symmetric"]
 
 LEVELS = 127
-"""The largest integer."""
+"""Largest absolute value of the integer that replaces an entry."""
 FEWEST_ENTRIES = 50_000
-"""Tensors with fewer entries are stored in half precision: they take little space, and early layers need the
-precision.
-"""
+"""Tensors with fewer entries are stored in half precision: they are small, and early layers need the precision."""
 SCALE = ".scale_of_int8"
 """Suffix of the name under which the scales of a rounded tensor are stored."""
 DIAGONAL = ".diagonal"
@@ -24,8 +22,9 @@ DIAGONAL = ".diagonal"
 def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors to store in place of `tensors`, by name.
 
-    A large tensor is replaced by integers (int8) and their scales. The scales belong to the channels of its first or
-    its second axis, whichever gives the smaller squared error. Other tensors are stored in half precision.
+    A tensor of at least two axes and `FEWEST_ENTRIES` entries is replaced by integers (int8) and their scales. The
+    scales belong to the channels of its first or its second axis, whichever gives the smaller squared error. Other
+    tensors are stored in half precision.
     """
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -83,11 +82,11 @@ def _scale(largest: Tensor) -> Tensor:
 
 
 def _rounded_along(tensor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return integers and scales, one scale for each channel of `axis`."""
+    """Return `tensor / scale` rounded to integers (int8), and `scale`, which has one value for each index of `axis`."""
     scale = _scale(tensor.abs().amax([other for other in range(tensor.ndim) if other != axis], keepdim=True))
     return (tensor / scale).round().to(torch.int8), scale
 
 
 def _error(tensor: Tensor, stored: tuple[Tensor, Tensor]) -> float:
-    """Return the squared error of a rounded tensor."""
+    """Return the sum of squared differences between `tensor` and `stored`, its integers and scales."""
     return float((stored[0] * stored[1] - tensor).square().sum())

@@ -121,8 +121,9 @@ class FilterBank:
         return np.stack([subsampled(wavelet(self.shape, j, angle, self.L), max(resolution, 0)) for angle in angles])
 
     def transitions(self) -> list[tuple[int, int]]:
-        """Return all pairs of a resolution and a coarser resolution to which a wavelet leads; -1 is the padded
-        image.
+        """Return all pairs of a resolution and the coarser resolution `j` to which a wavelet of scale 2^j leads.
+
+        Resolution -1 is the image before padding.
         """
         return [(at, to) for to in range(self.J) for at in range(-1, to)]
 

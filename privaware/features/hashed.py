@@ -33,12 +33,12 @@ class Hashed:
     slots : int
         Number of hash buckets.
     words, letters : int
-        Largest n of the n-grams of words and of characters.
+        Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3.
     norm : float
         L2 norm of a row.
     stems : int
-        If above 0: punctuation marks are words of their own, words of at least `stems` letters also add their first
-        `stems` letters, and n-grams of characters stay within words and count half.
+        If above 0: punctuation marks are words of their own, and words of at least `stems` letters also add their first
+        `stems` letters. Only these words have n-grams of characters, which stay within the word and count half.
     """
 
     slots: int = 4096

@@ -1,9 +1,9 @@
 """Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
 
-A column with declared bins (or any column, if `bins` is set) is one-hot over its bins. Missing and unseen values have
-entries of their own. A number without bins becomes one entry in [-1, 1]. Every column adds at most 1 to the squared
-norm, and all entries of one hashed text together add at most 1. A row is divided by the square root of their number, so
-its norm never exceeds `norm`, for any values.
+A number with declared bins (or any number, if `bins` is set) is one-hot over its bins. A column whose schema has
+missing or unseen values as a category has one more entry, for both. A number without bins becomes one entry in [-1, 1].
+Every column adds at most 1 to the squared norm, and all columns of one hashed text together add at most 1. A row is
+divided by the square root of the number of columns and texts, so its norm never exceeds `norm`, for any values.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: the data are a table.

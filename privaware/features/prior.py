@@ -11,7 +11,7 @@ use under privacy. Depths, whitening and the linear head are this package's: see
 Privacy: no privacy cost (data-independent): weights fixed beforehand transform each row by itself.
 Use when: the data are images, grey or in colour. For digits, letters and signs take `Prior(network="glyphs")`, a small
 network that was trained to recognise drawings of random strokes (`research/pretraining/glyphs.py`; no font, no letter,
-no row of any data set). For other images take the large network; with a GPU `prior_views` is better.
+no row of any data set). For other images take the default, `Prior(network="large")`; with a GPU take `prior_views`.
 
 >>> Prior(depths=(3, 5), pools=(4, 1)).width()
 2304
@@ -58,9 +58,10 @@ MILLISECONDS = {"large": 19.0, "small": 1.9, "glyphs": 1.9}
 
 @dataclass(frozen=True)
 class _Network:
-    """A shipped network: its file, its `shape` (depth, width), and the defaults of the fields that depend on it.
+    """A shipped network: its file, its `shape`, and the defaults of the fields of `Prior` that depend on it.
 
-    The small network has no `depths`: it predicts features of the large network.
+    `shape` is depth and width of the wide residual network. The small network is of another kind: its `shape` is
+    (0, 0), and it has no `depths`.
     """
 
     file: Path
@@ -71,7 +72,10 @@ class _Network:
 
     @property
     def predicts(self) -> bool:
-        """Whether the network predicts features of the large network instead of computing feature maps."""
+        """Whether this is the small network, which was trained to predict the features of `NETWORKS["large"]`.
+
+        It has no feature maps from which `depths` could choose.
+        """
         return not self.depths
 
 
@@ -102,11 +106,12 @@ class Prior:
     normed : bool
         Whether maps are taken after the next group norm.
     scatter : float
-        Weight of whitened scattering coefficients; 0 leaves them out.
+        Norm of the block of whitened scattering coefficients, where the network's block has norm 1; 0 leaves it out.
     glyphs : float
-        Weight of the features of the network for glyphs next to another network; 0 leaves them out.
+        Norm of the block of features of the network for glyphs, where the block of `network` has norm 1; 0 leaves it
+        out.
     norm : float
-        L2 norm of a row.
+        L2 norm of a whole row, to which the blocks together are scaled.
     weights : str, optional
         A file written by `privaware reproduce ours/prior/weights`, used instead of the shipped weights.
     checksum : str, optional

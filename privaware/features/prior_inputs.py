@@ -25,7 +25,7 @@ MICROBATCH = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class PriorInputs:
-    """Images resized for the network of the prior. Infinite entries become 0 or 1, NaN becomes 0.
+    """Images resized for the network of the prior. Entries are first clipped to [0, 1]; NaN becomes 0.
 
     Parameters
     ----------

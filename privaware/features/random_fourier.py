@@ -1,8 +1,9 @@
 """Random Fourier features of numeric rows: a linear model on them is a kernel machine with a Gaussian kernel.
 
-A row x becomes cos(W x + b) norm / sqrt(count). The frequencies W and the phases b are drawn once from a public seed.
-The inner product of two such rows approaches norm^2 / 2 exp(-|x - y|^2 / (2 scale^2)). The L2 norm of a row is at most
-`norm`, for any values. For the columns of a table, `table_fourier` also codes categories and missing values.
+A row x becomes cos(W x + b) * norm / sqrt(count). Frequencies W and phases b are drawn once from a public seed. The
+inner product of two such rows approaches norm^2 / 2 * exp(-|x - y|^2 / (2 * scale^2)) as `count` grows. The L2 norm of
+a row is at most `norm`, for any values. For the columns of a table, `table_fourier` also codes categories and missing
+values.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines.
 Privacy: no privacy cost (data-independent): each row is transformed by itself, by a map drawn beforehand.
@@ -28,7 +29,19 @@ __all__ = ["RandomFourier"]
 
 @dataclass(frozen=True, kw_only=True)
 class RandomFourier:
-    """`scale` is the width of the Gaussian kernel; `draw` is the public seed of the map."""
+    """Random Fourier features of flattened rows; entries that are not finite become 0.
+
+    Parameters
+    ----------
+    count : int
+        Number of features.
+    scale : float
+        Width of the Gaussian kernel.
+    norm : float
+        Bound on the L2 norm of a row.
+    draw : int
+        Public seed of the frequencies and phases.
+    """
 
     count: int = 1024
     scale: float = 1.0
@@ -50,5 +63,5 @@ class RandomFourier:
         return random_fourier_features(angles, self.norm)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return self.count

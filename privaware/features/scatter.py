@@ -132,7 +132,7 @@ class Scatter:
             start += L * coarser * L
 
     def _microbatch(self, bank: FilterBank, device: str) -> int:
-        """Return how many images fit the memory limit; a pixel needs about three copies of each wavelet's maps."""
+        """Return how many channels of images fit the memory limit, with 4 or 8 copies of the widest layer for each."""
         height, width = bank.shape
         widest = 2 * self.L * max(1.0, self.L / 4) * height * width
         copies = 4 if bank.small else 8
@@ -151,7 +151,10 @@ def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
 
 
 def _in_threads(compute: Callable[[list[int]], None], starts: list[int], device: str) -> None:
-    """Run `compute` on a share of `starts` in each thread; threads that share one small product mostly wait."""
+    """Run `compute` on a share of `starts` in each of torch's threads, or on all `starts` if `device` is not the CPU.
+
+    Threads that share one small matrix product would mostly wait for each other.
+    """
     import torch
 
     threads = torch.get_num_threads()

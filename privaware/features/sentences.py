@@ -95,7 +95,7 @@ class Sentences:
         expect_between("sentences", 1, 2**20, slots=self.slots)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Return one row for each text. Texts are read one at a time, so no bit of a row depends on other texts."""
+        """Return one row for each text. The network reads texts one at a time: its output depends on no other text."""
         pieces, network = read_network()
 
         def read(text: object) -> np.ndarray:
@@ -172,7 +172,7 @@ def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
 
 @contextmanager
 def single_threads() -> Iterator[ThreadPoolExecutor]:
-    """Provide a pool with one thread for each core, in which matrix products use a single thread.
+    """Provide a pool of `torch.get_num_threads()` threads; each computes its matrix products without further threads.
 
     Products of one text are small. More threads would wait for one another, and could round differently.
     """

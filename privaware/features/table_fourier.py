@@ -3,9 +3,10 @@
 A number becomes the mean of its place between its bounds and of its rank among the bins of the schema, scaled to a
 standard deviation of about 1. A category, and a hashed text, becomes a unit vector times `CATEGORY_DISTANCE`. A feature
 is the cosine of a random phase plus the entries of a few columns times random frequencies. Phases and frequencies are
-drawn once from a public seed. Features read one column, two columns, four columns or all columns, in turn. The inner
-product of two rows approaches a mean of Gaussian kernels of width `scale` over sets of columns. The L2 norm of a row is
-at most 1, for any values. Earlier versions called this feature `waves`; that name still loads.
+drawn once from a public seed. Features read one column, two columns, four columns or all columns, in turn. As `count`
+grows, the inner product of two rows approaches half the mean of Gaussian kernels over random sets of columns; a kernel
+over k columns has width `scale` * sqrt(k). The L2 norm of a row is at most 1, for any values. Earlier versions called
+this feature `waves`; models that name it so still load.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines; sets of columns after Duvenaud,
 Nickisch, Rasmussen 2011, Additive Gaussian Processes, arXiv:1112.4394.
@@ -39,7 +40,19 @@ __all__ = ["TableFourier", "places"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableFourier:
-    """`columns` are how many columns a feature reads, in turn (0: all of them); `draw` is the public seed."""
+    """Random Fourier features of the columns of a table.
+
+    Parameters
+    ----------
+    count : int
+        Number of features.
+    scale : float
+        Width of the Gaussian kernel over one column.
+    columns : tuple of int
+        Number of columns that a feature reads, for the first feature, the second and so on in turn; 0 means all.
+    draw : int
+        Public seed of the frequencies and phases.
+    """
 
     count: int = 1024
     scale: float = 0.8
@@ -64,12 +77,16 @@ class TableFourier:
         return random_fourier_features(entries @ frequencies + phases)
 
     def width(self, schema: Schema) -> int:
-        """The number of entries of a row."""
+        """Return the number of entries of a row."""
         return self.count
 
 
 def places(values: np.ndarray, column: Column) -> np.ndarray:
-    """Numbers by their place between the bounds and by their rank among the bins; 0 for missing ones."""
+    """Return NUMBER_SCALE * (place + rank - 1) for each number in `values`, and 0 for a missing number.
+
+    `place` is the position between the bounds of `column`, from 0 to 1. `rank` is the position among its bins, from 0
+    to 1, interpolated within a bin. A number outside the bounds is moved to the nearest bound.
+    """
     low, high = column.low or 0.0, column.high or 0.0
     known = np.isfinite(values)
     inside = np.clip(np.where(known, values, low), low, high)
@@ -79,7 +96,11 @@ def places(values: np.ndarray, column: Column) -> np.ndarray:
 
 
 def _entries(values: np.ndarray, column: Column) -> np.ndarray:
-    """The entries (rows, entries) of one column: a number and whether it is missing, or one for each category."""
+    """Return the entries (rows, entries) of one column.
+
+    A number has its `places`, and an entry for missing values if the schema has them as a category. A category has
+    one entry for each level. A column of a hashed text has one entry.
+    """
     values = values.astype(float)
     if column.kind == "category":
         last = _size(column) - 1
@@ -93,14 +114,14 @@ def _entries(values: np.ndarray, column: Column) -> np.ndarray:
 
 
 def _size(column: Column) -> int:
-    """How many entries a column has."""
+    """Return the number of entries of a column."""
     if column.kind == "category":
         return len(column.categories) + (column.missing == "category" or column.unseen == "other")
     return 1 + (column.missing == "category" and not _text(column))
 
 
 def _sizes(schema: Schema) -> tuple[int, ...]:
-    """How many entries each column has; the slots of a text are one column."""
+    """Return the number of entries of each column; the hash buckets of one text count as one column."""
     sizes: list[int] = []
     for text, columns in groupby(schema.used, key=_text):
         each = [_size(column) for column in columns]
@@ -109,13 +130,13 @@ def _sizes(schema: Schema) -> tuple[int, ...]:
 
 
 def _text(column: Column) -> str:
-    """The text that a column is a slot of, if any."""
+    """Return the name of the text that `column` is a hash bucket of, or "" if it is none."""
     return column.source if isinstance(column, CodedColumn) and column.of_text else ""
 
 
 @lru_cache(maxsize=8)
 def _frequencies(feature: TableFourier, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (entries, count) and phases, of columns that have so many entries."""
+    """Return frequencies (entries, count) and phases (count) for columns with `sizes` entries each."""
     rng = np.random.Generator(np.random.PCG64([feature.draw, feature.count, len(sizes), sum(sizes)]))
     order = rng.random((len(sizes), feature.count)).argsort(axis=0).argsort(axis=0)
     read = np.array([each if 0 < each < len(sizes) else len(sizes) for each in feature.columns])

@@ -29,7 +29,7 @@ class Weighed:
     Parameters
     ----------
     letters : str
-        One letter for each entry of a row.
+        One letter for each entry of a row, "a" to "z" or "-": the squared weight of the entry.
     """
 
     letters: str
@@ -40,8 +40,9 @@ class Weighed:
 
     @classmethod
     def of(cls, squares: np.ndarray) -> Weighed:
-        """Return the feature for `squares`, squared weights up to 1, rounded to powers of two; below 2^-25 they become
-        0.
+        """Return the feature for `squares`, squared weights up to 1, each rounded to a power of two.
+
+        A squared weight that rounds to less than 2^-25 becomes 0.
         """
         exponents = np.rint(-np.log2(np.maximum(squares, 2.0**-60))).astype(int)
         alphabet = np.array([*ascii_lowercase, "-"])

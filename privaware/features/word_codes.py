@@ -31,7 +31,7 @@ class WordCodes:
     Parameters
     ----------
     words : int
-        Number of codes.
+        Number of codes, including code 0 for padding.
     length : int
         Number of words of a row.
     """

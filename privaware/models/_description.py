@@ -229,12 +229,12 @@ def _seed(rng: Any) -> int:
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Return whether `value` is an integer of at least `least`."""
+    """Return whether `value` is an integer (a bool is none) of at least `least`."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether `value` is a finite number."""
+    """Return whether `value` is a finite real number (a bool is none)."""
     return (
         isinstance(value, (int, float, np.integer, np.floating))
         and not isinstance(value, bool)

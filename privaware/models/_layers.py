@@ -138,13 +138,13 @@ class Branches(nn.Module):
 class LSTM(nn.Module):
     """Long short-term memory with one bias vector, from (rows, steps, inputs) to hidden states (rows, steps, units).
 
-    Parameters: `weight_ih` (4 units, inputs), `weight_hh` (4 units, units) and `bias` (4 units), in the order input,
-    forget, cell, output gate. PyTorch's own layer has a second bias of 4 units, which has no effect on what the layer
-    can compute.
+    Parameters: `weight_ih` (4 * units, inputs), `weight_hh` (4 * units, units) and `bias` (4 * units), in the order
+    input, forget, cell, output gate. PyTorch's own layer has a second bias of 4 * units numbers, which has no effect on
+    what the layer can compute.
 
     Per-example gradients: let z[t] = weight_ih x[t] + weight_hh h[t-1] + bias be the gates before their activation. The
     gradients are sums over steps of dz[t] x[t]^T, of dz[t] h[t-1]^T and of dz[t]. The output is all of h (zero before
-    the first step). `probe` is a tensor (rows, steps, 4 units) of zeros that is added to z, so its gradient is dz. A
+    the first step). `probe` is a tensor (rows, steps, 4 * units) of zeros that is added to z, so its gradient is dz. A
     rule for per-example gradients needs nothing else.
     """
 
@@ -176,7 +176,7 @@ class LSTM(nn.Module):
 
 
 class StandardisedConv2d(nn.Module):
-    """A convolution with weight standardisation: filters of zero mean and unit norm.
+    """A convolution with weight standardisation: every filter has mean 0, and a norm just below 1.
 
     It is not a subclass of `nn.Conv2d`, so no rule for that layer applies to it: the gradient of `weight` passes
     through the standardisation, which is the same for every row.

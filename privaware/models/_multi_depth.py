@@ -13,7 +13,7 @@ __all__ = ["MultiDepthNetwork", "Whitened"]
 
 
 class Whitened(nn.Module):
-    """A fixed affine map from pooled maps of several depths to one row of norm 1; it has buffers and no parameters.
+    """A fixed affine map of pooled maps of several depths, then scaling to rows of norm 1; it has no parameters.
 
     Map number i (channels, p * p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
     `scale{i}`. Entry m of all channels of all depths is then multiplied by `matrix{m}`.

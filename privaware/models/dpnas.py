@@ -7,8 +7,8 @@ hardtanh or sigmoid. A node is the sum of its edges, and the output of a cell is
 stage has the same cell.
 
 Paper: Cheng et al., DPNAS. The paper does not say that the convolutions are depth-wise, but only depth-wise
-convolutions give the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools are 2 x 2 as in the authors' code;
-the paper says 3 x 3.
+convolutions give the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools between stages are 2 x 2 as in the
+authors' code; the paper says 3 x 3.
 Privacy: no cost of its own; no layer mixes rows. Searching a cell on private rows has its own cost.
 Use when: rows are images of 28 x 28 or 32 x 32 and a cell is known.
 
@@ -45,7 +45,7 @@ class Dpnas(ImageDescription):
     outputs : int
         Number of outputs.
     cell : tuple
-        The operation of each edge, by name or by number.
+        The operation of each edge, by name or by number: 15 for five nodes, or 1, 3, 6 or 10 for fewer nodes.
     channels : tuple of int
         Channels of each stage; the stem has the channels of the first stage.
     squeeze, hidden : int

@@ -1,6 +1,7 @@
 """A small Inception network: five blocks of parallel branches, every convolution with a group norm.
 
-`pooling` is the kind of the pools with a stride; the pools inside blocks A, C and E and the last pool always average.
+`pooling` is the kind of the pool before block A and of the pools in blocks B and D; the pools in blocks A, C and E and
+the global pool always average.
 
 Paper: DPMLBench, Tables 15 and 17. The paper counts 1.97M parameters. The authors' code, followed here, gives 1,609,690
 on colour images, and Table 17 taken literally (one 7 x 7 branch in block C) gives 1,460,506: neither is 1.97M.
@@ -64,7 +65,8 @@ class Inception(ImageDescription):
     dropout : float
         Dropout rate before the output.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of pools with a stride.
+        The activation, the parameters of a tempered sigmoid, and the kind of the pools before block A and in
+        blocks B and D.
     """
 
     name: ClassVar[str] = "inception"

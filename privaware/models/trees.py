@@ -113,7 +113,7 @@ class Curve:
     """What one column adds to the outputs, for each of its levels, before clipping is corrected.
 
     `scores` has a row for each level and a column for each output. `deviations` is, for each level, the standard
-    deviation that privacy noise alone gives a score.
+    deviation that privacy noise alone gives a score; NaN if the model does not store it.
     """
 
     column: str
@@ -123,10 +123,10 @@ class Curve:
 
 
 def curves(model: Any) -> list[Curve]:
-    """Return the curves of a model of `additive` or `boosted`.
+    """Return the curves of a model of `additive`, `boosted`, `fourier` or `amortised` (architecture `trees`).
 
-    The slope of a number is included at the middle of each level. Trees, if there are any, add interactions of columns
-    that the curves do not show.
+    The slope of a number is included at the middle of each level. The curves do not show trees and random Fourier
+    features, which add interactions of columns.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Wide residual network with group norm and weight standardisation; WRN-16-4 by default.
 
 Activations come before convolutions. There are three stages of (depth - 4) / 6 blocks with 16, 32 and 64 times `width`
-filters. Filters are standardised to zero mean and unit norm, so their scale does not matter.
+filters. Filters are standardised to mean 0 and a norm of about 1, so the scale of the weights does not matter.
 
 Paper: Zagoruyko and Komodakis, Wide residual networks. With these norms it is the network of De et al., Unlocking
 high-accuracy differentially private image classification through scale, and of the `prior` features. None of the four

@@ -29,8 +29,10 @@ POOL = 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dictionary:
-    """`mean` (channels) and whitening matrix `white` (channels, channels) of positions; unit `entries` (count,
-    channels).
+    """A dictionary of typical positions.
+
+    `mean` (channels) and the whitening matrix `white` (channels, channels) apply to a position. `entries` (count,
+    channels) are the typical positions, each of norm 1.
     """
 
     mean: Tensor
@@ -64,8 +66,8 @@ class Dictionary:
 class CodeWhitening:
     """The whitening of codes.
 
-    With z = (codes - mean) / scale, the result is rest * z + directions @ (factors * (directions.T @ z)); `directions`
-    is (entries, rank).
+    It applies to the codes of each quarter of the image: with z = (codes - mean) / scale, the result is rest * z +
+    directions @ (factors * (directions.T @ z)); `directions` is (entries, rank).
     """
 
     mean: Tensor

@@ -19,8 +19,10 @@ SIDE = 32
 
 
 def backbone(depth: int, width: int, rng: Any = None, device: Any = None, stride: int = 1) -> nn.Sequential:
-    """Return the network up to its global pooling, without the output layer; on the device "meta" it has shapes
-    only.
+    """Return a wide residual network (`depth` layers, `width` times wider) without its output layer.
+
+    The network ends with global average pooling and flattening. `rng` draws its initial weights, and `stride` is the
+    stride of its first convolution. On the device "meta" its tensors have shapes but no values.
     """
     description = {
         "name": "wrn",
@@ -36,13 +38,13 @@ def backbone(depth: int, width: int, rng: Any = None, device: Any = None, stride
 
 
 def channels_at(depth: int, width: int) -> tuple[int, ...]:
-    """Return the number of channels after each block."""
+    """Return the number of channels after each residual block of a network of `depth` layers and factor `width`."""
     per_stage = (depth - 4) // 6
     return tuple(16 * width * 2 ** (block // per_stage) for block in range(3 * per_stage))
 
 
 def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:
-    """Return the rectified outputs of the blocks numbered `depths`.
+    """Return the rectified outputs of the residual blocks numbered `depths`, counted from 0.
 
     With `normed` an output is taken after the group norm of the next block; the output of the last block always passes
     the network's last norm. Blocks after the deepest of `depths` are not computed.
@@ -75,7 +77,10 @@ def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
 def pooled_maps(
     network: nn.Module, images: Tensor, depths: Sequence[int], pools: Sequence[int], *, mirror: bool, normed: bool
 ) -> list[Tensor]:
-    """Return each map averaged to pool x pool; with `mirror` also averaged over the image and its mirror image."""
+    """Return the feature map at each of `depths`, averaged to pool x pool for its entry of `pools`.
+
+    With `mirror` each map is also averaged over the image and its mirror image. `normed` is as in `feature_maps`.
+    """
     pooled = [
         functional.adaptive_avg_pool2d(m, pool)
         for m, pool in zip(feature_maps(network, images, depths, normed), pools, strict=True)

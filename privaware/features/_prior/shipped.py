@@ -44,7 +44,7 @@ SHIPPED_VIEWS = Path(__file__).parents[1].joinpath("prior_views.safetensors")
 
 @lru_cache
 def _note(file: Path) -> dict[str, str]:
-    """The note beside a shipped file: how it was computed, its checksum, and the checksum before it was rounded."""
+    """Return the note beside a shipped file: how it was computed, its checksum, and its checksum before rounding."""
     try:
         note: dict[str, str] = json.loads(file.with_suffix(".json").read_text())
     except OSError:
@@ -57,7 +57,7 @@ def _checksum(file: Path, fact: str) -> str:
 
 
 def expected_checksum(checksum: str | None, *files: Path) -> str:
-    """Returns the checksum that a feature with the shipped `files` names: one for each file, joined by "+".
+    """Return the checksum that a feature with the shipped `files` names: one for each file, joined by "+".
 
     `checksum` is what a model names. None means a new model, and the checksum of the shipped files is returned. The
     checksum of the half-precision files that the shipped ones were rounded from is accepted with a warning, and
@@ -82,7 +82,7 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
 
 @lru_cache(maxsize=4)
 def stored_weights(file: str, device: str) -> PriorWeights:
-    """The network and statistics of a file, on a device."""
+    """Return the network and the statistics in `file`, with the network on `device`."""
     from privaware.features._prior.weights import load
 
     return load(file, device)
@@ -90,7 +90,7 @@ def stored_weights(file: str, device: str) -> PriorWeights:
 
 @lru_cache(maxsize=4)
 def stored_student(file: str, device: str) -> Student:
-    """The small network of a file, on a device."""
+    """Return the small network in `file`, on `device`."""
     from privaware.features._prior.student import load_student
 
     return load_student(file, device)
@@ -100,11 +100,14 @@ def stored_student(file: str, device: str) -> Student:
 def stored_whitening(
     file: str, depths: tuple[int, ...], pools: tuple[int, ...], power: float, device: str
 ) -> Whitening:
-    """Cached, because a model asks for it with every few thousand rows."""
+    """Return the whitening by `power` of maps at `depths`, averaged to `pools`, from the statistics in `file`.
+
+    The result is cached, because a model asks for it with every few thousand rows.
+    """
     return stored_weights(file, "cpu").statistics.whitening(depths, pools, power).to(device)
 
 
 @lru_cache(maxsize=4)
 def scattering_whitening(file: str, power: float, device: str) -> Callable[[Tensor], Tensor]:
-    """The whitening of scattering coefficients by the statistics in a file."""
+    """Return the whitening of scattering coefficients by `power`, from the statistics in `file`."""
     return stored_weights(file, "cpu").scattering.whitening(power, device)

@@ -24,7 +24,8 @@ def in_microbatches(
 ) -> Any:
     """Return rows of `width` entries computed by `transform_on(device)`; a tensor stays a tensor on its device.
 
-    `microbatch` is the number of images at a time for each type of device. `name` is the feature's name in errors.
+    An array is transformed on a GPU if there is one, and gives an array. `microbatch` is the number of images at a time
+    for each type of device. `name` is the feature's name in errors.
     """
     if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
         raise WrongInput(f"{name}: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")

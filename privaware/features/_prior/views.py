@@ -101,7 +101,7 @@ def view_parts(
 
 @lru_cache(maxsize=4)
 def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
-    """Return the whitening of all maps in `file`.
+    """Return the whitening, by `power`, of the maps at all depths whose statistics are in `file`.
 
     The result is cached: it takes seconds to compute, and a model asks for it with every few thousand rows.
     """

@@ -24,7 +24,11 @@ __all__ = ["PriorWeights", "load", "save"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PriorWeights:
-    """The content of the file. `shape` is depth and width of the network, and the stride of its first convolution."""
+    """The content of the file.
+
+    `shape` is depth and width of the network, and the stride of its first convolution. `normed` tells whether
+    `statistics` are of feature maps after the next group norm. `tensors` are the stored tensors of scattering.
+    """
 
     network: nn.Sequential
     shape: tuple[int, int, int]
@@ -47,7 +51,10 @@ def save(
     normed: bool,
     metadata: Mapping[str, str],
 ) -> None:
-    """Writes the file without pickle: the network rounded to eight bits, the statistics in half precision."""
+    """Write the file without pickle: the network and the roots of covariances in eight bits, most others in float16.
+
+    Means and scales of scattering coefficients stay in single precision.
+    """
     from safetensors.torch import save_file
 
     tensors = rounded({f"network.{name}": value for name, value in network.state_dict().items()})
@@ -56,7 +63,7 @@ def save(
 
 
 def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
-    """Reads what `save` wrote, in single precision, onto a device."""
+    """Return what `save` wrote to `file`, with the network in single precision on `device`."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(file).is_file():

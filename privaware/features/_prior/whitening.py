@@ -3,7 +3,7 @@
 A map pooled to 4 x 4 is written as coefficients of the sixteen Walsh functions of the square (mean, left minus right,
 and so on), a map pooled to 2 x 2 as coefficients of the first four. Coefficients of different functions are nearly
 uncorrelated. For each function, the channels of all depths are whitened together. A covariance of 5,120 columns thus
-becomes sixteen blocks of 704 or 192 columns, with a twentieth of the numbers. The square
+becomes four blocks of 704 columns and twelve of 192, with about a tenth of the entries. The square
 root of each block is stored, rounded to eight bits: an error of the root hardly moves the small eigenvalues of a block.
 An equal error of the block itself would.
 
@@ -29,7 +29,7 @@ __all__ = ["Statistics", "Whitening", "powers", "walsh"]
 RIDGE = 0.01
 """Ridge as a fraction of the mean eigenvalue over all blocks."""
 SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, -1, 1), (1, -1, 1, -1))
-"""Walsh functions of four points; the first two, halved, are the Walsh functions of two points."""
+"""Walsh functions of four points; the first two, at every second point, are the Walsh functions of two points."""
 
 
 def walsh(pool: int) -> Tensor:
@@ -116,7 +116,11 @@ class Statistics:
         return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
     def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
-        """Return the whitening of some of the depths, pooled as in the statistics or further."""
+        """Return the whitening by `power` of maps at `depths`, each averaged to its entry of `pools`.
+
+        `depths` are some of `self.depths`, and a map is pooled as in the statistics or to a coarser grid. `ridge` is a
+        fraction of the mean eigenvalue over all blocks.
+        """
         chosen = [self._index(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
         for at, pool in zip(chosen, pools, strict=True):

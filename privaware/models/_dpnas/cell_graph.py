@@ -159,7 +159,11 @@ def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """The kernel of one edge; `kind` is "identity", "max", "average" or "conv"."""
+    """The kernel of the edge from node `start` to node `end`; `kind` is "identity", "max", "average" or "conv".
+
+    The other fields are of a "conv": its convolution, the groups and epsilon of its group norm, and the position of its
+    activation in `kernels.ACTIVATIONS`.
+    """
 
     start: int
     end: int
@@ -239,8 +243,9 @@ def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
 def run_kernels(
     first: Tensor, calls: list[KernelCall], nodes: int, weights: Sequence[Tensor], dtype: torch.dtype, keep: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return all nodes concatenated, and with `keep` the tensors that the backward pass needs; `weights` are (models,
-    ...).
+    """Return all nodes concatenated, stored as `dtype`, and with `keep` the tensors that the backward pass needs.
+
+    `weights` are the filters of the convolutions in the order of `calls`, each (models, channels, 1, 3, 3).
     """
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
     saved: list[Tensor] = []
