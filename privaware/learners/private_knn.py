@@ -3,7 +3,8 @@
 No teacher is trained. For each of `queries` public rows every private row is sampled with probability `rate`, the
 `neighbours` nearest of the sample vote with their labels, and the winner after Gaussian noise is released. A network,
 the student, learns from these labels and from public rows without a label. Distances are between fixed features; in
-later `stages` the last hidden activations of the student, which is public by then, are joined to the fixed features.
+later `stages` the last hidden activations of the student, which is public by then, are added as further features, in
+the same range.
 
 Paper: Zhu, Yu, Chandraker, Wang 2020, Private-kNN: Practical Differential Privacy for Computer Vision, CVPR.
 Privacy: (epsilon, delta) for one row added or removed. A row that enters a sample may push another one out of the
