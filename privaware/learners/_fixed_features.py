@@ -22,8 +22,9 @@ from privaware.schema import Schema
 def feature_for(schema: Schema, bins: int = 0) -> Any:
     """Return the default feature for the form of data in `schema`; its rows have norm at most 1.
 
-    Tables get one-hot rows (with `bins` bins for undeclared numbers), images get pixels and texts get hashed n-grams.
-    Noise grows with the width of a row, so texts get about one hash bucket for every 16 declared rows.
+    Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
+    get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
+    every 16 declared rows, from 64 to 4096 buckets.
     """
     if schema.form == "image":
         return Pixels()
@@ -44,7 +45,7 @@ def rows_of(data: Data, feature: Any) -> np.ndarray:
 
 
 MICROBATCH = {"cpu": 128, "cuda": 1024}
-"""Largest number of rows that a chain of features transforms at once, by kind of device."""
+"""Largest number of rows that a chain of features transforms at once: "cuda" if a GPU is available, else "cpu"."""
 
 ENTRYWISE = ("channels", "codes", "drop", "hashed", "onehot", "pixels", "standardise", "word_codes")
 """Features whose entries are looked up, counted or scaled one by one, so that no sum is rounded."""

@@ -1,9 +1,10 @@
 """The network of `amortised`: from noisy sums over levels to the scores of an additive model.
 
-A token is a level of a column, seen from one class (for two classes, from the second). Blocks mix the levels of a
-column by attention, then columns by attention over one summary each; nothing depends on the order of columns. Inputs
-are residual sums over their noise and over the rows, ridge estimates with several penalties, and public facts: rows,
-noise, columns, levels. Outputs are gates on those estimates and a term of their own.
+A token is a level of a column together with one class, its view (two classes have one view, the second class). Blocks
+mix the levels of a column by attention, then columns by attention over one summary each; nothing depends on the order
+of columns. Inputs are sums of residuals divided by their noise and by the rows, ridge estimates of scores with several
+penalties, and public facts: rows, noise, columns, levels. Outputs are factors on those estimates and a term that is
+added.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonic
 __all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save"]
 
 MOST_ROUNDS = 3
+"""Largest number of rounds; the network has an input for each."""
 PENALTIES = (0.5, 2.0, 8.0)
+"""Penalties of the ridge estimates, in standard deviations of the noise of a sum."""
 LARGEST_SCORE = 6.0
 """Estimates of a score are clipped to this absolute value."""
 
@@ -38,14 +41,17 @@ WHOLE = 16
 """Input numbers of the network for the whole table."""
 
 MOST_LOG_ROWS = math.log(2**14)
-"""More rows than in pretraining are treated as this many with the same noise over rows."""
+"""Logarithm of the number of rows at which the input for rows is capped; the input for noise / rows is not."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableFacts:
-    """What is public of a batch of tables: `exists` (tables, columns, levels); the others are (tables, columns).
+    """The public facts of a batch of tables.
 
-    `rows` and `scale` are (tables,): the number of rows, and the noise multiplier of a round times its sensitivity.
+    `exists` (tables, columns, levels) says which levels a column has; the arrays are padded to the largest number of
+    levels. `ordered` and `with_missing` (tables, columns) say whether a column is a number, and whether its last level
+    is for missing values. `rows` (tables,) is the number of rows. `scale` (tables,) is the standard deviation of the
+    noise of a first-round count: noise multiplier times sensitivity. `round_number` counts from 0.
     """
 
     exists: Tensor
@@ -59,7 +65,7 @@ class TableFacts:
 
     @property
     def positions(self) -> Tensor:
-        """From 0 to 1 along the levels of a number, 0 where there is no order."""
+        """Return the place of each level, from 0 to 1 along the levels of a number; 0 for categories and missing."""
         known = self.exists.sum(2) - self.with_missing.long()
         at = torch.arange(self.exists.shape[2], device=self.exists.device)
         inside = self.ordered[..., None] & (at < known[..., None])
@@ -67,35 +73,40 @@ class TableFacts:
 
     @property
     def is_missing(self) -> Tensor:
-        """Which levels are those of missing values."""
+        """Return which levels (tables, columns, levels) are for missing values."""
         at = torch.arange(self.exists.shape[2], device=self.exists.device)
         return self.with_missing[..., None] & (at == self.exists.sum(2, keepdim=True) - 1)
 
     @property
     def harmonics(self) -> Tensor:
-        """The harmonics at each level (tables, columns, levels, 4); 0 for categories and missing values."""
+        """Return the harmonics at each level (tables, columns, levels, 4); 0 for categories and missing values."""
         inside = self.ordered[..., None] & self.exists & ~self.is_missing
         return torch.stack(harmonics(math.pi * self.positions, torch.cos, torch.sin), -1) * inside[..., None]
 
     @property
     def bin_scale(self) -> Tensor:
-        """The noise of the sum of a level (tables, 1, columns, 1)."""
+        """Return the standard deviation of the noise in the sum of one level, for each column (tables, 1, columns, 1).
+
+        It is `scale`, or `scale / sqrt(LEVEL_WEIGHT)` for a number, whose levels are released with less weight.
+        """
         weight = torch.where(self.ordered, LEVEL_WEIGHT, 1.0).to(self.scale.dtype)
         return (self.scale[:, None] / weight.sqrt())[:, None, :, None]
 
     @property
     def harmonic_scale(self) -> Tensor:
-        """The noise of the sum of a harmonic (tables, 1, 1, 4)."""
+        """Return the standard deviation of the noise in the sum of each harmonic (tables, 1, 1, 4)."""
         weights = torch.tensor(HARMONIC_WEIGHTS, device=self.scale.device, dtype=self.scale.dtype)
         return self.scale[:, None, None, None] / weights.sqrt()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residuals:
-    """Noisy sums of residuals of a model over levels (tables, views, columns, levels), harmonics and all rows.
+    """Noisy sums of the residuals of a model, and the noisy counts of the first round.
 
-    `spread` (tables, views) is their noise over that of the facts. `counts` (tables, columns, levels) are noisy numbers
-    of rows, with noise sqrt(classes) times that of the facts in the first round; `shares` (tables, views) the classes'.
+    `levels` (tables, views, columns, levels), `harmonics` and `total` are sums over the rows of each level, times each
+    harmonic, and over all rows. `spread` (tables, views) is the standard deviation of their noise as a multiple of
+    `TableFacts.bin_scale`, `harmonic_scale` and `scale`. `counts` (tables, columns, levels) are noisy numbers of rows
+    at each level, with noise of standard deviation `count_scale`. `shares` (tables, views) are frequencies of classes.
     """
 
     levels: Tensor
@@ -107,14 +118,18 @@ class Residuals:
     shares: Tensor
 
     def later(self, levels: Tensor, harmonics: Tensor, total: Tensor, spread: float) -> Residuals:
-        """Those of a later round; counts and shares stay."""
+        """Return the residuals of a later round, with these sums and this `spread`; counts and shares stay."""
         return replace(
             self, levels=levels, harmonics=harmonics, total=total, spread=torch.full_like(self.spread, spread)
         )
 
 
 def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Tensor) -> Residuals:
-    """Residuals of the constant model from noisy counts of classes (tables, classes, ...), and the classes' shares."""
+    """Return the residuals of the model that predicts the class frequencies, from noisy counts.
+
+    `levels`, `harmonics` and `totals` (tables, classes, ...) are the noisy counts of each class; the class frequencies
+    are estimated from them.
+    """
     exists, classes = facts.exists[:, None], facts.classes
     levels = levels * exists
     precision = 1 / (facts.bin_scale[..., 0] ** 2 * exists.sum(3))
@@ -141,7 +156,7 @@ def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Te
 
 
 class TableNetwork(nn.Module):
-    """`width` numbers a token, `blocks` of attention with `heads`."""
+    """A network of `blocks` attention blocks with `heads` heads each; a token has `width` numbers."""
 
     def __init__(self, width: int = 96, blocks: int = 4, heads: int = 4) -> None:
         super().__init__()
@@ -159,9 +174,9 @@ class TableNetwork(nn.Module):
     def forward(
         self, facts: TableFacts, residuals: Residuals, scores: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of levels (tables, views, columns, levels), what is added to the log odds of the shares, the memory.
+        """Return new scores (tables, views, columns, levels), a term to add to the bias, and the memory of this round.
 
-        `scores` are those of the round before.
+        `scores` and `memory` are the results of the round before: zeros and None in the first round.
         """
         token, column, whole, estimates = _inputs(facts, residuals, scores)
         tables, views, columns, levels, _ = token.shape
@@ -217,7 +232,7 @@ class _Block(nn.Module):
 
 
 def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Inputs of levels, columns and table, and the estimates that the outputs are made of."""
+    """Return the inputs for levels, columns and the table, and the estimates of scores that the outputs combine."""
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]
     exists = facts.exists[:, None]
@@ -285,7 +300,7 @@ def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
 
 
 def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None:
-    """Writes weights in half precision, without pickle, and how they came about."""
+    """Write the weights in half precision as safetensors, with `metadata` that says how they were made."""
     from safetensors.torch import save_file
 
     tensors = {name: value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()}
@@ -294,7 +309,7 @@ def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None
 
 
 def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
-    """Reads what `save` wrote, in single precision."""
+    """Return the network that `save` wrote, in single precision."""
     from safetensors import SafetensorError, safe_open
 
     command = "`privaware reproduce ours/tables_prior/weights`"

@@ -15,7 +15,10 @@ __all__ = ["Rounds"]
 
 
 class Rounds:
-    """What was released so far, for one table; `scale` is the noise of a count."""
+    """The releases so far for one table, and the models that follow from them.
+
+    `scale` is the standard deviation of the noise of a first-round count, and `rounds` the number of releases in all.
+    """
 
     def __init__(self, network: TableNetwork, sums: LevelSums, *, rows: int, scale: float, rounds: int) -> None:
         self.network, self.sums, self.rounds = network, sums, rounds
@@ -23,12 +26,18 @@ class Rounds:
         self.releases: list[tuple[np.ndarray, float]] = []
 
     def after(self, noisy: np.ndarray, length: float) -> np.ndarray:
-        """The model (1 + all levels, outputs) once this was released, of rows whose terms have this length."""
+        """Add the release `noisy`, and return the model (1 + all levels, outputs): bias, then scores.
+
+        `length` is the largest norm of a row's residual in this release (1 for counts); its noise is `scale * length`.
+        """
         self.releases.append((noisy, length))
         return np.asarray(self._models([noisy[None] for noisy, _ in self.releases])[0])
 
     def deviations(self, copies: int, generator: np.random.Generator) -> np.ndarray:
-        """For each column, how far the scores of its levels move if the same noise is added once more."""
+        """Return, for each column, the standard deviation of its scores over `copies` of the releases.
+
+        Each copy has noise of the same scale added once more. Variances are averaged over levels and outputs.
+        """
         noisy = [
             release + self.scale * length * generator.standard_normal((copies, *release.shape))
             for release, length in self.releases
@@ -39,7 +48,7 @@ class Rounds:
 
     @torch.no_grad()
     def _models(self, releases: list[np.ndarray]) -> np.ndarray:
-        """(copies, 1 + all levels, outputs), from copies of all releases so far."""
+        """Return models (copies, 1 + all levels, outputs) from copies of all releases so far."""
         copies, classes = releases[0].shape[:2]
         facts = self._facts(copies, classes, 0)
         residuals = first_round(facts, *self._tensors(releases[0]))
@@ -58,7 +67,7 @@ class Rounds:
         return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Sums of levels (copies, views, columns, most levels), of harmonics and of all rows."""
+        """Return the sums of a release: levels (copies, views, columns, most levels), harmonics, and all rows."""
         total, levels, harmonics = self.sums.split(noisy)
         most = max(len(matrix) for matrix in self.sums.matrices)
         padded = np.zeros((*noisy.shape[:2], len(levels), most))

@@ -1,11 +1,12 @@
 """A private additive model: one curve for each column, which a person can read, plot and edit.
 
 Every column is coded by public levels (`features.codes`). A curve is a score for each level and, for a number, a slope
-and smooth cosines over its levels, which end in the scores. A first release gives the bias and, in a regression, the
-spread of the target. Gradient descent with momentum finds the curves: each step is released, and the model is the mean
-of the last half of the steps. `privaware.models.trees.curves` reads the curves off a model, with the deviation that
-noise gave them. With `trees` (of depth 2), random pairs of columns follow. A regression that is nearer to the targets
-than the mean by no more than noise is replaced by the mean.
+and smooth cosines over its levels, which are added to the scores. The first releases give the bias and, in a
+regression, the spread of the target. Gradient descent with momentum finds the curves: each step is released, and the
+model is the mean of the last half of the steps. `privaware.models.trees.curves` reads the curves off a model, with the
+standard deviation that noise gave them. With `trees` (of depth 2), random pairs of columns follow. A regression is
+compared with a constant, the noisy mean of its outputs. If its squared error is not smaller by at least the noise, a
+constant replaces the model: the released mean of the target, moved towards that noisy mean.
 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
@@ -42,7 +43,10 @@ __all__ = ["Additive"]
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(RandomTrees):
-    """`steps` of gradient descent on the scores, and no trees unless asked for: those look at two columns."""
+    """A learner of an additive model by `steps` of gradient descent.
+
+    By default it has no `trees`; a tree of depth 2 reads two columns.
+    """
 
     trees: int = 0
     depth: int = 2

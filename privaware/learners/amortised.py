@@ -1,21 +1,22 @@
-"""An additive model by a network that has learnt from random tables what noisy counts mean.
+"""An additive model whose scores a pretrained network estimates from noisy counts.
 
 Every column is coded by public levels (`features.codes`). The first release is the noisy number of rows of each class
 at each level of each column, in one pass over the rows. For numbers it also holds four smooth harmonics over the
 levels, which have less noise than sums of many levels. With more `rounds`, each further pass releases sums of residuals
-of the model so far in the same way. Between and after them a small network turns the sums, the size of their noise,
-rows, levels and columns into scores of the levels. It was pretrained on 370,369 random tables from random processes (no
-row of any data set) with noise of the same kind, so its scores are shrunk by what tables are like. The model is that of
-`additive`, one curve a column.
+of the model so far in the same way. After each release a small network turns the sums, the size of their noise, and the
+numbers of rows, levels and columns into scores of the levels. The network was pretrained on 370,369 random tables from
+random processes (no row of any data set) with noise of the same kind, so it shrinks scores as such tables suggest. The
+model has the form of `additive`: one curve for each column.
 
 Paper: ours, after Hollmann, Müller, Eggensperger, Hutter 2023, TabPFN, arXiv:2207.01848 (a network that has learnt from
 random tables), and Nori et al. 2021, arXiv:2106.09680 (private additive models). See docs/results/amortised.md.
-Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for each round, together one Gaussian of
-the given noise. A row adds 1 to the count of its class, and to the sums of each of c columns terms whose squares add up
-to at most 1 (1 at a category's level; public weights at a number's level and harmonics), which moves the first
-release by sqrt(c + 1); in later rounds the terms are multiplied by its residual, of length at most G (1 for two
-classes, sqrt 2 for more). Counts are whole numbers and residuals are functions of one row on a public lattice, so sums
-are exact in any order. What the network does is post-processing; its weights depend on no private row.
+Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for each round, together one Gaussian
+release with the given noise multiplier. A row adds 1 to the count of its class. To the sums of each of c columns it
+adds terms whose squares add up to at most 1 (1 at a category's level; public weights at a number's level and
+harmonics). So it changes the first release by at most sqrt(c + 1) in L2 norm. In later rounds the terms are multiplied
+by the row's residual, of norm at most G (1 for two classes, sqrt(2) for more), so it changes a release by at most
+G sqrt(c + 1). Counts are integers and residuals are functions of one row on a public lattice, so sums are exact in any
+order. The network only does post-processing; its weights depend on no private row.
 Use when: the budget is small, and columns act on the class without interactions.
 
 >>> from privaware.schema import Column, Schema
@@ -56,15 +57,16 @@ __all__ = ["Amortised"]
 
 SHIPPED = Path(__file__).with_name("amortised.safetensors")
 COPIES = 8
-"""How often noise is added again to what was released, to learn how far it moves the scores."""
+"""Number of times that noise is added to the releases once more, to estimate how far noise moves the scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Amortised(Learner):
-    """`rounds` is the number of passes over the rows, which share the budget equally.
+    """A learner of an additive model by a pretrained network.
 
-    `cells` is about the number of levels of a number without declared bins; `weights` is a file written by
-    `privaware reproduce ours/tables_prior/weights`, instead of the one in the package.
+    `rounds` is the number of passes over the rows, which share the budget equally. `cells` is about the number of
+    levels of a number without declared bins. `weights` is a file written by
+    `privaware reproduce ours/tables_prior/weights`; None takes the file in the package.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

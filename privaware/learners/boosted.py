@@ -10,8 +10,8 @@ Every column is coded by public levels (`features.codes`). The training has four
    start found much are split on more often, which costs nothing. Each tree releases noisy sums of gradients and of
    second derivatives in its leaves. The noise regularises leaves and limits the step.
 4. Regression only: outputs are corrected for a skewed target, the mean of the last residuals moves the bias, and two
-   releases check the model against the mean. If it is nearer to the targets than the mean by no more than noise, the
-   mean replaces the model.
+   releases compare the model with a constant, the noisy mean of its outputs. If its squared error is not smaller by at
+   least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.
 
 Gradients of classes are clipped to half their largest length, which halves the noise. For two classes the model undoes
 the effect of the clip on probabilities.
@@ -54,6 +54,9 @@ __all__ = ["Boosted"]
 
 @dataclass(frozen=True, kw_only=True)
 class Boosted(RandomTrees):
-    """An additive start, then `trees` of a `depth`; outputs of a skewed target are corrected."""
+    """A learner that starts from an additive model and adds `trees` of depth `depth`.
+
+    Outputs of a skewed target are corrected.
+    """
 
     skew_correction: float = 0.3

@@ -1,21 +1,25 @@
 """DPGEN: images synthesised by a score network, trained on randomised responses of rows. No guarantee as published.
 
-As published, each row gets noise and is told to move back to itself or, by randomised response, to another row of a
-random candidate set; a score network learns these moves, annealed Langevin dynamics draws images from it, a classifier
-trained on `public` rows (left out: on the private rows, as published) labels them, and a network learns from them. The
-`variant` "corrected" trains the same network, conditioned on the class, by DP-SGD: the mean gradient over several noise
-draws of a row is clipped as one; labels are then chosen, so no labelling classifier sees a row. Its default is the
-score of a normal distribution around one learnt image a class, without the network's correction (`stages` 0): on
-`digits` at epsilon 8 (40 steps, one seed) that gave an accuracy of 0.87, a network of one stage 0.65 to 0.68.
+As published:
+
+1. Each row gets noise. Its target is itself or, by randomised response, another row of a random candidate set.
+2. A score network learns the moves from noisy rows to their targets. Annealed Langevin dynamics samples images from it.
+3. A classifier labels the images. It is trained on `public` rows; if None, on the private rows, as published.
+4. A network learns from the labelled images.
+
+The `variant` "corrected" trains the same score network, conditioned on the class, by DP-SGD: the mean gradient over
+several noise draws of a row is clipped as one. The classes of the images are chosen beforehand, so no labelling
+classifier reads a row. By default (`stages` 0) the score is that of a normal distribution around one learnt image for
+each class, without a network.
 
 Paper: Chen, Yu, Kao, Pang, Lu 2022, DPGEN: Differentially Private Generative Energy-Guided Network for Natural Image
 Synthesis; algorithm DPGEN of DPMLBench (classifier: learning rate 0.01, batch 1024, 100 epochs). The correction follows
 Dockhorn, Cao, Vahdat, Kreis 2023, Differentially Private Diffusion Models, arXiv:2210.09929, who show the flaw.
-Privacy: none as published: the answers of the randomised response are rows, so a row that is there is an answer with
-the keep probability, one that is not there never, and no finite epsilon bounds that ratio; the labelling classifier has
-no noise either. Its event says so, and no ledger takes it: it runs on public data only, in benchmarks. Corrected:
-(epsilon, delta) for one row added or removed; a row's clipped gradient moves a step's sum by at most `norm`, and
-sampling reads the trained network alone.
+Privacy: none as published. The answers of the randomised response are rows: a row in the data is an answer with the
+keep probability, a row not in the data never is. No finite epsilon bounds that ratio. The labelling classifier has no
+noise either. The cost is `Unproven`, which every ledger refuses: as published it runs on public data only, in
+benchmarks. Corrected: (epsilon, delta) for one row added or removed. A row's clipped gradient changes the sum of a step
+by at most `norm`, and sampling reads the trained network alone.
 Use when: comparing with DPMLBench. For images that may be released take the corrected variant or `private_set`; for a
 model, `dpsgd` is more accurate.
 
@@ -25,11 +29,6 @@ model, `dpsgd` is more accurate.
 'Unproven'
 >>> DpGen(variant="corrected", score={"steps": 500}).cost(schema, noise=1.0)
 Repeated(event=Sampled(event=Gaussian(noise=1.0), rate=0.004266666666666667), count=500)
-
-DPGEN's randomised response: each row answers with itself or with another row of its candidate set.
-
-This is what has no guarantee: the answers are rows. A row that is not there can be no answer, one that is there is its
-own answer with the keep probability, so no finite epsilon bounds the ratio of the two.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ from privaware.schema import Schema
 __all__ = ["DpGen", "ScoreSettings"]
 
 PLAUSIBLE = 5.0
-"""A pair further apart than so many deviations of its noise gets a larger noise level."""
+"""A pair gets a larger noise level if some pixel differs by more than this many standard deviations of its noise."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Rows with noise, the position of the row that each is told to move to, and their noise levels."""
+    """Training pairs: rows with noise, the position of the row that is each one's `answer`, and their noise levels."""
 
     noisy: np.ndarray
     answer: np.ndarray
@@ -70,9 +69,10 @@ class Pairs:
 def response_pairs(
     rows: np.ndarray, levels: np.ndarray, *, epsilon: float, candidates: int, pairs: int, rng: Rng
 ) -> Pairs:
-    """`pairs` of a noisy row and the answer of its randomised response; none of no rows.
+    """Return `pairs` pairs of a noisy row and the answer of its randomised response; none if there are no rows.
 
-    `levels` fall. Rows are shuffled and cut into candidate sets, again and again until there are enough pairs.
+    `levels` are standard deviations of noise in decreasing order. Rows are shuffled and cut into sets of `candidates`,
+    again and again until there are enough pairs. A row answers within its set, with `epsilon`.
     """
     position, answer = np.zeros(0, np.int64), np.zeros(0, np.int64)
     while len(rows) and len(position) < pairs:
@@ -93,7 +93,7 @@ def response_pairs(
 
 
 def plausible_level(apart: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """The number of the smallest noise level from which a distance is plausible, or 0, the largest.
+    """Return the index of the smallest of the decreasing `levels` that is at least `apart / PLAUSIBLE`; 0 if none is.
 
     >>> plausible_level(np.array([0.0, 4.9, 5.1, 99.0]), np.array([10.0, 1.0, 0.1])).tolist()
     [2, 1, 0, 0]
@@ -111,11 +111,12 @@ REASON = (
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSettings:
-    """The score network, its training and its sampling.
+    """Settings of the score network, its training and its sampling.
 
-    `width` and `stages` of the network (0: one image a class, and no network); `levels` of noise from deviation
-    `largest` to `smallest`; `steps` batches of `batch` rows, Adam's `lr` and the `ema` of the weights; `langevin` steps
-    a level, of size `rate` at the smallest.
+    `width` and `stages` describe the network (0 stages: one image for each class, and no network). There are `levels`
+    noise levels with standard deviations from `largest` to `smallest`. Training takes `steps` batches of `batch` rows
+    with Adam's learning rate `lr`; `ema` is the decay of the average of the weights. Sampling takes `langevin` steps at
+    each level, of size `rate` at the smallest level.
     """
 
     width: int = 128
@@ -142,17 +143,17 @@ class ScoreSettings:
 
 CORRECTED: dict[str, Any] = {"width": 16, "stages": 0, "levels": 32, "largest": 5.0, "smallest": 0.05, "rate": 6e-4}
 CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
-"""Fewer weights and steps than published, because each weight and each step is noised; see the card of the file."""
+"""Defaults of `ScoreSettings` for the variant "corrected": fewer weights and steps, because each gets noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DpGen(PlainNetwork):
-    """`samples` synthetic images; `score` is a table of `ScoreSettings` that replace those of the `variant`.
+    """A learner that trains a network on `samples` synthetic images.
 
-    As published: `pairs` of rows and answers among `candidates`, at the claimed epsilon of one over the noise, and
-    `public` rows for the labelling classifier.
-    Corrected: the clipping norm `norm`, and `draws` of noise for a row at each step. The other settings are those of
-    the network that learns from the images.
+    `score` is a table of `ScoreSettings` that replace the defaults of the `variant`. As published: there are `pairs`
+    pairs of rows and answers, answers come from `candidates` rows at the claimed epsilon `1 / noise`, and the labelling
+    classifier is trained on the `public` rows. Corrected: `norm` is the clipping norm, and a row gets `draws` draws of
+    noise at each step. The other settings belong to the network that learns from the images.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -199,7 +200,7 @@ class DpGen(PlainNetwork):
         return [self._learned(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
 
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """The synthetic images, with pixels in [0, 1] as those of the rows, and their class codes."""
+        """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes."""
         classes = len(data.schema.classes)
         if self.variant == "published":
             network = self._trained_on_responses(data, 1 / noise if noise else math.inf, rng)
@@ -215,7 +216,7 @@ class DpGen(PlainNetwork):
         return journal.kept("images", drawn)["images"], labels
 
     def _learned(self, data: Data, rng: Rng) -> Model:
-        """A network that learnt these rows without noise."""
+        """Return a network trained on these rows without noise."""
         module = self._descent(len(data)).run(self._modules(data.schema, 1, rng)[0], self._rows(data), data.y, rng)
         return self._model(data.schema, module)
 
@@ -241,7 +242,7 @@ class DpGen(PlainNetwork):
         return noise_levels(settings.largest, settings.smallest, settings.levels).to(self.device)
 
     def _trained_on_responses(self, data: Data, epsilon: float, rng: Rng) -> Any:
-        """The score network as published: no clipping, no noise."""
+        """Return the score network trained as published: without clipping and without noise on gradients."""
         import torch
 
         levels, batch = self._levels(), self._settings().batch
@@ -265,7 +266,7 @@ class DpGen(PlainNetwork):
         return self._training().run(network, gradients)
 
     def _trained_privately(self, data: Data, noise: float, rng: Rng, journal: ReleaseJournal) -> Any:
-        """The conditional score network, by DP-SGD; its training goes on behind the last state in the `journal`."""
+        """Return the conditional score network trained by DP-SGD, continued from the last state in the `journal`."""
         import torch
 
         from privaware.descent import gradient_queries
@@ -318,5 +319,5 @@ class DpGen(PlainNetwork):
 
 
 def _pixels(data: Data) -> np.ndarray:
-    """Images with pixels in [0, 1]; what is not a number is 0."""
+    """Return the images with pixels clipped to [0, 1]; NaN becomes 0."""
     return np.clip(np.nan_to_num(np.asarray(data.x, dtype=np.float32), nan=0.0), 0.0, 1.0)

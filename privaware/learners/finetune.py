@@ -85,7 +85,8 @@ class Finetune(Learner):
     head_rate : float
         Learning rate of the head in the second phase, as a multiple of `lr`.
     frozen : int, optional
-        Number of first blocks that keep their weights; by default the blocks of the first stage. 0 trains all blocks.
+        Number of first blocks that keep their weights, with the layer before them; by default the blocks of the first
+        stage. 0 trains everything.
     copies : int
         Number of randomly shifted copies of each image. Every second copy is mirrored if `copies` is even and the prior
         is mirrored.

@@ -11,8 +11,8 @@ Every column is coded by public levels (`features.codes`). The training has four
    are centred at their released mean, and 100 steps of gradient descent with momentum find the amplitudes. The noise in
    an output depends neither on `count` nor on the kinds of columns.
 4. Regression only: outputs are corrected for a skewed target, the mean of the last residuals moves the bias, and two
-   releases check the model against the mean. If it is nearer to the targets than the mean by no more than noise, the
-   mean replaces the model.
+   releases compare the model with a constant, the noisy mean of its outputs. If its squared error is not smaller by at
+   least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.
 
 Gradients of classes are clipped to half their largest length, which halves the noise. For two classes the model undoes
 the effect of the clip on probabilities.
@@ -63,15 +63,18 @@ from privaware.schema import Schema
 __all__ = ["Fourier"]
 
 MEAN_FRACTION = 0.05
-"""Fraction of the budget of the features that releases their mean."""
+"""Fraction of the features' budget that releases the mean of the features; the steps take 1 - `MEAN_FRACTION`."""
 
 DEPTH = 3
-"""Depth of the trees in the released model, of which there are none."""
+"""Depth that the released model states for its trees, though it has no tree."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fourier(AdditiveStart):
-    """An additive start, then `count` random Fourier features; outputs of a skewed target are corrected."""
+    """A learner that starts from an additive model and adds `count` random Fourier features.
+
+    Outputs of a skewed target are corrected.
+    """
 
     _piece: ClassVar[str] = "random Fourier feature"
 
@@ -111,7 +114,7 @@ class Fourier(AdditiveStart):
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)
 
     def _chances(self, schema: Schema, chances: np.ndarray | None) -> np.ndarray:
-        """The probability of each column to be read by a feature: 0 for columns with a monotone direction."""
+        """Return the probability of each column to be read by a feature: 0 for columns with a monotone direction."""
         free = np.array([float(column.name not in self.monotone) for column in schema.used])
         free = free if chances is None else free * chances
         return np.asarray(free / max(free.sum(), 1e-99))

@@ -1,17 +1,19 @@
 """GEP: private gradient descent in a subspace that the gradients of public rows span, plus the residual.
 
-The gradients of public rows with random labels span a subspace of few directions, anew every few steps. A row's
-gradient is split into its coordinates there and its residual; each is clipped on its own, both sums get noise, and
-together they are the gradient again. The coordinates are few, so their noise is small; the residual is short, so it is
-clipped further. Without the residual (`residual` 0) the gradient is biased and a step is cheaper.
+The gradients of public rows with random labels span a subspace of few directions, which is computed anew every
+`refresh` steps. A row's gradient is split into its coordinates in the subspace and its residual. Each part is clipped
+on its own, and both sums get noise; together they give the gradient again. The coordinates are few, so their noise is
+small; the residual has a small norm, so its clipping norm is smaller. Without the residual (`residual` 0) the gradient
+is biased and a step is cheaper.
 
 Paper: Yu, Zhang, Chen, Liu 2021, Do Not Let Privacy Overbill Utility: Gradient Embedding Perturbation for Private
 Learning, arXiv:2102.12677. Algorithm GEP of DPMLBench, whose code prices two independent samples where there is one (at
 epsilon 100 it spends 239), goes through the rows in a fixed order and takes its public rows from the test set; ours
 does none of these.
-Privacy: (epsilon, delta) for one row added or removed; the public rows are not protected. Coordinates and residual are
-of the same sample and are released as one vector, which a row moves by at most the root of two, in units of
-their norms; the noise multiplier is that of the pair, so each part gets the root of two times as much.
+Privacy: (epsilon, delta) for one row added or removed; the public rows are not protected. Coordinates and residual come
+from the same sample and are released as one vector. With each part divided by its clipping norm, a row changes the
+vector by at most sqrt(2) in L2 norm. The noise multiplier is that of the whole vector, so each part gets noise of
+standard deviation sqrt(2) * noise * its clipping norm.
 Use when: some thousand public rows resemble the private ones and the network is not too large for the basis, which
 takes 8 bytes for each parameter and direction of its block: 0.7 GB for 268,000 parameters, 1,000 directions and
 3 blocks, twice that while it is computed.
@@ -43,16 +45,17 @@ from privaware.schema import Schema
 __all__ = ["Gep"]
 
 MOST_NUMBERS = {"cpu": 2**30, "cuda": 2**32}
-"""The numbers of a basis, 8 bytes each."""
+"""Largest number of entries of a basis on each kind of device; an entry takes 8 bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gep(MomentumNetwork):
-    """`public` rows, of which the first `anchors` are used; the `directions` of the subspace in all `blocks` together.
+    """The learner `dpsgd` with gradients in a subspace that public gradients span, plus their residuals.
 
-    Coordinates are clipped to `norm`, residuals to `residual` times that; with 0 they are dropped. A subspace is
-    computed by `power` iterations and kept for `refresh` steps. `decay` is that of the weights; `dpsgd` has the other
-    settings.
+    The first `anchors` of the `public` rows span the subspace. The parameters are cut into `blocks`, and `directions`
+    is the number of directions in all blocks together. Coordinates are clipped to `norm`, residuals to
+    `residual * norm`; with `residual` 0 residuals are dropped. A subspace is computed by `power` power iterations and
+    kept for `refresh` steps. `decay` is the weight decay. `dpsgd` documents the other settings.
     """
 
     needs_public: ClassVar[bool] = True

@@ -13,9 +13,10 @@ epsilon is twice that, which is the published epsilon of Chaudhuri et al. distri
 mechanism of slightly less noise. One row of norm at most R changes the linear term implied by any weights by at most R,
 and the log-determinant by at most curvature R^2 / ridge. `analysis` says how the two changes are combined: "tight", as
 derived in `_convex/objective_prices.py`, or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the
-internal `delta`). The ridge is raised to R^2 noise where the analysis does not hold for a smaller one. The number of
-rows is not used. The gradient that certifies a minimiser has a proven rounding error, which the last noise covers.
-Weights without a certificate are refused (`_convex/solver.py`).
+internal `delta`). The ridge is at least R^2 noise, or 2 R^2 noise for a regression; "kifer" and "redberg" may raise it
+further, and "chaudhuri" raises it by its own rule only. The number of rows is not used. The gradient that certifies a
+minimiser has a proven rounding error, which the last noise covers. Weights without a certificate are refused
+(`_convex/solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
 >>> from privaware.schema import Column, Schema
@@ -68,7 +69,7 @@ class ObjectivePerturbation(Learner):
     analysis : str
         The privacy analysis, among `ANALYSES[distribution]`.
     ridge : float, optional
-        Ridge of the objective; by default it follows from the noise multiplier.
+        Ridge of the objective, which the analysis may raise; by default it follows from the noise multiplier.
     delta : float
         The delta that the analyses "kifer" and "redberg", and "tight" for regression, spend internally.
     reach : float

@@ -1,19 +1,19 @@
 """PATE: an ensemble of teachers labels public rows by a noisy vote; a student learns from the labels.
 
-Each row goes to one teacher by a draw of its own; teachers are trained without noise on disjoint rows and vote on
-`queries` public rows, and only the winner of each noisy vote is released: the largest number of votes after Laplace
-noise (`vote="lnmax"`) or Gaussian noise ("gnmax"), or the latter for those queries on which enough teachers seem to
-agree, tested with noise of its own ("confident_gnmax"). With an `architecture` teachers and student are networks, and
-the student learns from public rows without a label too. Without one they are ridge regressions onto the one-hot
-classes, on the schema's features or on named ones.
+Each row goes to one teacher by a draw of its own. Teachers are trained without noise on disjoint rows and vote on
+`queries` public rows. Only the winner of each noisy vote is released: the class with most votes after Laplace noise
+(`vote="lnmax"`) or Gaussian noise ("gnmax"). With "confident_gnmax" a noisy test first asks whether enough teachers
+agree, and only queries that pass it are answered, as in "gnmax". With an `architecture` teachers and student are
+networks, and the student learns from public rows without a label too. Without one they are ridge regressions onto the
+one-hot classes, on the schema's features or on the named `features`.
 
 Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755 (LNMax); Papernot, Song, Mironov,
 Raghunathan, Talwar, Erlingsson 2018, arXiv:1802.08908 (GNMax, Confident-GNMax). DPMLBench has LNMax, 100 teachers.
-Privacy: (epsilon, delta) for one row added or removed, data-independent. A row reaches one teacher, which moves its
-vote from one class to another: L1 sensitivity 2, L2 sensitivity sqrt(2) for each query, 1 for the largest number of
-votes; each query is charged, for "confident_gnmax" the test of each and the vote of at most `answers`. A teacher is a
-function of its own rows alone, also where its equations have no solution (it then votes for the first class), so no
-error depends on rows.
+Privacy: (epsilon, delta) for one row added or removed, data-independent. A row reaches one teacher, whose vote may move
+from one class to another: L1 sensitivity 2 and L2 sensitivity sqrt(2) for each query, 1 for the largest number of
+votes. Each query is charged; for "confident_gnmax" the test of each query and the votes of at most `answers` queries. A
+teacher is a function of its own rows alone, also where its equations have no solution (it then votes for the first
+class), so no error depends on rows.
 Use when: unlabelled public rows exist and a model is cheap to train many times.
 
 >>> from privaware.schema import Schema
@@ -23,10 +23,9 @@ Repeated(event=Gaussian(noise=40.0), count=100)
 >>> Pate(queries=100, vote="lnmax").cost(schema, noise=40.0)
 Repeated(event=Pure(epsilon=0.025), count=100)
 
-Teachers: networks trained without noise on disjoint rows, many of them as one population.
-
-A row may move the vote of its own teacher only, so nothing that a teacher computes with depends on the rows of others:
-steps and shapes are public, and each teacher has random numbers and a slot of its own in every stacked product.
+Teachers that are networks are trained many at a time, as one population. A row may change the vote of its own teacher
+only, so nothing in the computation of a teacher depends on the rows of others: steps and shapes are public, and each
+teacher has random numbers of its own and a slot of its own in every stacked product.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ from privaware.schema import Schema
 __all__ = ["Pate"]
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
-"""Numbers that teachers of one population may take: parameters, their updates and activations."""
+"""Largest number of floats that the teachers of one population take: parameters, their updates and activations."""
 
 ACTIVATIONS = 64
-"""Activations of an example over its inputs: a guess, on the large side."""
+"""Assumed number of activations for each input of an example; most networks have fewer."""
 
 POOL = 1024
 """Public rows that a teacher predicts at once."""
@@ -72,7 +71,10 @@ class Teachers:
     descent: PlainDescent
 
     def votes(self, rows: np.ndarray, labels: np.ndarray, shard: np.ndarray, pool: np.ndarray, rng: Rng) -> np.ndarray:
-        """How many teachers, trained on the rows of their shard, vote for each class: (rows of the pool, classes)."""
+        """Return how many teachers vote for each class: (rows of the pool, classes).
+
+        `shard` is the number of the teacher that each row goes to.
+        """
         exact_votes = np.zeros((len(pool), int(self.architecture["outputs"])))
         size = self._population(rows.shape[1:])
         turns = -(-self.count // size)
@@ -86,12 +88,12 @@ class Teachers:
         return exact_votes
 
     def _population(self, shape: tuple[int, ...]) -> int:
-        """How many teachers are trained at once: a public number."""
+        """Return how many teachers are trained at once, from public numbers: the `shape` of a row and settings."""
         each = 4 * models.count(self.architecture) + ACTIVATIONS * self.descent.batch * math.prod(shape)
         return max(1, MEMORY["cuda" if self.descent.device.startswith("cuda") else "cpu"] // each)
 
     def _predictions(self, teacher: Any, pool: np.ndarray) -> np.ndarray:
-        """Class codes; of outputs that are not finite, one that depends on them alone."""
+        """Return the class code of each row of the pool; outputs that are not finite give some class, not an error."""
         import torch
 
         codes = []
@@ -104,13 +106,14 @@ class Teachers:
 
 @dataclass(frozen=True, kw_only=True)
 class Pate(Student):
-    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote.
+    """A student that learns from public rows which teachers labelled by noisy votes.
 
-    Without `teachers`, there is one for every hundred declared rows, between 10 and 500. With "confident_gnmax", a
-    query is answered if the votes for one class reach the share `threshold` of the teachers after noise, which is
-    `threshold_noise` times that of the vote, and if fewer than `answers` (left out: all) were answered before. `ridge`
-    is for regressions; `teacher_epochs`, `teacher_batch` and `teacher_lr` are for networks, `epochs`, `batch`, `lr`
-    for the student.
+    `public` are rows without labels; teachers vote on the first `queries` of them (default: up to 200). By default the
+    number of `teachers` is one for every hundred declared rows, between 10 and 500. With "confident_gnmax" a query is
+    answered if the noisy number of votes for its top class reaches the fraction `threshold` of the teachers, and if
+    fewer than `answers` (None: all) were answered before; the noise of this test is `threshold_noise` times the noise
+    of the vote. `ridge` is the penalty of ridge regressions. `teacher_epochs`, `teacher_batch` and `teacher_lr` are for
+    teachers that are networks; `epochs`, `batch` and `lr` are for the student.
     """
 
     teachers: int | None = None
@@ -140,14 +143,14 @@ class Pate(Student):
 
     @property
     def query_count(self) -> int:
-        """How many public rows are put to the vote: a public number."""
+        """Return how many public rows are put to the vote: a public number."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))
 
     @property
     def answer_count(self) -> int:
-        """How many queries are answered at most."""
+        """Return the largest number of queries that are answered."""
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -161,7 +164,10 @@ class Pate(Student):
         return tests + self.answer_count * vote_event(self.vote, noise)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Each has teachers and votes of its own; students that are networks are one population."""
+        """Return a model for each of `noises`, each with teachers and votes of its own.
+
+        Students that are networks are trained as one population.
+        """
         public, schema = self._pool(), data.schema
         if self.architecture is None:
             queries = public.take(np.arange(self.query_count))
@@ -179,7 +185,10 @@ class Pate(Student):
     def _voted(
         self, schema: Schema, rows: np.ndarray, truth: np.ndarray, queries: np.ndarray, noise: float, rng: Rng
     ) -> np.ndarray:
-        """The labels of the queries by teachers that are networks; kept, so that a killed run does not ask again."""
+        """Return the labels of the queries by teachers that are networks.
+
+        The journal keeps them, so that a killed run does not release them a second time.
+        """
         count = self._teacher_count(schema)
         shard = rng.shards(len(rows), (1.0,) * count)
 
@@ -193,7 +202,7 @@ class Pate(Student):
         return self.teachers or min(max(schema.rows // 100, 10), 500)
 
     def _teachers(self, schema: Schema, teachers: int) -> Teachers:
-        """Their training, from public facts."""
+        """Return the `teachers` networks and their training, which depends on public facts only."""
         batch = max(1, min(self.teacher_batch, schema.rows // teachers))
         steps = math.ceil(self.teacher_epochs * schema.rows / teachers / batch)
         descent = replace(self._descent(1), steps=steps, batch=batch, lr=self.teacher_lr, augment=None, mixup=0.0)
@@ -201,7 +210,7 @@ class Pate(Student):
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
-        """The winners of noisy votes; -1 where too few teachers agree, or enough queries were answered."""
+        """Return the winners of noisy votes; -1 where too few teachers agree or `answer_count` is reached."""
         labels = np.full(len(exact_votes), NO_LABEL)
         answered = np.arange(len(exact_votes))
         if self.vote == "confident_gnmax":
@@ -211,7 +220,10 @@ class Pate(Student):
         return labels
 
     def _by_ridge(self, data: Data, public: Data, noise: float, rng: Rng) -> Model:
-        """Teachers and student as ridge regressions; a row's features are a function of the row alone."""
+        """Return a student by ridge regression, labelled by teachers that are ridge regressions.
+
+        A row's features are a function of the row alone.
+        """
         schema, classes = data.schema, len(data.schema.classes)
         teachers = self._teacher_count(schema)
         shard = rng.shards(len(data), (1.0,) * teachers)
@@ -233,11 +245,14 @@ class Pate(Student):
 
 
 MOST_QUERIES = 200
-"""By default: each further label costs more noise on all of them."""
+"""Largest default number of queries; at a fixed budget each further label means more noise on all labels."""
 
 
 def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """Regression onto the one-hot classes: weights (classes, width) and biases; zeros where there is no solution."""
+    """Return weights (classes, width) and biases of ridge regression onto the one-hot classes.
+
+    `strength` is the penalty. Both are zeros if there are no rows or no solution.
+    """
     if not len(rows):
         return np.zeros((classes, rows.shape[1])), np.zeros(classes)
     try:
@@ -247,7 +262,7 @@ def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -
 
 
 def _solution(rows: np.ndarray, goal: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """By the primal or the dual equations, whichever are fewer."""
+    """Return weights and biases by the primal or the dual equations, whichever are fewer."""
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
     if wide.shape[1] <= len(wide):
         theta = np.linalg.solve(wide.T @ wide + strength * np.eye(wide.shape[1]), wide.T @ goal)

@@ -2,8 +2,9 @@
 
 No teacher is trained. For each of `queries` public rows every private row is sampled with probability `rate`, the
 `neighbours` nearest of the sample vote with their labels, and the winner after Gaussian noise is released. A network,
-the student, learns from these labels and from public rows without one. Distances are those of fixed features; in
-later `stages` the last hidden activations of the student, which is public by then, count as much.
+the student, learns from these labels and from public rows without a label. Distances are between fixed features; in
+later `stages` the last hidden activations of the student, which is public by then, are added as further features, in
+the same range.
 
 Paper: Zhu, Yu, Chandraker, Wang 2020, Private-kNN: Practical Differential Privacy for Computer Vision, CVPR.
 Privacy: (epsilon, delta) for one row added or removed. A row that enters a sample may push another one out of the
@@ -42,17 +43,18 @@ from privaware.schema import Schema
 __all__ = ["PrivateKnn"]
 
 MOST_QUERIES = 400
-"""In a stage, by default."""
+"""Largest default number of queries in a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateKnn(Student):
-    """`queries` public rows (default: up to 400) are put to the vote in each of `stages`, others in each.
+    """A student that learns from public rows which their nearest private rows labelled by noisy votes.
 
-    Without `neighbours` there are as many as half of a class has, in a sample of the declared rows. With a `threshold`
-    a query is answered if the votes for one class reach this share of the neighbours after noise, which is
-    `threshold_noise` times that of the vote, and if fewer than `answers` (left out: all) of the stage were answered
-    before. `neighbour_features` are descriptions of `privaware.features` for the distances of the first stage.
+    In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. By default `neighbours`
+    is `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered if
+    the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
+    (None: all) of the stage were answered before. The noise of this test is `threshold_noise` times that of the vote.
+    `neighbour_features` are descriptions of `privaware.features` for the distances.
     """
 
     neighbours: int | None = None
@@ -80,14 +82,14 @@ class PrivateKnn(Student):
 
     @property
     def query_count(self) -> int:
-        """How many public rows are put to the vote in a stage: a public number."""
+        """Return how many public rows are put to the vote in a stage: a public number."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public) // self.stages)
 
     @property
     def answer_count(self) -> int:
-        """How many queries of a stage are answered at most."""
+        """Return the largest number of queries of a stage that are answered."""
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -129,7 +131,7 @@ class PrivateKnn(Student):
         return (feature_for(schema),)
 
     def _labels(self, schema: Schema, queries: np.ndarray, rows: Neighbours, noise: float, rng: Rng) -> np.ndarray:
-        """The winners of noisy votes; -1 where too few neighbours agree, or enough queries were answered."""
+        """Return the winners of noisy votes; -1 where too few neighbours agree or `answer_count` is reached."""
         count = self.neighbours or max(1, round(self.rate * schema.rows / (2 * len(schema.classes))))
         labels = np.full(len(queries), NO_LABEL)
         answered = np.arange(len(queries))
@@ -154,14 +156,20 @@ class PrivateKnn(Student):
 
 
 def _blocks(queries: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    """Queries in blocks whose distances to so many rows (declared, a public number) are few enough to hold."""
+    """Yield `queries` in blocks of at most `MEMORY // rows`, so that their distances fit into memory.
+
+    `rows` is the declared, public number of private rows.
+    """
     size = max(1, MEMORY // rows)
     for at in range(0, len(queries), size):
         yield queries[at : at + size]
 
 
 def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Public and private rows as whole numbers; few private ones are held with all their features at a time."""
+    """Return the public and the private rows after `chain`, embedded as integers.
+
+    Only a block of private rows has all its features in memory at a time.
+    """
     pool = rows_after(chain, public, device)
     embedding = Embedding.of(pool, rng.initial)
     size = max(1, MEMORY // pool.shape[1])
@@ -171,7 +179,10 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
 
 @dataclass(frozen=True, eq=False)
 class LastHidden:
-    """What the output layer of a released network receives, for rows that went through the network's features."""
+    """The last hidden activations of a released network: the inputs of its last linear layer.
+
+    It takes rows to which the network's features were applied.
+    """
 
     module: Any
     device: str

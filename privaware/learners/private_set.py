@@ -1,19 +1,18 @@
-"""PrivSet: a few synthetic examples a class, learnt by matching noisy gradients; a network then learns from them alone.
+"""PrivSet: a few synthetic examples for each class, learnt by matching noisy gradients, and a network trained on them.
 
-Random networks are drawn one after another. For each, noisy clipped gradients of Poisson batches of the rows are asked
-for, and the synthetic examples are moved so that their own gradient points the same way; between the queries the
-network learns from the synthetic examples. Labels are balanced, whatever the classes of the rows are. The examples lie
-where the network's inputs lie, behind `features`, so both see one scale. `condense` returns them, at the same price:
-whoever releases them may release the model too, and any other trained on them.
+Random networks are drawn one after another. For each, noisy clipped gradients of Poisson batches of the rows are
+released, and the synthetic examples are moved so that their own gradient points the same way. Between rounds of
+queries the network learns from the synthetic examples. Every class has as many synthetic examples, however frequent it
+is in the rows. The examples have the form of rows after `features`. `condense` returns them at the same privacy cost:
+whoever releases the examples may also release any model trained on them.
 
 Paper: Chen, Kerkouche, Fritz 2022, Private Set Generation with Discriminative Information, arXiv:2211.04446; algorithm
 PrivSet of DPMLBench (ten examples a class, network: learning rate 0.01, batch 10, 300 epochs).
-Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient moves the sum of a query by at most
-`norm`; the cost is the cost of networks x rounds x queries steps of DP-SGD, and one more query is refused. Everything
+Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient changes the sum of a query by at most
+`norm`. The cost is the cost of `networks * rounds * queries` steps of DP-SGD, and one more query is refused. Everything
 else reads noisy gradients and public randomness only.
-Use when: the data themselves shall be shared, in a small form, rather than one model. `dpsgd` is more accurate. The
-published settings, which are the defaults from 50,000 rows on, ask for 100,000 gradients: lower `networks` for a first
-look.
+Use when: a small synthetic data set shall be shared, rather than one model. `dpsgd` is more accurate. The published
+settings, which are the defaults from 50,000 rows on, take 100,000 noisy gradients: lower `networks` for a first look.
 
 >>> from privaware.schema import Schema
 >>> schema = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
@@ -44,34 +43,35 @@ from privaware.schema import Schema
 __all__ = ["PrivateSet"]
 
 MOST_NETWORKS = 1000
-"""Networks of the published settings."""
+"""Number of networks in the published settings, and the largest default."""
 
 ROWS_PER_NETWORK = 50
-"""Rows for each network by default: fewer rows allow fewer noisy gradients."""
+"""Number of declared rows for each network by default: fewer rows allow fewer noisy gradients."""
 
 FEWEST_NETWORKS = 10
-"""Networks by default, however few rows there are."""
+"""Smallest default number of networks."""
 
 EXAMPLE_LR = 0.1
-"""Published step size of the synthetic examples, for `MOST_NETWORKS` networks."""
+"""Published learning rate of the synthetic examples, for `MOST_NETWORKS` networks."""
 
 SMALLEST_SIDE = 16
-"""Pixels of the shorter side from which images are matched by convolutions; the published ones have 28 and 32."""
+"""Shortest side of images, in pixels, that a convolutional network matches; published images have 28 and 32."""
 
 INNER_STEPS = 500
-"""Epochs that a network learns from the synthetic examples between its first query and its last."""
+"""Default number of epochs, over all rounds, that a network learns from the synthetic examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSet(PlainNetwork):
-    """`per_class` synthetic examples from `networks` random networks of the description `matching`.
+    """A learner that trains a network on `per_class` synthetic examples for each class.
 
-    Left out, `networks` is one for every 50 declared rows, from 10 to 1000, and `matching` the published network of
-    convolutions, or one hidden layer for tables and for images with less than 16 pixels on a side. Each network is
-    matched in `rounds` (left out: as many as examples a class) of `queries` noisy gradients of an expected
-    `private_batch` rows, clipped to `norm`; between two rounds it learns for `inner` epochs (left out: 500 over the
-    rounds) at `network_lr`. `example_lr` (left out: 0.1 * sqrt(1000 / networks)) and `example_momentum` move the
-    synthetic examples. The other settings are those of the network that learns from them.
+    The examples come from `networks` random networks that `matching` describes. By default there is one network for
+    every 50 declared rows, from 10 to 1000, and `matching` is the published convolutional network, or one hidden layer
+    for tables and for images with less than 16 pixels on a side. Each network is matched in `rounds` (default:
+    `per_class`) of `queries` noisy gradients of an expected `private_batch` rows, clipped to `norm`. Between two rounds
+    it learns for `inner` epochs (default: `500 // rounds`, at least 1) with learning rate `network_lr`. `example_lr`
+    (default: `0.1 * sqrt(1000 / networks)`) and `example_momentum` are learning rate and momentum of the synthetic
+    examples. The other settings belong to the network that learns from them.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -118,7 +118,7 @@ class PrivateSet(PlainNetwork):
         return self._model(data.schema, module)
 
     def condense(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """The synthetic rows, after the features, and their class codes: a release of the price of `cost`."""
+        """Return the synthetic rows, in the form after `features`, and their class codes; the release costs `cost`."""
         import torch
 
         from privaware.descent import gradient_queries
@@ -152,7 +152,7 @@ class PrivateSet(PlainNetwork):
         return examples.cpu().numpy(), labels
 
     def _condensation(self, schema: Schema) -> Any:
-        """The plan from public facts.
+        """Return the plan of the condensation, from public facts.
 
         With a fraction f of the networks a budget allows noise that is sqrt(f) times as large. Where noise dominates a
         gradient, a matching step then holds 1 / sqrt(f) times as much signal, so steps that are 1 / sqrt(f) times as
@@ -190,9 +190,10 @@ class PrivateSet(PlainNetwork):
 
 
 def _matching_network(shape: tuple[int, ...]) -> dict[str, Any]:
-    """The published network, three convolutions with instance norm and average pools; a layer for smaller images.
+    """Return the description of the network that matches rows of this `shape`.
 
-    Few pixels need few weights: a gradient has less noise, and a query takes a small part of the time.
+    For images it is the published network: three convolutions with instance norm and average pooling. Tables and images
+    below `SMALLEST_SIDE` get one hidden layer, whose gradient has fewer entries and so less noise.
     """
     if len(shape) != 3 or min(shape[1:]) < SMALLEST_SIDE:
         return {"name": "fcn", "hidden": [128], "activation": "relu", "dropout": 0.0}

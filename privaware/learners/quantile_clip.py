@@ -1,7 +1,8 @@
 """Private gradient descent whose clipping norm follows a quantile of the gradients' norms.
 
-Each step also releases how many rows of the batch have a gradient within the norm; the norm then moves towards the
-quantile `target`. Sum and count are one Gaussian release at the cost of one step.
+Each step also releases how many rows of the batch have a gradient norm within the clipping norm; the clipping norm then
+moves towards the quantile `target` of the gradient norms. Sum and count are one Gaussian release at the cost of one
+step.
 
 Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871; algorithm AdpClip
 of DPMLBench (target 0.7, clip_lr 0.1, norms from 0.05 to 10, count_noise of a twentieth of the batch).
@@ -31,12 +32,13 @@ __all__ = ["QuantileClip"]
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileClip(MomentumNetwork):
-    """`dpsgd` whose clipping norm begins at `norm` and moves in steps of `clip_lr`, from `least` to `most`.
+    """The learner `dpsgd` with a clipping norm that begins at `norm` and moves towards a quantile of gradient norms.
 
-    Left out, `least` is half of `norm` and `most` four times `norm`. An update moves the weights by up to `lr` times
-    the clipping norm, so `lr` fits clipping norms near `norm` only. Far above `norm` updates grow, gradients grow with
-    them, and the clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`.
-    `count_noise` is the standard deviation of the noise on the count. Left out, it is ten times the noise multiplier.
+    `target` is the quantile, `clip_lr` the learning rate of the clipping norm, and `least` and `most` its bounds
+    (default: half of `norm` and four times `norm`). An update moves the weights by up to `lr` times the clipping norm,
+    so `lr` fits clipping norms near `norm` only. Far above `norm` updates grow, gradients grow with them, and the
+    clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`. `count_noise` is the standard
+    deviation of the noise on the count (default: ten times the noise multiplier).
     """
 
     clip: str = "quantile"
@@ -57,7 +59,7 @@ class QuantileClip(MomentumNetwork):
             expect_between("quantile_clip", 1e-6, 1e9, count_noise=self.count_noise)
 
     def _bounds(self) -> tuple[float, float]:
-        """The least and the largest clipping norm."""
+        """Return the smallest and the largest clipping norm."""
         least = LEAST_NORM * self.norm if self.least is None else self.least
         return least, MOST_NORM * self.norm if self.most is None else self.most
 

@@ -9,7 +9,7 @@ from privaware.data import Edges
 __all__ = ["cells", "equal_bins", "grid_between"]
 
 CELLS = 16
-"""About half the number of cells of a grid."""
+"""Number of equal cells of a grid, which narrower cells near zero divide further."""
 
 
 def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -23,7 +23,10 @@ def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def grid_between(low: float, high: float) -> np.ndarray:
-    """Return edges from `low` to just above `high`: equal cells, and cells that become narrower towards zero."""
+    """Return edges from `low` to just above `high`: equal cells, and cells that become narrower towards zero.
+
+    If zero is not between `low` and `high`, they become narrower towards the bound nearest to zero.
+    """
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-3, 0.5, CELLS // 2)[:-1]
     edges = np.concatenate([np.linspace(low, high, CELLS + 1), anchor + sizes, anchor - sizes])
@@ -32,7 +35,10 @@ def grid_between(low: float, high: float) -> np.ndarray:
 
 
 def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, ...]:
-    """Return the inner edges of about `bins` bins with about equal numbers of rows."""
+    """Return the inner edges of at most `bins` bins with about equal numbers of rows.
+
+    `counts` are the (noisy) numbers of rows in the cells between the edges `grid`; bin edges are among `grid`.
+    """
     if bins < 2:
         return ()
     so_far = np.cumsum(counts)

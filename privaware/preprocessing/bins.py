@@ -42,7 +42,7 @@ class Bins(Transformation):
     Parameters
     ----------
     count : int
-        Number of bins of each column.
+        Largest number of bins of each column.
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"

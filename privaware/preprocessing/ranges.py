@@ -13,7 +13,7 @@ Paper: Smith, "Privacy-preserving statistical estimation with optimal convergenc
 Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
 Privacy: one row added or removed changes one cell or one word of each of c columns by 1, and one cell of a regression's
 target by 2 (the target's counts are doubled, which halves their noise). The counts of a round change by at most sqrt(c)
-in L2 norm, or sqrt(c + 4) with a target (at most twice that when a row is replaced). All rounds together are one
+in L2 norm, or sqrt(c + 4) with a target (sqrt(2) times that when a row is replaced). All rounds together are one
 Gaussian release at the given noise multiplier. Words that only one unit has (a row, or all rows of a person) pass the
 threshold with probability at most delta, over all columns; this costs Approximate(0, delta) for as many rows as a unit
 has: see `word_threshold`. Missing values, NaN and infinities are not counted.
@@ -63,7 +63,10 @@ REFINE_WEIGHT = 0.4
 """Weight of the rounds with finer grids."""
 
 MIN_ROWS_PER_NOISE = 50.0
-"""Smallest ratio of rows to the noise of a count at which the finer grids take two rounds instead of one."""
+"""The finer grids take two rounds if the declared rows are at least this multiple of the noise of a count.
+
+The noise is the standard deviation that a count would have in each of two rounds.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,7 @@ class Ranges(Transformation):
     single : bool
         Whether a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
     bins : int
-        Number of bins of about equal numbers of rows that each number gets; 0 for none.
+        Largest number of bins of about equal numbers of rows that each number gets; 0 for none.
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
@@ -99,7 +102,10 @@ class Ranges(Transformation):
         return event + Approximate(epsilon=0.0, delta=self.delta, rows=proven) if words else event
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the public facts of the release before it is run: the same names and kinds, all bounded."""
+        """Return the schema as it will be after the release, with placeholders for what is not known yet (`outline`).
+
+        It is used to compute the cost of later mechanisms before a row is read.
+        """
         return outline(schema)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:

@@ -1,4 +1,7 @@
-"""The merit of sets of columns that depend on the target but not on each other; all of it is post-processing."""
+"""The merit of a set of columns: high if its columns depend on the target but not on each other.
+
+It is computed from released numbers, so it is post-processing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
     """Return k r / sqrt(k + k (k - 1) f) for each set in `masks` (sets, columns).
 
     k is the number of columns in the set, r the mean symmetrical uncertainty of its columns with the target, and f the
-    mean over pairs of its columns, all from `shared`. The empty set has merit 0.
+    mean symmetrical uncertainty of pairs of its columns. `shared` holds the symmetrical uncertainties of all pairs, the
+    target last. The empty set has merit 0.
 
     >>> two = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])  # a column and its copy
     >>> merits(np.array([[True, False], [True, True]]), two).tolist()
@@ -23,7 +27,10 @@ def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
 
 
 def best_first(shared: np.ndarray) -> tuple[list[int], list[float]]:
-    """Return the columns in the order in which a greedy search adds them, and the merit after each addition."""
+    """Return all columns in the order in which a greedy search adds them, and the merit after each addition.
+
+    `shared` holds the symmetrical uncertainties of all pairs, the target last.
+    """
     related, among = shared[:-1, -1], shared[:-1, :-1]
     left, order, gained = np.ones(len(related), dtype=bool), [], []
     sums, pairs, overlap = 0.0, 0.0, np.zeros(len(related))

@@ -50,10 +50,11 @@ BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Noisy counts minus the counts of a uniform distribution: `single` (slots,) and `joint` (slots, slots).
+    """Noisy centred counts: `single` (slots,) is sum P e_i, `joint` (slots, slots) is sum (P e_i)(P e_j)'.
 
-    `slots` is the number of slots of each column, the target last, and `rows` the declared number of rows. `noise` is
-    the standard deviation of one entry for each pair of columns.
+    The symbols are those of the module. `slots` is the number of slots of each column, the target last, and `rows` the
+    declared number of rows. `noise` (columns, columns) is the standard deviation of one noisy entry of the table of
+    each pair, before centring.
     """
 
     slots: tuple[int, ...]
@@ -64,7 +65,10 @@ class Tables:
 
 
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
-    """Return the number of slots of each column, and last the number of slots of the target."""
+    """Return the number of slots of each column, and last the number of slots of the target.
+
+    `bins` is the number of bins for numbers without declared bins, and for a regression target.
+    """
     expect_table(schema)
     encode = OneHot(bins=bins)
     return (*(encode.width(Schema(columns=(column,))) for column in schema.used), len(schema.classes) or bins)
@@ -103,7 +107,10 @@ def _target(data: Data, size: int) -> np.ndarray:
 
 
 def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
-    """Return the tables, from one Gaussian release at noise multiplier `noise` and sensitivity 1."""
+    """Return the tables, from one Gaussian release at noise multiplier `noise` and sensitivity 1.
+
+    Without `pairs`, tables of two columns are left out; tables with the target always are released.
+    """
     counts = TwoWayCounts(schema=data.schema, bins=bins, pairs=pairs)
     return counts.release(data.parts.total(counts), noise, rng)
 

@@ -148,7 +148,10 @@ class _Trials:
         self.scores: dict[bytes, float] = {}
 
     def fitness(self, masks: np.ndarray) -> np.ndarray:
-        """Return the scores of many sets. New sets are trained while the charge covers them; later ones score worst."""
+        """Return the noisy scores of the sets in `masks`.
+
+        A model is trained for each new set until as many as were charged are trained; further new sets score -inf.
+        """
         keys = [line.tobytes() for line in np.packbits(masks, axis=1)]
         new = {key: at for at, key in enumerate(keys) if key not in self.scores}
         fresh = list(new.values())[: self.left]
@@ -159,7 +162,10 @@ class _Trials:
         return np.array([self.scores.get(key, -np.inf) for key in keys])
 
     def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
-        """Return the best of `count` independent random sets; no score is cached, so each set is a trial of its own."""
+        """Return the set of highest noisy score among `count` independent random sets, or all columns if `count` is 0.
+
+        No score is cached, so each set is a trial of its own.
+        """
         top, winner = -np.inf, np.ones(width, dtype=bool)
         for at in range(0, count, SETS_PER_BATCH):
             batch = replace(search, population=min(SETS_PER_BATCH, count - at))
@@ -206,12 +212,12 @@ def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _mean(models: int) -> float:
-    """Return the mean of the logarithmic distribution, which has at least one trial."""
+    """Return the mean number of trials of the logarithmic distribution: `models`, but at least 2."""
     return max(float(models), 2.0)
 
 
 def _secret_count(models: int, rng: Rng) -> int:
-    """Return a random number of trials from the logarithmic distribution."""
+    """Return a random number of trials from the logarithmic distribution with mean `_mean(models)`; it stays secret."""
     selected = Selected(event=Pure(epsilon=1.0), distribution="logarithmic", mean=_mean(models))
     eta, gamma = accounting.trial_count_parameters(selected)
     return rng.runs(eta=eta, gamma=gamma)

@@ -143,10 +143,11 @@ def worthy(
 ) -> np.ndarray:
     """Return the mask of the columns that are worth their noise.
 
-    `owner` is the column of each entry. `price` is the squared error that the noise on one column's weights adds.
-    `blur` is the noise of the moments with the target; the part of the error that such noise alone appears to explain
-    is not counted. At most 1/8 of the columns are dropped at a time, the worst of those that fail, and one column
-    always remains.
+    `moments` and `with_target` are the released sums of x x' and x y'. `owner` is the column of each entry of x.
+    `penalty` is the ridge penalty. `price` is the squared error over all rows that the noise on one column's weights
+    adds. `blur` is the standard deviation of the noise in `with_target`; the part of the error that such noise alone
+    appears to explain is not counted. Columns are dropped until all are worth their noise and at most `most` remain. At
+    most 1/8 of them (at least one) are dropped at a time, the worst of those that fail, and one always remains.
     """
     selected = np.ones(int(owner.max()) + 1, dtype=bool)
     while selected.sum() > 1:
@@ -163,7 +164,10 @@ def worthy(
 def explained(
     moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, selected: np.ndarray, penalty: float, blur: float
 ) -> np.ndarray:
-    """Return the squared error that leaving out each column adds."""
+    """Return the squared error that leaving out each column adds, minus the part that noise alone would explain.
+
+    The parameters are those of `worthy`; `selected` is the mask of the columns in the model.
+    """
     inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]
     inverse = np.linalg.inv(square + penalty * np.eye(len(inside)))

@@ -25,12 +25,13 @@ REFERENCE_DELTA = accounting.DEFAULT_DELTA
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPrice:
-    """The cost of training and scoring a candidate.
+    """The privacy cost of training and scoring a candidate.
 
-    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. If
-    one training costs `reference_epsilon`, the Laplace noise of a score makes it cost `score_fraction *
-    reference_epsilon`. `reference_noise` is the noise multiplier of that training, if it is already known. Candidates
-    of different cost get noise multipliers at which each costs `reference_epsilon`.
+    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. At
+    the noise multiplier at which one training costs `reference_epsilon` (at `REFERENCE_DELTA`), one score with Laplace
+    noise costs `score_fraction * reference_epsilon`. `reference_noise` is that noise multiplier for the first
+    candidate; None computes it. Candidates of different cost get noise multipliers at which each costs
+    `reference_epsilon`.
     """
 
     space: Space
@@ -59,7 +60,7 @@ class TrialPrice:
         return Laplace(noise=noise * self.score_scale(schema))
 
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
-        """Return one candidate for each different cost, with its noise multiplier relative to the first candidate."""
+        """Return one candidate for each different cost, and its noise multiplier divided by the first candidate's."""
         points = self.space.priced_points()
         if len(points) == 1:
             return [(points[0], 1.0)]
@@ -71,7 +72,7 @@ class TrialPrice:
         return 1 / (self.score_fraction * self.reference_epsilon) / self.calibrated_noise(schema)
 
     def calibrated_noise(self, schema: Schema) -> float:
-        """Return the noise multiplier at which one training costs `reference_epsilon`."""
+        """Return the noise multiplier at which one training of the first candidate costs `reference_epsilon`."""
         return self.reference_noise or self._balanced_noise(self.space.priced_points()[0], schema)
 
     def _balanced_noise(self, point: Point, schema: Schema) -> float:
@@ -80,9 +81,9 @@ class TrialPrice:
 
 
 def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:
-    """Return a learner that runs the fraction `share` of a training, starting from `initial`.
+    """Return a learner that runs the fraction `share` of the steps of a training, starting from the model `initial`.
 
-    Raise if it cannot stop.
+    `initial` is None for a new training. Raise if `learner` cannot stop and continue.
     """
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(
@@ -92,12 +93,15 @@ def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: 
 
 
 def price_key(space: Space, point: Point) -> str:
-    """Return a key made of the choices on which the cost of a candidate depends."""
+    """Return a key made of the choices in `space.priced`, on which the privacy cost of a candidate depends.
+
+    Candidates with the same key have the same cost.
+    """
     return repr([point.get(name) for name in space.priced])
 
 
 def unpriced(candidate: Any) -> WrongInput:
-    """Return the error for a candidate whose cost the space does not declare."""
+    """Return the error for a candidate whose privacy cost is not among the costs that the space declares."""
     return WrongInput(
         f"a candidate costs something else than the space says ({candidate!r:.160}); name the choices that change a "
         "price under `priced`"

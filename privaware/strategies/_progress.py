@@ -13,7 +13,8 @@ __all__ = ["OnProgress", "ProgressMeter", "SearchProgress"]
 class SearchProgress:
     """The state of a search: in `round` of `rounds`, `trained` of `count` candidates have scores.
 
-    `best` is the highest score so far, and `seconds_left` is an estimate.
+    `best` is the highest noisy score so far in all rounds (None if nothing was scored), and `seconds_left` is an
+    estimate for all rounds.
     """
 
     round: int

@@ -46,7 +46,8 @@ class Search:
     noise. For regression a score is the sum of `1 - abs(error) / (high - low)` over the validation rows, where [low,
     high] is the declared target range. One row changes a score by at most 1. `reference_epsilon`, `score_fraction` and
     `reference_noise` set the noise, as `TrialPrice` describes. At most `population_size` candidates train as one
-    population. `device`, `workers`, `journal` and `progress` do not change what is released.
+    population. `device`, `workers`, `journal` and `progress` do not change the guarantee; the number of `workers`
+    changes which random numbers a trial gets.
 
     Privacy: (epsilon, delta) for one row added or removed.
 
@@ -119,7 +120,7 @@ class Search:
         return self.strategy.rounds(self.space, once)
 
     def trials(self, schema: Schema) -> float:
-        """Return the expected number of trials."""
+        """Return the expected number of trials; 1 for a search procedure."""
         if isinstance(self.strategy, SearchProcedure):
             return 1.0
         return sum(round_.expected for round_ in self.rounds(schema))
@@ -221,7 +222,7 @@ class Search:
 class FoundModel:
     """A search as a mechanism that releases only the chosen model; its cost is the cost of the search.
 
-    A membership game can so attack the chosen model, with shadow models that are chosen by searches of their own.
+    With it a membership game attacks the chosen model; each shadow model is then chosen by a search of its own.
     """
 
     search: Search

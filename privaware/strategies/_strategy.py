@@ -46,7 +46,10 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A finished trial as reported to a strategy: its number, its candidate, and its noisy score as a fraction of 1."""
+    """A finished trial as reported to a strategy: its number, its candidate, and its noisy score.
+
+    The score is divided by the expected number of validation rows, so for classification it is a noisy accuracy.
+    """
 
     number: int
     point: Point
@@ -131,7 +134,7 @@ class Round:
 
 
 class Searcher(Protocol):
-    """A search in progress: `ask` returns at most `count` candidates, `tell` takes their scores."""
+    """A search in progress: `ask` returns at most `count` candidates, `tell` takes their trials, `best` the winner."""
 
     def ask(self, count: int) -> list[Ask]: ...
 
@@ -184,7 +187,7 @@ class SearchProcedure(Protocol):
     def find(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = ...
     ) -> Point:
-        """Return the chosen candidate; on `public` rows scores are exact."""
+        """Return the chosen candidate; `noise` is a noise multiplier, and on `public` rows scores are exact."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The trials of a search: candidates are trained as populations on the workers, and scored with noise.
 
-A score is the count of correct predictions on the validation rows, plus Laplace noise. No candidate is trained or
-scored twice.
+A score is the count of correct predictions on the validation rows, plus Laplace noise, divided by the expected number
+of validation rows. No trial is trained or scored twice, also when an interrupted search resumes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Trials:
         self.declared: dict[float, set[Event]] = {}  # declared costs of a training, by the share of its steps
 
     def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
-        """Run one round: read finished jobs from the journal, and train and score the other jobs."""
+        """Return the trials of round `at`: read finished jobs from the journal, and train and score the other jobs."""
         self.leader = None
         points = [self.price.space.canonical(ask.point) for ask in asks]
         numbers = [next(self.numbers) for _ in asks]
@@ -132,7 +132,10 @@ class Trials:
             self.leader = number
 
     def _jobs(self, points: Sequence[Point], after: Sequence[int | None], share: float) -> list[_Job]:
-        """Group the candidates by architecture, and split them into jobs that keep every worker busy."""
+        """Split the candidates into jobs that keep every worker busy.
+
+        The candidates of a job have the same noise multiplier; candidates with similar settings are next to each other.
+        """
         largest, fewest = self.job_sizes
         settings = [self.price.space.settings(point) for point in points]
         scales = [self.scales[self._key(point)] for point in points]
@@ -183,8 +186,9 @@ class Trials:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """Candidates that are trained together; `positions` are their positions in the round.
+    """Candidates that are trained together with noise multiplier `noise`.
 
+    `positions` are their positions in the round, and `initial` the models from which they continue (None: none).
     Each job has its own random generators, so that a resumed search never uses the same noise twice.
     """
 

@@ -42,25 +42,25 @@ from privaware.schema import Schema
 __all__ = ["CLIP", "AdditiveStart"]
 
 START_FRACTION = 0.05
-"""Fraction of the budget for the bias and, in a regression, for the spread and the last mean residual."""
+"""Least fraction of the budget for the bias and, in a regression, for the spread and the last mean residual."""
 
 MAX_START_FRACTION = 0.3
-"""Largest such fraction in a regression, where it grows until noise moves the bias by at most `BIAS_TOLERANCE`."""
+"""Upper bound of that fraction in a regression, where it grows until the noise of the bias is `BIAS_TOLERANCE`."""
 
 BIAS_TOLERANCE = 0.07
-"""The deviation that noise may give the bias of a regression, over the unit of gradients."""
+"""Wanted standard deviation of the noise in the bias of a regression, in units of gradients (`Start.unit`)."""
 
 BIAS_CLIP = 4.0
-"""Default of `bias_clip`. Gradients are clipped closer, which draws predictions from the mean towards the median."""
+"""Default of `bias_clip`; gradients are clipped at 1, which draws predictions from the mean towards the median."""
 
 MAX_CHECK_FRACTION = 0.1
-"""Largest fraction of the budget for the check that a regression is better than the mean."""
+"""Largest fraction of the budget for the check that a regression is better than a constant prediction."""
 
 CHECK_SIGNAL = 200.0
-"""The check takes the fraction (CHECK_SIGNAL * noise / rows)^2 of the budget, up to `MAX_CHECK_FRACTION`."""
+"""The check takes the fraction `(CHECK_SIGNAL * noise / rows)**2` of the budget, up to `MAX_CHECK_FRACTION`."""
 
 CLIP = 0.5
-"""Where gradients of classes are clipped, over their largest length: half the length has half the noise."""
+"""Clipping norm of the gradients of classes, as a fraction of their largest norm; noise shrinks in proportion."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +72,22 @@ class AdditiveStart(Learner):
     steps
         Steps of gradient descent on the additive model; 0 for none.
     share
-        Fraction of the budget, after bias and check, for these steps.
+        Fraction for these steps of the budget that bias and check leave; without trees and features, all of it.
     cells
         About the number of levels of a number without declared bins.
     residual_clip
-        Where residuals of a regression are clipped, over the spread of the target.
+        Where residuals of a regression are clipped, as a multiple of the spread of the target.
     bias_clip
-        Where the residuals are clipped whose mean moves the bias of a regression, over `residual_clip`: 4 follows about
-        the mean of the target, 1 its median.
+        Where the residuals are clipped whose mean moves the bias of a regression, as a multiple of `residual_clip`: 4
+        follows about the mean of the target, 1 its median. At 1 or less there is no check and no skew correction.
     skew_correction
-        How much outputs far from the mean of a skewed target are moved towards an exponential; 0 for not at all.
+        Strength of the correction of a skewed target (`SkewCorrection`), from 0 (none) to 1.
     monotone
-        Number columns along which the model must rise (1) or fall (-1). In a classification, the probability of the
-        second of two classes rises or falls.
+        Directions by name of a number column: the model must rise (1) or fall (-1) along the column. In a
+        classification, the probability of the second of two classes rises or falls.
     progress
-        Called with steps done, steps in all and seconds left. It changes nothing that is released.
+        Called after each tree with the steps and trees done, their number in all, and the seconds left. It changes
+        nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -117,11 +118,14 @@ class AdditiveStart(Learner):
 
     @property
     def _count(self) -> int:
-        """The number of trees or features."""
+        """Return the number of trees or features."""
         return 0
 
     def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
-        """The releases of trees or features by the name of their stage, which take this fraction of the budget."""
+        """Return the releases of trees or features by the name of their stage.
+
+        Together they take this `fraction` of the budget that bias and check leave.
+        """
         raise NotImplementedError
 
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
@@ -169,13 +173,13 @@ class AdditiveStart(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _measures_again(self, schema: Schema) -> bool:
-        """Whether the spread of residuals is released again after the start, as the unit of trees or features."""
+        """Return whether the spread of residuals is released after the additive start, for the unit of the rest."""
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:
-        """The releases of each stage; `noise` is the noise multiplier of all of them as one release."""
+        """Return the releases of each stage; `noise` is the noise multiplier of all of them as one release."""
         share = self.share if self._count and self.steps else float(self.steps > 0)
-        # the frequencies of classes; or twice the mean of the target, its spread and the last residuals
+        # classes: their frequencies; regression: the target's mean twice, its spread, the mean of the last residuals
         count = 1 if schema.classes else 4 + self._measures_again(schema)
         start, check = START_FRACTION, 0.0
         if not schema.classes:
@@ -192,7 +196,7 @@ class AdditiveStart(Learner):
         )
 
     def _start(self, data: CodedData, noise: float, rng: Rng) -> Start:
-        """Release the bias: log frequencies of the classes, or the mean of the target."""
+        """Release the bias: log frequencies of the classes, or the mean of the target and its spread."""
         layout = data.layout
         if not layout.classes:
             clips = ResidualClips(residual=self.residual_clip, bias=self.bias_clip)
@@ -203,7 +207,11 @@ class AdditiveStart(Learner):
         return Start(bias=bias, unit=1.0)
 
     def _curves(self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng) -> Curves:
-        """Release an additive model: the mean of its weights over the last half of the steps."""
+        """Release an additive model: the mean of its weights over the last half of the steps.
+
+        `noise` is the noise multiplier of one step (infinite: no step). `most_noise` bounds the standard deviation of
+        the noise in an output, in units of `start.unit`.
+        """
         layout, steps = data.layout, self.steps
         weights = np.zeros((layout.width, layout.outputs))
         weights[0] = start.bias
@@ -232,7 +240,10 @@ class AdditiveStart(Learner):
 
 
 def _zero_of_clipped_gradients(logits: np.ndarray) -> np.ndarray:
-    """Return where gradients that are clipped to a half sum to zero, for a class of these logits."""
+    """Return the bias at which gradients clipped to [-1/2, 1/2] sum to zero over rows.
+
+    `logits` are the log odds of the second class: the log of its frequency minus the log of the other frequency.
+    """
     return np.asarray(np.sign(logits) * np.log(2 * np.exp(np.abs(logits)) - 1))
 
 
@@ -243,7 +254,10 @@ def _model(
     deviations: np.ndarray,
     correction: Correction | None,
 ) -> Model:
-    """Return the released form; the names of tensors and fields are those that stored models have."""
+    """Return the model; tensors and fields have the names that stored models have.
+
+    `deviations` are `Curves.deviations`; `correction` is None in a classification.
+    """
     classes, levels, features = layout.classes, sum(layout.levels), learnt.frequencies.shape[1]
     tensors = {"bias": weights[:1], "scores": weights[1 : 1 + levels], "slopes": weights[1 + levels :]}
     tensors |= {"leaves": learnt.leaves} | ({"swings": learnt.amplitudes} if features else {})

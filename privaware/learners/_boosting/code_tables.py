@@ -9,23 +9,23 @@ import numpy as np
 __all__ = ["Lookup", "by_code", "chunks"]
 
 CHUNK = 2**15
-"""Rows in work at once, which stay in a processor's cache."""
+"""Number of rows that are processed at a time, so that they stay in a processor's cache."""
 
 
 def chunks(part: Sized) -> Iterator[slice]:
-    """Slices of rows that are in work at once."""
+    """Return slices of at most `CHUNK` rows that together cover `part`."""
     return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
 
 
 class Lookup:
-    """Adds table entries by code, with memory that is used again: fresh memory for each chunk would cost as much."""
+    """Adds table entries by code. Its buffers are reused: new memory for each chunk would take as long as the work."""
 
     def __init__(self) -> None:
         self._index = np.empty(CHUNK, np.intp)
         self._entries: dict[np.dtype, np.ndarray] = {}
 
     def add(self, values: np.ndarray, tables: np.ndarray, codes: np.ndarray) -> None:
-        """Adds to the values (outputs, rows) the entry of each row's code in the tables (outputs, codes)."""
+        """Add `tables[output, codes[row]]` to `values[output, row]`, in place, for at most `CHUNK` rows."""
         index = self._index[: len(codes)]
         index[...] = codes
         if tables.dtype not in self._entries:
@@ -36,5 +36,5 @@ class Lookup:
 
 
 def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Sums of values (outputs, rows) by the code of each row."""
+    """Return the sums (outputs, size) of `values` (outputs, rows) over the rows of each code below `size`."""
     return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values]).astype(np.float64, copy=False)

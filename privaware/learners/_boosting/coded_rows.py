@@ -1,9 +1,9 @@
 """Rows as boosting holds them: ordinal codes of groups of columns, the target and the outputs so far.
 
-The code of a number says in which of about 128 public cells it lies: those of the levels of `features.codes`, divided
-further by equal cells. The level and, where slopes are learnt, the number itself (the middle of its cell, on a
-lattice of 2^-10) follow from the code. Codes of several columns are one number while these are few: looking a pair up,
-or counting it, takes hardly longer than one column. Ten million rows of thirty columns take 300 MB.
+The code of a number whose slope is learnt says in which of about 128 public cells the number lies: the levels of
+`features.codes`, divided further by equal cells. The code gives the level and the number itself (the middle of its
+cell, on a lattice of 2^-10). Several columns share one code while their combinations are few (`TOGETHER`), because
+looking up or counting a pair takes hardly longer than one column. Ten million rows of thirty columns take about 300 MB.
 """
 
 from __future__ import annotations
@@ -23,46 +23,48 @@ from privaware.schema import Column, Schema
 __all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
-"""About the number of codes of a number whose slope is learnt."""
+"""Number of codes of a number whose slope is learnt, unless its levels and `LEAST` need more."""
 
 LEAST = 64
-"""Least number of equal cells that are added to the levels of such a number."""
+"""Least number of evenly spaced edges that are added to the edges of the levels of a number with a slope."""
 
 TOGETHER = 2**14
-"""Most codes that the columns of a group have together, so that sums by code stay in a processor's cache."""
+"""Most codes of a group of columns (combinations of their codes), so that sums by code stay in a processor's cache."""
 
 MANY = 2**15
-"""Declared rows from which columns are coded in groups."""
+"""Number of declared rows from which columns are coded in groups; with fewer rows each column has its own code."""
 
 ROWS_IN_CACHE = 2**9
 """Rows of a block that stays in a processor's cache."""
 
 NUMBER_STEPS = 2**10
-"""Lattice steps of the largest number."""
+"""Number of lattice steps in 1, the largest scaled number."""
 
 STABLE = 16.0
-"""Largest step of a classification, times the largest curvature that all rows together can have."""
+"""Largest learning rate of a classification, times the largest curvature that all rows together can have."""
 
 STABLE_OF_NUMBERS = 3.0
-"""Largest step of a regression, times the curvature; squared errors have the same curvature everywhere."""
+"""Largest learning rate of a regression, times the curvature of all rows, which is the same at all outputs."""
 
 MOST_NOISE = 0.7
-"""The deviation that noise may give a logit before later steps correct it."""
+"""Largest standard deviation that the noise of all steps, uncorrected by later steps, may give a logit."""
 
 MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
-"""The deviation that noise may give a regression, in spreads of the target, at each of `SIGNALS`."""
+"""`MOST_NOISE` for the output of a regression, in units (`Start.unit`), at each of `SIGNALS`."""
 
 SKEWED = (0.5, 0.4)
-"""The deviation that noise may give a regression with a skewed target, in its spreads, at each of `SIGNALS`."""
+"""`MOST_NOISE_OF_NUMBERS` for a skewed target."""
 
 SIGNALS = (300.0, 900.0)
-"""Values of rows / noise between which the deviations above are interpolated."""
+"""Values of `rows / noise` between which the standard deviations above are interpolated."""
 
 
 class CodedRows:
-    """Some rows: `codes` (an array a group of columns), `target` and `values`, the outputs so far (outputs, rows).
+    """Some rows of a table, as boosting holds them.
 
-    `places` are the leaves where the `splits` of a tree put the rows. `features` (rows, features) are the random
+    `codes` has one array for each group of columns. `target` holds class codes, or numbers scaled to [-1, 1]. `values`
+    (outputs, rows) are the outputs so far. `places` are the leaves that rows reach in the tree whose splits are
+    `splits`; for two classes a place is twice the leaf plus the class. `features` (rows, features) are the random
     Fourier features whose amplitudes are being learnt.
     """
 
@@ -80,7 +82,7 @@ class CodedRows:
 
     @classmethod
     def joined(cls, parts: list[CodedRows]) -> CodedRows:
-        """All rows of several parts, before a tree is asked for."""
+        """Return the rows of all `parts` as one object, without the places of a tree and without Fourier features."""
         rows = cls.__new__(cls)
         rows.codes = [np.concatenate(codes) for codes in zip(*(part.codes for part in parts), strict=True)]
         rows.target = np.concatenate([part.target for part in parts])
@@ -97,11 +99,11 @@ class CodedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class CodedLayout:
-    """The public facts of coded rows: what their codes stand for, and how long their gradients are.
+    """The public facts of coded rows: what their codes stand for, and bounds on their derivatives.
 
-    Gradients of classes are clipped to a fraction `clip` of their largest length. `length` bounds a gradient.
-    `curvature` is the largest second derivative; second derivatives are divided by it before they are summed. `stable`
-    is the largest step times the largest curvature that all rows together can have.
+    `feature` gives the levels of each column. Gradients of classes are clipped to a fraction `clip` of their largest
+    norm. `length` is the largest norm of a row's gradient after clipping. `curvature` is the largest second derivative
+    of a row's loss. `stable` is the largest learning rate times the largest curvature that all rows together can have.
     """
 
     schema: Schema
@@ -134,29 +136,32 @@ class CodedLayout:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Where the scores of each column begin among the weights."""
+        """Return the position of each column's first score among the weights."""
         return 1 + np.cumsum((0, *self.levels[:-1])).astype(np.int64)
 
     @cached_property
     def numbered(self) -> list[int]:
-        """The columns whose numbers have slopes."""
+        """Return the positions of the number columns if slopes are learnt, else none."""
         used = self.schema.used
         return [at for at, column in enumerate(used) if column.kind == "number"] if self.feature.numbers else []
 
     @property
     def width(self) -> int:
-        """Weights of an additive model for one output: the bias, scores of all levels, slopes of the numbers."""
+        """Return the number of weights of an additive model for one output: bias, scores of all levels, slopes."""
         return 1 + sum(self.levels) + len(self.numbered)
 
     @cached_property
     def basis(self) -> CurveBasis:
-        """How sums over levels and numbers are weighed and released in a step."""
+        """Return the basis in which a step releases sums over levels and numbers."""
         used = self.schema.used
         numbers = tuple((at, used[at].missing == "category") for at in self.numbered)
         return CurveBasis(levels=self.levels, numbers=numbers)
 
     def most_noise(self, noise: float, skewed: bool = False) -> float:
-        """The deviation that noise may give an output, in units, by the noise multiplier of all releases as one."""
+        """Return the largest standard deviation that noise may give an output, in units (`Start.unit`).
+
+        `noise` is the noise multiplier of all releases as one; `skewed` says whether the target of a regression is.
+        """
         if self.classes:
             return MOST_NOISE
         most = SKEWED if skewed else MOST_NOISE_OF_NUMBERS
@@ -164,22 +169,22 @@ class CodedLayout:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many codes each column has."""
+        """Return the number of codes of each column."""
         return tuple(len(levels) for levels in self.level_of)
 
     @cached_property
     def level_of(self) -> list[np.ndarray]:
-        """The level of each code of each column."""
+        """Return, for each column, the level of each of its codes."""
         return [self._level_of(at) for at in range(len(self.levels))]
 
     @cached_property
     def number_of(self) -> list[np.ndarray]:
-        """The number of each code of each column with a slope, in lattice steps."""
+        """Return, for each column with a slope, the scaled number of each of its codes, in lattice steps."""
         return [self._number_of(at) for at in self.numbered]
 
     @cached_property
     def groups(self) -> list[tuple[int, ...]]:
-        """Columns in groups that have one code together."""
+        """Return groups of neighbouring columns; the columns of a group share one code."""
         most = TOGETHER if self.schema.rows >= MANY else 1
         groups: list[tuple[int, ...]] = []
         for at, size in enumerate(self.sizes):
@@ -190,27 +195,27 @@ class CodedLayout:
         return groups
 
     def shape(self, group: tuple[int, ...]) -> tuple[int, ...]:
-        """How many codes each column of a group has: the code of the last one changes fastest."""
+        """Return the number of codes of each column of a group; the code of the last column changes fastest."""
         return tuple(self.sizes[at] for at in group)
 
     def by_group(self, at: int, values: np.ndarray) -> np.ndarray:
-        """Values (..., codes) of one column for each code of its group."""
+        """Return `values` (..., codes of column `at`) repeated for each code of the column's group."""
         group = self.group_of(at)
         axes = tuple(self.sizes[at] if other == at else 1 for other in group)
         shape = (*values.shape[:-1], *self.shape(group))
         return np.broadcast_to(values.reshape(*values.shape[:-1], *axes), shape).reshape(*values.shape[:-1], -1)
 
     def by_column(self, group: tuple[int, ...], sums: np.ndarray) -> list[np.ndarray]:
-        """Sums (codes of the group, outputs) as those by the codes of each of its columns."""
+        """Return, for each column of `group`, sums by the column's own codes, from `sums` (codes of group, outputs)."""
         shaped, axes = sums.reshape(*self.shape(group), -1), range(len(group))
         return [shaped.sum(axis=tuple(axis for axis in axes if axis != own)) for own in axes]
 
     def group_of(self, at: int) -> tuple[int, ...]:
-        """The group that has this column."""
+        """Return the group of the column at position `at`."""
         return next(group for group in self.groups if at in group)
 
     def group_codes(self, columns: np.ndarray, group: tuple[int, ...]) -> np.ndarray:
-        """The codes of the columns (columns, rows) of a group together."""
+        """Return the code of each row for `group`; `columns` (columns, rows) are the values of all columns."""
         codes = np.zeros(columns.shape[1], np.int64)
         for at in group:
             codes *= self.sizes[at]
@@ -218,7 +223,7 @@ class CodedLayout:
         return codes.astype(np.min_scalar_type(math.prod(self.shape(group)) - 1))
 
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
-        """The codes of the values of one column."""
+        """Return the codes of the values of the column at position `at`."""
         column = self.schema.used[at]
         if column.kind == "category":
             return self.feature.codes(values, column).astype(np.int64)
@@ -230,7 +235,7 @@ class CodedLayout:
 
     @cached_property
     def _edges(self) -> dict[int, Edges]:
-        """The edges of all cells of each column of numbers."""
+        """Return the edges of the cells of each column of numbers, by the position of the column."""
         numbers = (at for at, column in enumerate(self.schema.used) if column.kind != "category")
         return {at: Edges(self._cells(self.schema.used[at], at in self.numbered)) for at in numbers}
 
@@ -261,7 +266,7 @@ class CodedLayout:
 
 
 def _by_column(x: np.ndarray) -> np.ndarray:
-    """Rows turned into columns, some at a time that a processor's cache holds."""
+    """Return `x` transposed, `ROWS_IN_CACHE` rows at a time, which is faster than all at once."""
     columns: np.ndarray = np.empty(x.shape[::-1], x.dtype)
     for at in range(0, len(x), ROWS_IN_CACHE):
         columns[:, at : at + ROWS_IN_CACHE] = x[at : at + ROWS_IN_CACHE].T

@@ -18,22 +18,22 @@ from privaware.features._fourier import SMOOTH_BITS, smooth_cosines
 __all__ = ["CurveBasis"]
 
 SLOPE = 0.75
-"""Weight of a number's slope beside its cosines; a sum of few powers of two, so that products are exact."""
+"""Weight of the slope of a number, relative to its cosines; a sum of few powers of two, so that products are exact."""
 
 LEVEL = 0.25
-"""Weight of a number's level beside its cosines; a power of two, so that products are exact."""
+"""Weight of a level of a number, relative to its cosines; a power of two, so that products are exact."""
 
 GRADIENT_BITS = 20
-"""Sums over levels are multiples of 2^-20."""
+"""Sums over levels are multiples of `2**-GRADIENT_BITS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveBasis:
-    """`levels` is the number of levels of each column.
+    """The basis in which sums of gradients are released.
 
-    `numbers` has the position of each column with a slope, and whether its last level is for missing values.
-
-    Sums and weights have the order bias, levels, slopes. Released sums have the cosines of each number after these.
+    `levels` is the number of levels of each column. `numbers` has, for each column with a slope, its position and
+    whether its last level is for missing values. Sums and weights have the order bias, levels, slopes. Released sums
+    have the cosines of each number after these.
     """
 
     levels: tuple[int, ...]
@@ -41,36 +41,39 @@ class CurveBasis:
 
     @cached_property
     def tables(self) -> list[np.ndarray]:
-        """The cosines (levels, cosines) of each number; no row is longer than 1."""
+        """Return the cosines (levels, cosines) of each number; no row of the matrix has norm above 1."""
         return [smooth_cosines(self.levels[at], missing) for at, missing in self.numbers]
 
     @cached_property
     def level_weights(self) -> np.ndarray:
-        """The weight of the level of each column."""
+        """Return the weight of a level of each column: `LEVEL` for a column with a slope, else 1."""
         weights = np.ones(len(self.levels))
         weights[[at for at, _ in self.numbers]] = LEVEL
         return weights
 
     @cached_property
     def terms(self) -> np.ndarray:
-        """The weight of the bias, of each level and of each slope."""
+        """Return the weights of the bias, of each level and of each slope, as a column vector."""
         levels = np.repeat(self.level_weights, self.levels)
         return np.concatenate([[1.0], levels, np.full(len(self.numbers), SLOPE)])[:, None]
 
     @cached_property
     def width(self) -> int:
-        """How many sums are released for one output."""
+        """Return the number of sums that are released for one output."""
         return len(self.terms) + sum(table.shape[1] for table in self.tables)
 
     @cached_property
     def length(self) -> float:
-        """How far one row moves the released sums, over the length of its gradient."""
+        """Return the largest L2 change of the released sums by one row, divided by the norm of the row's gradient."""
         cosines = sum(float((table**2).sum(axis=1).max(initial=0.0)) for table in self.tables)
         levels = float((self.level_weights**2).sum())
         return math.sqrt(1 + levels + SLOPE**2 * len(self.numbers) + cosines)
 
     def released(self, sums: np.ndarray) -> np.ndarray:
-        """Exact sums times their weights, then sums over cosines: multiples of 2^-28, added without rounding error."""
+        """Return the exact `sums` times their weights, then their sums over cosines.
+
+        The sums over cosines are computed in integers, so they have no rounding error.
+        """
         parts = [sums * self.terms]
         for (at, _), table in zip(self.numbers, self.tables, strict=True):
             steps = (sums[self._part(at)] * 2.0**GRADIENT_BITS).astype(np.int64)
@@ -79,7 +82,10 @@ class CurveBasis:
         return np.concatenate(parts)
 
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
-        """Weights of the bias, levels and slopes from coefficients of what is released."""
+        """Return the weights of bias, levels and slopes from the coefficients of the released sums.
+
+        The coefficients of cosines are added to the scores of the levels.
+        """
         weights, used = coefficients[: len(self.terms)] * self.terms, len(self.terms)
         for (at, _), table in zip(self.numbers, self.tables, strict=True):
             weights[self._part(at)] += table @ coefficients[used : used + table.shape[1]]
@@ -88,7 +94,10 @@ class CurveBasis:
 
     @property
     def deviations(self) -> np.ndarray:
-        """The typical length of the basis at a level of each column, then at each slope."""
+        """Return the norm of the basis at a typical level of each column, then at each slope.
+
+        Noise of standard deviation 1 in each coefficient gives scores and slopes these standard deviations.
+        """
         squares = self.level_weights**2
         for (at, _), table in zip(self.numbers, self.tables, strict=True):
             squares[at] += float((table**2).sum(axis=1).mean())

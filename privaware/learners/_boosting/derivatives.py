@@ -28,9 +28,11 @@ STEPS = 64
 def derivatives(
     layout: CodedLayout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice.
+    """Return negative clipped gradients (outputs, rows) and second derivatives (rows,), rounded to `LATTICE`.
 
-    The second ones of classes are computed if `curved`.
+    Second derivatives are divided by `layout.curvature`; for more than two classes they are half the trace of the
+    Hessian. If not `curved`, two classes get ones instead. `unit` is the residual of a regression that gives a gradient
+    of 1.
     """
     if not layout.classes:
         return LATTICE.round((target - values) / np.float32(unit)), np.ones(values.shape[1], np.float32)
@@ -48,7 +50,7 @@ def derivatives(
 
 
 def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """The cell of each logit, among those of the row's group: the class, or the class and something else."""
+    """Return `group * CELLS` plus the cell of each logit; `group` is a row's class, or 2 * leaf + class."""
     places = logits * np.float32(STEPS)
     places += np.float32(CELLS / 2 + 0.5)
     np.clip(places, 0, CELLS - 1, out=places)
@@ -60,7 +62,10 @@ def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 @cache
 def logit_tables(length: float) -> tuple[np.ndarray, np.ndarray]:
-    """The clipped gradient and the second derivative of each cell of the first class, then of the second."""
+    """Return two tables: the negative gradient, clipped to `length`, and the second derivative divided by 1/4.
+
+    Each has `CELLS` entries for rows of the first class, then `CELLS` for rows of the second class.
+    """
     logits = (np.arange(CELLS) - CELLS / 2) / STEPS
     against = 1 / (exp2(LOG2E * logits).astype(np.float64) + 1)  # the chance of the first class
     most = length * (1 - MARGIN)
@@ -69,7 +74,7 @@ def logit_tables(length: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _column_sum(values: np.ndarray) -> np.ndarray:
-    """Sums over the first axis, one row after another: the same bits for any number of columns."""
+    """Return sums over the first axis, added one row after another: the same bits for any number of columns."""
     total = np.zeros(values.shape[1])
     for row in values:
         total += row

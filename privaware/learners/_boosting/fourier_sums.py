@@ -42,30 +42,32 @@ FEATURE_STEPS = 100
 """Steps of gradient descent on the amplitudes."""
 
 COLUMNS_READ = (1, 2, 3, 4)
-"""How many columns a feature reads, in turn."""
+"""Numbers of columns that features read: the first feature reads one column, the next two, and so on in turn."""
 
 WIDTHS = (0.5, 0.7, 1.0)
 """Widths of the Gaussian kernels that the features approximate, in standard deviations of a number."""
 
 ROWS = Lattice(bound=1.0, bits=12)
+"""Lattice of the entries of a row of features."""
 AMPLITUDE_BITS = 20
+"""Bits to which amplitudes are rounded, relative to the largest, before outputs are computed."""
 ROWS_AT_ONCE = 2**12
 """Rows whose random Fourier features are computed at once."""
 
 MOST_NOISE = 1.5
-"""The deviation that noise may give a logit before later steps correct it, from rows / noise = `SURE` on."""
+"""Largest standard deviation that the noise of all steps may give a logit, where `rows / noise` is at least `SURE`."""
 
 MOST_NOISE_OF_NUMBERS = 0.25
-"""The deviation that noise may give a regression, in units, before later steps correct it."""
+"""Largest standard deviation that the noise of all steps may give the output of a regression, in units."""
 
 SURE = 150.0
-"""Value of rows / noise below which the deviation allowed to logits shrinks in proportion."""
+"""Value of `rows / noise` below which the standard deviation allowed to logits shrinks in proportion to it."""
 
 STEADY = 4.0
-"""Largest step times curvature in a classification; rows are centred, so they share no direction."""
+"""Largest learning rate times rows times curvature in a classification; centred rows share no direction."""
 
 STEADY_OF_NUMBERS = 1.9
-"""Largest step times curvature in a regression; rows are centred, so they share no direction."""
+"""Largest learning rate times rows times curvature in a regression; centred rows share no direction."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +100,11 @@ def random_frequencies(
 def _add_column(
     layout: CodedLayout, frequencies: np.ndarray, at: int, scale: float, generator: np.random.Generator
 ) -> None:
-    """Draw what one column adds to the angle of a feature, with a standard deviation of `scale`."""
+    """Add to `frequencies` what the levels and the slope of column `at` add to the angle of one feature.
+
+    The draw of a number has standard deviation `scale` for each standard deviation of the number; the draw of a
+    category's level has standard deviation `CATEGORY_DISTANCE * scale`.
+    """
     column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
     if column.kind == "category":
         frequencies[start : start + size] = CATEGORY_DISTANCE * scale * generator.standard_normal(size)
@@ -114,7 +120,10 @@ def _add_column(
 
 
 def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
-    """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent; outputs of rows are changed."""
+    """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent on their amplitudes.
+
+    The amplitudes are the mean over the last half of the steps; the features are added to the outputs of the rows.
+    """
     layout, rows, noises = stage.data.layout, stage.data.rows, stage.noises
     declared = layout.schema.rows
     rows.update(partial(_add_features, layout=layout, frequencies=frequencies))
@@ -139,13 +148,16 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
 
 
 def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """The deviation that noise may give an output, in units, by the noise multiplier of all releases as one."""
+    """Return the largest standard deviation that noise may give an output, in units.
+
+    `noise` is the noise multiplier of all releases as one.
+    """
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureMeans(ArraySum):
-    """The sum of the features of all rows; a row moves it by 1."""
+    """The sum of the features of all rows; a row changes the sum by at most 1 in L2 norm."""
 
     sensitivity: float = 1.0
 
@@ -155,9 +167,10 @@ class FeatureMeans(ArraySum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
-    """Features times gradients (features, outputs), at outputs plus features times `weights` times `unit`.
+    """The sum over rows of features times negative gradients (features, outputs).
 
-    A row moves the sum by the length of its gradient, because its features have length 1 at most.
+    Gradients are taken at the outputs so far plus `unit * (features @ weights)`. A row changes the sum by at most the
+    norm of its gradient, because its features have norm at most 1.
     """
 
     layout: CodedLayout
@@ -181,13 +194,13 @@ class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
         return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=self.layout.length))
 
     def add_outputs(self, part: CodedRows) -> None:
-        """Add the features to the outputs of the rows, and drop them."""
+        """Add `unit * (features @ weights)` to the outputs of the rows, and drop the features."""
         for at in range(0, len(part), ROWS_AT_ONCE):
             part.values[:, at : at + ROWS_AT_ONCE] += self._outputs(part.features[at : at + ROWS_AT_ONCE])
         part.features = part.features[:0]
 
     def _outputs(self, features: np.ndarray) -> np.ndarray:
-        """What features add to the outputs (outputs, rows): sums of products of two lattices, exact in any order."""
+        """Return what `features` add to the outputs (outputs, rows): sums on lattices, exact in any order."""
         largest = max(float(np.abs(self.weights).max()), 2.0**-99)
         coarse = Lattice(bound=largest, bits=AMPLITUDE_BITS).nearest(self.weights)
         return np.asarray((self.unit * (features @ coarse)).astype(np.float32).T)
@@ -208,5 +221,5 @@ def _centre_features(part: CodedRows, centre: Centre) -> None:
 
 
 def _feature_scale(count: int) -> float:
-    """What cosines are multiplied by for a row of length about 1: the mean of their squares is a half."""
+    """Return the factor that gives a row of `count` cosines norm about 1; the mean square of a cosine is 1/2."""
     return math.sqrt(2 / count)

@@ -1,8 +1,8 @@
 """What boosting sums over rows: gradients by the codes of all columns, or by the leaves of a tree, exactly.
 
 A row's gradient is a function of its outputs and target alone, bit for bit (`derivatives.py`), on a public lattice of
-2^-20: sums of fewer than 2^32 rows have no rounding error in any order, and neither has a sum of gradients times
-numbers of the lattice 2^-10, which is one of whole numbers below 2^62.
+2^-20, so sums of fewer than 2^32 rows have no rounding error in any order. Sums of gradients times numbers on the
+lattice of 2^-10 have none either: they are computed in integers below 2^62.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from privaware.noise import Rng
 __all__ = ["SECOND_WEIGHT", "ArraySum", "ClassCounts", "GradientSums", "LeafSums", "TargetSums", "as_outputs"]
 
 SECOND_WEIGHT = 0.125
-"""The weight of a second derivative beside a gradient: a power of two."""
+"""Factor on second derivatives before they are released with gradients; a power of two, so products are exact."""
 
 COUNTED = 4
-"""The depth of trees up to which rows are counted by cells of the logit, which are as many for each leaf."""
+"""Largest depth of a tree whose rows of two classes are counted by cells of the logit; each leaf has all cells."""
 
 
 class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
-    """Sums of arrays with Gaussian noise for their `sensitivity`."""
+    """A sum of arrays over rows, released with Gaussian noise of standard deviation `noise * sensitivity`."""
 
     sensitivity: float
 
@@ -42,7 +42,10 @@ class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSums(ArraySum):
-    """The number of rows of each class, or the sum of a target that lies in [-1, 1]; a row moves it by 1."""
+    """The number of rows of each class or, if `classes` is 0, the sum of targets in [-1, 1].
+
+    A row changes it by at most 1.
+    """
 
     classes: int
     sensitivity: float = 1.0
@@ -55,7 +58,7 @@ class TargetSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCounts(ArraySum):
-    """The number of rows of each class, and of those at each level: (classes, 1 + all levels)."""
+    """The number of rows of each class, in all and at each level of each column: (classes, 1 + all levels)."""
 
     layout: CodedLayout
 
@@ -76,9 +79,10 @@ class ClassCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSums(ArraySum):
-    """Gradients at an additive model with these weights: of all rows, of each level, times each number, by cosines.
+    """Sums of negative gradients at the outputs of the additive model with these `weights`.
 
-    `unit` is what a gradient of 1 stands for.
+    Released are the sum over all rows, over the rows of each level, and the sums times each number and each cosine.
+    `unit` is the residual of a regression that gives a gradient of 1.
     """
 
     layout: CodedLayout
@@ -90,7 +94,7 @@ class GradientSums(ArraySum):
         return self.layout.length * self.layout.basis.length
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        """The sums by code, one group of columns after another."""
+        """Return the sums (codes, outputs) over the rows of each code, one group of columns after another."""
         layout = self.layout
         gradients, lookup = np.empty((layout.outputs, len(part))), Lookup()
         for rows in chunks(part):
@@ -104,7 +108,7 @@ class GradientSums(ArraySum):
         return super().release(self.layout.basis.released(self.by_weight(total)), noise, rng)
 
     def by_weight(self, total: np.ndarray) -> np.ndarray:
-        """The sums for the bias, each level and each number, from those by code."""
+        """Return the sums for the bias, each level and each slope (weights, outputs), from the sums by code."""
         layout = self.layout
         ends = np.cumsum([math.prod(layout.shape(group)) for group in layout.groups])
         by_group = zip(layout.groups, np.split(total, ends[:-1]), strict=True)
@@ -121,21 +125,21 @@ class GradientSums(ArraySum):
         return sums
 
     def outputs(self, part: CodedRows, rows: slice, lookup: Lookup) -> np.ndarray:
-        """The outputs (outputs, rows) of the additive model."""
+        """Return the outputs (outputs, rows) of the additive model for some rows of `part`, at most one chunk."""
         values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(part.target[rows]), axis=1)
         for codes, table in zip(part.codes, self._tables, strict=True):
             lookup.add(values, table, codes[rows])
         return values
 
     def add_outputs(self, part: CodedRows) -> None:
-        """Adds the model to the outputs of the rows."""
+        """Add the outputs of the additive model to the outputs so far of the rows."""
         lookup = Lookup()
         for rows in chunks(part):
             part.values[:, rows] += self.outputs(part, rows, lookup)
 
     @cached_property
     def _tables(self) -> list[np.ndarray]:
-        """What each code of each group of columns adds to the outputs: (outputs, codes) in float32."""
+        """Return what each code of each group of columns adds to the outputs: (outputs, codes) in float32."""
         layout, weights = self.layout, self.weights
         tables = [weights[start + level_of] for start, level_of in zip(layout.starts, layout.level_of, strict=True)]
         slopes = weights[1 + sum(layout.levels) :]
@@ -149,9 +153,11 @@ class GradientSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class LeafSums(ArraySum):
-    """Gradients in each leaf of a tree, and last weighted second derivatives over the curvature.
+    """Sums in each leaf of a tree (leaves, outputs + 1): negative gradients, then second derivatives.
 
-    `columns` and `right` are its splits. Rows of two classes are counted by leaf, class and cell of the logit.
+    Second derivatives are divided by the curvature and multiplied by `SECOND_WEIGHT`. `columns` and `right` are the
+    splits of the tree (`Splits`). Up to depth `COUNTED`, rows of two classes are counted by leaf, class and cell of the
+    logit instead of summed; the sums follow from the counts.
     """
 
     layout: CodedLayout
@@ -169,7 +175,7 @@ class LeafSums(ArraySum):
         return sums.T
 
     def _counted(self, part: CodedRows) -> np.ndarray:
-        """The sums of two classes: what a cell stands for times its rows."""
+        """Return the sums of two classes: the derivatives of each cell times the number of its rows."""
         places, cells = self._places(part), np.empty(len(part), np.intp)
         for rows in chunks(part):
             cells[rows] = logit_cells(part.values[0, rows], places[rows])
@@ -187,7 +193,7 @@ class LeafSums(ArraySum):
         return sums
 
     def add_leaves(self, part: CodedRows, leaves: np.ndarray) -> None:
-        """Adds the released leaves (leaves, outputs) to the outputs of the rows."""
+        """Add the released score of each row's leaf to its outputs; `leaves` is (leaves, outputs)."""
         places, lookup = self._places(part), Lookup()
         scores = np.repeat(leaves.T.astype(np.float32), 1 + self._by_class, axis=1)
         for rows in chunks(part):
@@ -195,11 +201,11 @@ class LeafSums(ArraySum):
 
     @property
     def _by_class(self) -> bool:
-        """Whether places of rows are their leaves times two plus their classes."""
+        """Return whether the place of a row is twice its leaf plus its class; otherwise it is the leaf."""
         return self.layout.classes == 2
 
     def _places(self, part: CodedRows) -> np.ndarray:
-        """The leaf that each row reaches and, of two, its class: kept in the part until another tree is asked for."""
+        """Return the place of each row (see `_by_class`); `part` keeps the places until another tree needs its own."""
         splits = self.columns.tobytes() + self.right.tobytes()
         if part.splits != splits:
             tables, lookup = self._tables, Lookup()
@@ -218,7 +224,7 @@ class LeafSums(ArraySum):
 
     @cached_property
     def _tables(self) -> dict[int, np.ndarray]:
-        """What each code of a group of columns adds to the place of a row."""
+        """Return what each code of a group of columns adds to the place of a row, by the group's number."""
         layout, last = self.layout, len(self.columns) - 1 + self._by_class
         tables: dict[int, np.ndarray] = {}
         for split, (column, goes_right) in enumerate(zip(self.columns.tolist(), self.right, strict=True)):
@@ -229,7 +235,7 @@ class LeafSums(ArraySum):
 
 
 def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
-    """Tensors of one output as those of two classes, in float32."""
+    """Return `tensors` in float32; with two classes one output v becomes the two outputs -v / 2 and v / 2."""
     if classes == 2:
         tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
     return {name: value.astype(np.float32) for name, value in tensors.items()}

@@ -23,10 +23,11 @@ LATTICE = Lattice(bound=1.0, bits=10)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LevelSums:
-    """`matrices` (levels, levels + harmonics) map the sums of a column's levels to the released sums.
+    """The map from sums over levels to the sums that are released.
 
-    No row of a matrix is longer than 1. `ordered` and `with_missing` say of each column whether it is a number, and
-    whether its last level is for missing values.
+    For each column, a matrix (levels, levels + harmonics) in `matrices` maps the sums of its levels to released sums;
+    a category has no harmonics. No row of a matrix has norm above 1. `ordered` and `with_missing` say of each column
+    whether it is a number, and whether its last level is for missing values.
     """
 
     matrices: tuple[np.ndarray, ...]
@@ -35,7 +36,7 @@ class LevelSums:
 
     @classmethod
     def of(cls, schema: Schema, levels: tuple[int, ...]) -> LevelSums:
-        """From public facts alone."""
+        """Return the map for the columns of `schema`, which have these numbers of `levels`."""
         ordered = tuple(column.kind == "number" for column in schema.used)
         missing = tuple(column.missing == "category" for column in schema.used)
         facts = zip(levels, ordered, missing, strict=True)
@@ -43,11 +44,11 @@ class LevelSums:
 
     @property
     def length(self) -> float:
-        """How far one row moves the release, over the length of its residual."""
+        """Return the largest L2 change of the release by one row, divided by the norm of the row's residual."""
         return math.sqrt(1 + len(self.matrices))
 
     def of_levels(self, exact: np.ndarray) -> np.ndarray:
-        """Sums (outputs, 1 + all levels) of all rows and of levels, as the sums that are released."""
+        """Return the sums to release from `exact` (outputs, 1 + all levels): sums of all rows, then of each level."""
         parts, at = [exact[:, :1]], 1
         for matrix in self.matrices:
             parts.append(exact[:, at : at + len(matrix)] @ matrix)
@@ -55,7 +56,10 @@ class LevelSums:
         return np.concatenate(parts, axis=1)
 
     def split(self, noisy: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-        """The total, and for each column unweighted sums of levels and harmonics; `noisy` is (..., outputs, all)."""
+        """Return the total and, for each column, the sums of levels and of harmonics, divided by their weights.
+
+        `noisy` (..., outputs, released sums) is a release.
+        """
         levels, smooth, at = [], [], 1
         for matrix, ordered in zip(self.matrices, self.ordered, strict=True):
             count, width = matrix.shape

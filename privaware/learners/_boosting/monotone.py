@@ -1,4 +1,4 @@
-"""Models that rise or fall along columns: released values are moved to the nearest that do, which costs nothing."""
+"""Models that rise or fall along columns: released weights are changed until they do, which is post-processing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["Monotone"]
 
 @dataclass(frozen=True)
 class Monotone:
-    """The direction of each column and of each slope (1 rises, -1 falls, 0 is free), and which have a missing level."""
+    """The wanted direction of each column and of each number's slope: 1 rises, -1 falls, 0 is free.
+
+    `missing` says of each column whether its last level is for missing values.
+    """
 
     directions: tuple[int, ...]
     slopes: tuple[int, ...]
@@ -23,7 +26,10 @@ class Monotone:
 
     @classmethod
     def of(cls, schema: Schema, wanted: Mapping[str, int], name: str) -> Monotone:
-        """The directions by name; refused where there is no order to keep."""
+        """Return the directions `wanted` by column name; raise for columns that are no numbers and for many classes.
+
+        `name` is the learner's name in an error.
+        """
         used = schema.used
         numbers = {column.name for column in used if column.kind == "number"}
         for column, direction in wanted.items():
@@ -39,7 +45,10 @@ class Monotone:
         return cls(directions, slopes, tuple(column.missing == "category" for column in used))
 
     def scores(self, weights: np.ndarray, starts: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
-        """Weights of an additive model with the scores and slopes of such columns in order."""
+        """Return `weights` of an additive model, changed so that it rises or falls along columns with a direction.
+
+        Scores become the nearest monotone sequence, and slopes of the wrong sign 0. Missing levels stay.
+        """
         weights = weights.copy()
         for direction, start, size, missing in zip(self.directions, starts, levels, self.missing, strict=True):
             if direction:
@@ -51,9 +60,10 @@ class Monotone:
         return weights
 
     def leaves(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Leaves (leaves, outputs) of a tree: two that differ by a split on such a column are in order, or equal.
+        """Return the leaves (leaves, outputs) of a tree that splits on `columns`, in order along each direction.
 
-        Making one split's pairs equal keeps the order along the others.
+        Two leaves that differ in one split on a column with a direction both become their mean if they are in the wrong
+        order. This keeps the order along the other splits.
         """
         shaped = values.reshape(*[2] * len(columns), -1).copy()
         for split, column in enumerate(columns):
@@ -65,7 +75,7 @@ class Monotone:
 
 
 def _rising(values: np.ndarray) -> np.ndarray:
-    """The nearest rising sequence of each output, by pooling neighbours that fall.
+    """Return the nearest sequence that never falls, for each output, by pooling neighbours that fall.
 
     >>> _rising(np.array([[1.0], [3.0], [2.0]])).ravel().tolist()
     [1.0, 2.5, 2.5]

@@ -6,8 +6,9 @@
   exponential (`SkewCorrection`). Whether this is done follows from the released mean and spread and from the declared
   bounds of the target.
 * Last residuals: their mean moves all outputs, because clipped gradients draw outputs from the mean to the median.
-* Check: two releases say how far outputs are from the mean of the target, and whether they are nearer to the targets
-  than that mean (`judge`). If not by more than noise, the mean replaces the model.
+* Check: one release gives the mean of the outputs. Another says whether the squared error of the outputs is smaller
+  than the squared error of a constant prediction, their own noisy mean (`judge`). If it is not smaller by at least the
+  noise, a constant replaces the model: the released mean of the target, moved towards the mean of the outputs.
 
 Privacy: skew correction has no cost of its own: a function of one row's output and of released numbers. Each other
 release is a sum of terms in [-1, 1], or a histogram: one row moves it by at most 1.
@@ -51,13 +52,13 @@ SPREADS = 2.0 ** np.arange(-8, 0.5, 0.5)
 """Candidate values for the spread of the target or of residuals, as fractions of half the target's range."""
 
 INSIDE = 0.85
-"""The fraction of rows whose distance from the centre is at most the spread."""
+"""The spread is the least of `SPREADS` that bounds the distance from the centre for this fraction of rows."""
 
 NEAR = 3.0
 """Largest distance from the mean down to the lower bound of a skewed target, in spreads."""
 
 TAIL = 4.0
-"""Least distance from the mean up to the upper bound of a skewed target, in spreads."""
+"""Least distance from the mean up to the upper bound of a skewed target, in spreads of the target."""
 
 SKEW = 2.0
 """Least ratio of the distance above the mean to the distance below it for a skewed target."""
@@ -66,18 +67,19 @@ FAR = 8.0
 """Distance from the mean at which outputs are clipped before the skew correction, in spreads."""
 
 MOST_GAIN = 1.0
-"""Where the gain of a row is clipped, in squared units."""
+"""Where the gain of a row (`GainSums`) is clipped, in squared units (`Start.unit`)."""
 
 MOST_DISTANCE = 2.0
-"""Where the distance of an output from the mean is clipped, in units."""
+"""Where the distance of an output from the mean of the target is clipped, in units (`Start.unit`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualClips:
     """Where residuals are clipped.
 
-    `residual` is the clip of gradients over the spread of the target. `bias` is the clip of the residuals whose mean
-    moves the bias, over the clip of gradients: 4 follows about the mean of the target, 1 the median.
+    `residual` is the clip of gradients, as a multiple of the spread of the target. `bias` is the clip of the residuals
+    whose mean moves the bias, as a multiple of the clip of gradients: 4 follows about the mean of the target, 1 the
+    median.
     """
 
     residual: float
@@ -87,7 +89,8 @@ class ResidualClips:
 def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: Rng) -> Start:
     """Release the mean of the target and its spread, by three releases with noise multiplier `noise`.
 
-    The mean is released twice. The second time targets are clipped around the first mean by the spread: less noise.
+    The mean is released twice. The second time targets are clipped to `clips.bias * unit` around the first mean, which
+    needs less noise. `unit` is `clips.residual` times the spread.
     """
     rows, declared = data.rows, data.layout.schema.rows
     noisy = release(TargetSums(classes=0), rows, noise, rng)
@@ -104,14 +107,17 @@ def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:
-    """Return the least of `SPREADS` that most rows are within, by their noisy counts."""
+    """Return the least of `SPREADS` within which `INSIDE * rows` lie, by `noisy` (`SpreadCounts`); else the largest."""
     enough = np.cumsum(noisy) >= INSIDE * rows
     return float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadCounts(ArraySum):
-    """The number of targets whose distance from centre plus output is up to each of `SPREADS`, and no smaller one."""
+    """The number of rows in each cell of |target - output - centre|.
+
+    Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; larger distances are not counted.
+    """
 
     centre: float
     sensitivity: float = 1.0
@@ -124,7 +130,7 @@ class SpreadCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualSums(ArraySum):
-    """The sum of targets in [-1, 1] less centre and output, over `clip` and clipped to 1; a row moves it by 1."""
+    """The sum of (target - output - centre) / clip, each clipped to [-1, 1]; a row changes it by at most 1."""
 
     clip: float
     centre: float = 0.0
@@ -136,14 +142,17 @@ class ResidualSums(ArraySum):
 
 
 def is_skewed(mean: float, spread: float) -> bool:
-    """Return whether a target in [-1, 1] with this mean and spread has a tail above, by its bounds."""
+    """Return whether a target in [-1, 1] is skewed: near its lower bound -1 and far from its upper bound 1.
+
+    Near and far are measured from the `mean`, in spreads (`NEAR`, `TAIL`, `SKEW`).
+    """
     below, above = 1 + mean, 1 - mean
     return below <= NEAR * spread and above >= max(TAIL * spread, SKEW * below)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkewCorrection:
-    """An output u spreads from the centre becomes (exp(strength u) - 1) / strength spreads from it."""
+    """A correction of outputs: centre + u * spread becomes centre + spread * (exp(strength * u) - 1) / strength."""
 
     centre: float
     spread: float
@@ -151,7 +160,7 @@ class SkewCorrection:
 
     @classmethod
     def of(cls, mean: float, spread: float, strength: float) -> SkewCorrection | None:
-        """Return the correction for a target in [-1, 1] with this mean and spread; None if it is not skewed."""
+        """Return the correction for a target in [-1, 1] with this mean and spread; None if not skewed or strength 0."""
         corrects = strength > 0 and is_skewed(mean, spread)
         return cls(centre=mean, spread=spread, strength=strength) if corrects else None
 
@@ -167,7 +176,9 @@ class SkewCorrection:
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """The last step of a regression: `skew` correction if any, then a `shift` of all outputs, and the `verdict`."""
+    """The last step of a regression: a `skew` correction (None: none), a number `shift` added to all outputs, and the
+    `verdict` on the outputs.
+    """
 
     skew: SkewCorrection | None
     shift: float
@@ -175,10 +186,10 @@ class Correction:
 
 
 def correct(data: CodedData, start: Start, strength: float, clip: float, noises: Noises, rng: Rng) -> Correction:
-    """Correct the outputs for skew with this `strength`, release their mean residual, and check them.
+    """Correct the outputs for skew with this `strength`, release their mean residual, and check them (`judge`).
 
-    `clip` is where residuals are clipped, in units of the start. Predictions that follow the median (`clip` of at most
-    1) are not corrected for skew.
+    `clip` is where residuals are clipped, in units of `start.unit`. Predictions that follow the median (`clip` of at
+    most 1) are not corrected for skew. Without a budget for the check (`noises.check` infinite) outputs pass as better.
     """
     rows, mean, unit = data.layout.schema.rows, float(start.bias[0]), start.unit
     skew = SkewCorrection.of(mean, unit, strength) if clip > 1 else None
@@ -195,7 +206,11 @@ def correct(data: CodedData, start: Start, strength: float, clip: float, noises:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What is added to the `mean` of the start and to the outputs (`shift`), and whether outputs are `better`."""
+    """The result of the check of a regression.
+
+    `better` says whether the outputs predict the targets better than a constant, the noisy mean of the outputs. If they
+    do, `shift` is added to all outputs. If not, the prediction is a constant: `mean` plus the mean of `Start`.
+    """
 
     mean: float
     shift: float
@@ -205,12 +220,15 @@ class Verdict:
 def judge(
     parts: ChangingParts[CodedRows], outputs: OutputSums, *, rows: int, deviation: float, noise: float, rng: Rng
 ) -> Verdict:
-    """Weigh the mean of the start with the mean of the outputs, and release whether outputs are better than it.
+    """Release the mean of the outputs, and whether outputs are better than this noisy mean as a constant prediction.
 
-    These are two releases with noise multiplier `noise`. `deviation` is what noise did to the mean of the start and to
-    the shift of the outputs, in units. The weights make the noise of the three releases together least. Outputs are
-    compared with the weighed mean because gains are clipped: clipped gains favour outputs that have only moved from the
-    mean of a skewed target to its median.
+    These are two releases with noise multiplier `noise`. Outputs are better if the noisy sum of `GainSums` is at least
+    `noise`. The constant is the mean of the outputs, not of the targets, because gains are clipped: clipped gains
+    favour outputs that have only moved from the mean of a skewed target to its median.
+
+    Both the mean of the start and the shifted outputs estimate the mean of the target, each with noise of standard
+    deviation `deviation` (in units). `Verdict.mean` and `Verdict.shift` move each towards the other by the weight that
+    makes the variance least.
     """
     away = float(release(outputs, parts, noise, rng)[0]) / rows
     weight = deviation**2 / (2 * deviation**2 + (MOST_DISTANCE * noise / rows) ** 2)
@@ -222,9 +240,9 @@ def judge(
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSums(ArraySum):
-    """The sum of how far outputs are from the mean, over `MOST_DISTANCE` units and clipped to 1; a row moves it by 1.
+    """The sum of (output + shift - mean) / (MOST_DISTANCE * unit), each clipped to [-1, 1].
 
-    `shift` is added to the outputs first, `unit` is the spread of the target.
+    A row changes it by at most 1. `mean` is the released mean of the target and `unit` is `Start.unit`.
     """
 
     mean: float
@@ -239,10 +257,10 @@ class OutputSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GainSums(ArraySum):
-    """The sum of how much nearer to its target a row's output is than the mean is.
+    """The sum of gains: how much smaller the squared error of a row's output is than the squared error of `mean`.
 
-    These are differences of squares, clipped to `MOST_GAIN` and divided by it: a row moves the sum by 1 at most.
-    `shift` is added to the outputs first, `unit` is the spread of the target.
+    A gain is ((target - mean)^2 - (target - output - shift)^2) / (MOST_GAIN * unit^2), clipped to [-1, 1], so a row
+    changes the sum by at most 1. `unit` is `Start.unit`.
     """
 
     mean: float

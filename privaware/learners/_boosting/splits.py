@@ -17,12 +17,15 @@ from privaware.schema import Schema
 __all__ = ["Splits", "column_chances", "random_splits"]
 
 ANY_COLUMN = 0.2
-"""The least fraction of the splits on columns regardless of what the additive start found: some act together only."""
+"""Least expected fraction of splits whose column is drawn uniformly, because some columns act only with others."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Splits:
-    """The `columns` (trees, depth) that are split on, and whether each level goes `right` (trees, depth, levels)."""
+    """Splits of trees: the `columns` (trees, depth), and whether each level goes `right` (trees, depth, levels).
+
+    All nodes of a tree at the same depth have the same split.
+    """
 
     columns: np.ndarray
     right: np.ndarray
@@ -31,7 +34,8 @@ class Splits:
 def column_chances(layout: CodedLayout, weights: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     """Return the probability of each column to be read: larger where the additive start found more than noise gives.
 
-    `weights` are the weights of the additive start and `deviations` what noise alone gave them: both were released.
+    `weights` are the released weights of the additive start, and `deviations` the standard deviations that noise gave
+    them (`Curves`).
     """
     slopes = weights[1 + sum(layout.levels) :]
     squares, noises = np.zeros(len(layout.levels)), layout.outputs * deviations[: len(layout.levels)] ** 2
@@ -59,7 +63,8 @@ def random_splits(
 ) -> Splits:
     """Draw splits: a level of a number goes right above a random edge, a level of a category with probability 1/2.
 
-    Columns are drawn by their `chances` (None: equal ones), perhaps more than once in a tree.
+    A missing value of a number goes right. Columns are drawn by their probabilities `chances` (None: equal ones),
+    perhaps more than once in a tree.
     """
     columns = np.zeros((trees, depth), np.int64)
     right = np.zeros((trees, depth, max(levels)), bool)

@@ -30,7 +30,7 @@ class Releases:
         return noise * math.sqrt(self.count / self.fraction) if self.fraction else math.inf
 
     def scaled(self, factor: float) -> Releases:
-        """Return the same releases with a `factor` of their fraction."""
+        """Return the same releases with `factor` times their fraction."""
         return replace(self, fraction=factor * self.fraction)
 
 
@@ -49,7 +49,10 @@ class Noises:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The releases of each stage, in their order; their fractions sum to 1."""
+    """The releases of each stage; their fractions sum to 1.
+
+    `start` also holds later releases of a regression: the spread of residuals and the mean of the last residuals.
+    """
 
     start: Releases
     steps: Releases = Releases()
@@ -89,9 +92,9 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curves:
-    """The released `weights` of an additive model, and the `deviations` that noise alone gave them.
+    """The released `weights` of an additive model, and the standard `deviations` that noise alone gave them.
 
-    Deviations are those of a score of each column, then of each slope; there are none without a step.
+    There is one deviation for the scores of each column, then one for each slope; there are none without a step.
     """
 
     weights: np.ndarray
@@ -102,8 +105,9 @@ class Curves:
 class Stage:
     """What trees or random Fourier features start from, once the additive model is added to the outputs.
 
-    `unit` is what a gradient of 1 stands for. `chances` are the probabilities with which columns are read, by what the
-    additive model found; None for equal ones. `most_noise` is the deviation that noise may give an output, in units.
+    `unit` is the residual of a regression that gives a gradient of 1. `chances` are the probabilities with which
+    columns are read, by what the additive model found; None for equal ones. `most_noise` is the largest standard
+    deviation that noise may give an output, in units.
     """
 
     data: CodedData
@@ -130,7 +134,7 @@ class Interactions:
 
     @classmethod
     def none(cls, layout: CodedLayout, depth: int) -> Interactions:
-        """No tree of this depth, and no feature."""
+        """Return interactions with no tree (of this `depth`) and no feature."""
         return cls(
             columns=np.zeros((0, depth), np.int64),
             right=np.zeros((0, depth, max(layout.levels)), bool),
@@ -141,5 +145,5 @@ class Interactions:
         )
 
     def silenced(self) -> Interactions:
-        """The same trees and features with scores and amplitudes of 0."""
+        """Return the same trees and features with scores and amplitudes of 0."""
         return replace(self, leaves=np.zeros_like(self.leaves), amplitudes=np.zeros_like(self.amplitudes))

@@ -28,12 +28,15 @@ from privaware.noise import Rng
 __all__ = ["RandomTrees"]
 
 DAMPING = 3.0
-"""Noise added to the second derivatives of a leaf, in a regression: numbers in leaves of few rows are costly."""
+"""Damping of a leaf in a regression, in standard deviations of the noise; in a classification it is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomTrees(AdditiveStart):
-    """An additive start, then `trees` of this `depth`, each with the step `lr`, which the noise may make smaller."""
+    """A learner that starts from an additive model and adds `trees` of this `depth`.
+
+    Leaves are multiplied by `lr`, or by less where noise would move outputs too far.
+    """
 
     _piece: ClassVar[str] = "tree"
 
@@ -85,9 +88,10 @@ class RandomTrees(AdditiveStart):
         return leaves
 
     def _leaves(self, layout: CodedLayout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
-        """Return the step times noisy sums of gradients, over noisy sums of second derivatives plus the noise.
+        """Return the scores of leaves: `step * gradients / (seconds + damping)`, from `noisy` sums (`LeafSums`).
 
-        The step is smaller where the noise of all trees alone would move an output by more than `most_noise`.
+        `damping` is the standard deviation of the noise, times `DAMPING` in a regression. `step` is `lr`, or less where
+        the noise of all trees alone would give an output a standard deviation above `most_noise`.
         """
         scale = noise * math.hypot(layout.length, SECOND_WEIGHT)
         damping = scale if layout.classes else DAMPING * scale

@@ -16,7 +16,8 @@ Proof of the analysis called tight.
        |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)
    This maximum is 1 / noise, as if the determinant had no cost, if k <= 1 / noise (logistic; ln(1 + y) <= y, and p /
    noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). Replacing a row is removing one and adding
-   one, which doubles the cost. The noise here is the noise that is drawn, including the `SMEAR` share of step 5.
+   one. Only one of the two determinant ratios is above 1, so the cost is at most the maximum plus 1 / noise. The noise
+   here is the noise that is drawn, including the `SMEAR` share of step 5.
 4. Gaussian distribution, s = 1 / noise. Let N ~ N(0, s^2) be the component of b along x.
    - If the rows are D, the privacy loss against D' is at most p N + p^2 s^2 / 2. It is convex in p, so it is at most
      max(0, N + s^2 / 2). At any epsilon >= 0 it is no worse than the Gaussian mechanism, however p depends on N.
@@ -74,7 +75,7 @@ NODES = 64
 
 
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
-    """Return epsilon under the gamma distribution; `bound` is R^2 / ridge.
+    """Return epsilon under the gamma distribution; `bound` is R^2 / ridge and b has scale `noise * R`.
 
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)

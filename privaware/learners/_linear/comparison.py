@@ -17,12 +17,16 @@ LEAST_GAIN = 0.02
 
 
 def noisy_mean(target_sum: float, rows: int, noise: float, rng: Rng) -> float:
-    """Return the noisy mean of `rows` targets in [-1, 1] from their exact sum, which one row changes by at most 1."""
+    """Return the noisy mean of `rows` targets in [-1, 1] from their exact sum, which one row changes by at most 1.
+
+    `noise` is the standard deviation of the noise of the sum.
+    """
     return float(np.clip(rng.gaussian(target_sum, noise=noise, sensitivity=1.0) / rows, -1.0, 1.0))
 
 
 def is_better(gain_sum: float, rows: int, noise: float, rng: Rng) -> bool:
-    """Return whether the noisy sum of gains exceeds `noise + LEAST_GAIN * rows`; one row changes the sum by at
-    most 1.
+    """Return whether `gain_sum` plus Gaussian noise of standard deviation `noise` exceeds `noise + LEAST_GAIN * rows`.
+
+    One row changes `gain_sum` (see `LinearGradient.gains`) by at most 1.
     """
     return float(rng.gaussian(gain_sum, noise=noise, sensitivity=1.0)) > noise + LEAST_GAIN * rows

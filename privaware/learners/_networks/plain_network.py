@@ -42,7 +42,7 @@ class PlainNetwork(Learner):
     batch : int
         Batch size.
     lr : float, optional
-        Initial learning rate of a cosine schedule.
+        Initial learning rate of a cosine schedule; by default 0.05.
     momentum, decay : float
         Momentum coefficient and weight decay.
     mixup : float

@@ -175,7 +175,7 @@ class _Refine(nn.Module):
 
 
 class Denoising(nn.Module):
-    """The residual of a score network on noisy images, for `draws` pairs of noise level and noise.
+    """The residuals of a score network on noisy images: score times level, plus noise, for `draws` draws of the two.
 
     All examples share the same levels and noise, which are buffers drawn anew before each step. The residuals of an
     example therefore depend neither on other examples nor on its position in a batch.
@@ -204,16 +204,20 @@ class Denoising(nn.Module):
 
 
 def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
-    """Return half the mean squared residual of each example over its draws.
+    """Return, for each example, half the mean of its squared residuals over all draws and pixels; ignore `targets`.
 
-    This is the denoising loss, weighted by squared noise levels.
+    `residuals` come from `Denoising` and are already multiplied by the noise level. So this is the denoising loss of
+    the score, with the squared noise level as the weight of a draw.
     """
     return residuals.square().mean(1) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTraining:
-    """Adam on gradients that the caller provides; the result is a moving average of the weights with decay `ema`."""
+    """Adam on gradients that the caller provides; the result is a moving average of the weights.
+
+    The decay of the average is `step / (step + 10)` in the first steps, and `ema` from then on.
+    """
 
     steps: int
     lr: float

@@ -34,9 +34,9 @@ PRECISIONS = ("float32", "tf32", "bf16")
 """Number formats in which matrix products may be computed."""
 
 COUNT_NOISE = 10
-"""Noise multiplier of the count that guides quantile clipping, as a multiple of `noise`.
+"""Standard deviation of the noise on the count that guides quantile clipping, as a multiple of the noise multiplier.
 
-At this value the count takes 1/400 of a step's cost.
+One row changes the count by 1/2, so the count takes 1/400 of a step's cost: `(1 / (2 * COUNT_NOISE))**2`.
 """
 
 LEAST_NORM = 0.5
@@ -62,7 +62,7 @@ class Network(Learner):
     epochs : float
         Expected number of passes over the rows if `steps` is not given.
     batch : int, optional
-        Expected batch size; by default it follows from the declared number of rows.
+        Expected batch size; by default a fortieth of the declared rows, but at least 256, and at most all rows.
     norm : float
         Clipping norm.
     lr : float

@@ -142,9 +142,9 @@ class Student(PlainNetwork):
 
 
 def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:
-    """Return the positions of all rows, with labelled rows repeated until they are about as many as unlabelled rows.
+    """Return the positions of all rows; labelled rows, if fewer, are repeated to be about as many as unlabelled rows.
 
-    Without `with_others` only labelled rows are returned.
+    A negative label means no label. Without `with_others` only labelled rows are returned, each once.
 
     >>> _balanced(np.array([1, -1, -1, -1, -1]), with_others=True).tolist()
     [0, 0, 0, 0, 1, 2, 3, 4]

@@ -82,7 +82,12 @@ def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
 
 
 def _grown(deviations: np.ndarray, distances: np.ndarray, at: int, step: int) -> int:
-    """Return the last cell that holds rows, starting from cell `at` and going in the direction `step`."""
+    """Return the last cell of a span that grows from cell `at` in the direction `step` (1 or -1) up to an empty cell.
+
+    A cell counts as empty if its count is at most `OUTWARD_DEVIATIONS`, or `INWARD_DEVIATIONS` if it is no farther from
+    zero than the cell before it. `deviations` are the noisy counts in standard deviations of their noise, and
+    `distances` the largest absolute value of each cell.
+    """
     while 0 <= at + step < len(deviations):
         threshold = OUTWARD_DEVIATIONS if distances[at + step] > distances[at] else INWARD_DEVIATIONS
         if deviations[at + step] <= threshold:
@@ -92,8 +97,10 @@ def _grown(deviations: np.ndarray, distances: np.ndarray, at: int, step: int) ->
 
 
 def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, float]:
-    """Return `counts` shrunken towards their mean as far as noise explains their differences, and the factor that
-    remains.
+    """Return `counts` shrunken towards their mean as far as noise explains their differences, and the factor.
+
+    The factor on the differences is from 0 (only the mean remains) to 1. `scale` is the standard deviation of the noise
+    of a count. The mean is that of a total which is clipped to between `rows / 2` and `rows`.
 
     >>> shrunken(np.array([40.0, 60.0]), scale=0.0, rows=100)
     (array([40., 60.]), 1.0)
@@ -107,9 +114,10 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
 
 
 def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MAX_CUT_FRACTION) -> int:
-    """Return how many first cells together hold no more rows than a tail plus the rows that noise may hide.
+    """Return how many of the first cells may be cut off; 0 if this would cut off all.
 
-    `most` is the largest fraction of rows that they may hold.
+    Together they hold at most `TAIL_FRACTION * rows` plus the rows that noise may hide, and at most `most * rows`.
+    `scale` is the standard deviation of the noise of a count.
     """
     likely, kept = shrunken(counts, scale, rows)
     hidden = HIDDEN_DEVIATIONS * kept * scale * np.sqrt(np.arange(1, len(counts) + 1))
@@ -215,7 +223,7 @@ class Located:
 
 @dataclass(frozen=True, kw_only=True)
 class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
-    """The number of values in half decades of either sign, and how often each word occurs.
+    """The number of values in half decades of either sign, and how often each word of the columns `words` occurs.
 
     Noise is independent for each word, and words are released as a set, so the position of a word in the vector of
     counts does not matter. The counts are sorted in decreasing order and padded with zeros. The vector then has the
@@ -266,7 +274,11 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
 
 @dataclass(frozen=True, kw_only=True)
 class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, tuple[float, ...]]]]):
-    """The number of values on finer grids; they give spans without almost empty ends, and bins."""
+    """The number of values on finer grids between the `spans` so far.
+
+    The release gives, by name, spans without almost empty ends, and the inner edges of at most `bins` bins. `rows` is
+    the declared number of rows.
+    """
 
     grids: Grids
     spans: dict[str, Span]

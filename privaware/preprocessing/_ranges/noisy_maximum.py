@@ -5,11 +5,11 @@
   million), either sign, and zero.
 - Each category column without categories gets its common values: Laplace noise is added to their counts, and only those
   above a threshold are released.
-- If the kind of a column is undecided, a noisy count decides it first: the column is a number if more of its values are
-  numbers than not.
+- If the kind of a column is undecided, noisy counts of its values of each kind decide it first: the column gets the
+  kind with the largest noisy count (`privaware.data.decided`).
 
-How far into the tails the quantiles reach follows from public numbers only (noise and declared rows). At least one row
-in a hundred is clipped on each side, and more if the noise exceeds so few rows.
+How far into the tails the quantiles reach follows from public numbers only (noise and declared rows). About one row in
+a hundred is clipped on each side, and more (up to a quarter) if the noise exceeds one row in a hundred (`tail_share`).
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for quantiles;
 Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks privately" (2009), and Vadhan, "The
@@ -17,9 +17,10 @@ complexity of differential privacy" (2017), section 3.3, for categories without 
 Privacy: for one row added, removed or (if the schema says so) replaced. A quantile costs Pure(1 / noise):
 `quantile_scores` proves its sensitivity. The histogram of a column costs Approximate(1 / noise, delta / columns): a row
 has one category, so one count changes by 1 (two counts when it is replaced), and a category that only that row has
-passes the threshold with probability at most delta / columns. The count that decides a kind costs Pure(1 / (4 noise)):
-a row changes it by 1. After it, an undecided column is charged Pure(1 / noise) and Approximate(1 / noise, delta /
-columns). Together these dominate both two quantiles and a histogram, so the cost does not depend on the noisy count.
+passes the threshold with probability at most delta / columns. The counts that decide a kind cost Pure(1 / (4 noise)): a
+row changes one of them by 1 (two when it is replaced). After them, an undecided column is charged Pure(1 / noise) and
+Approximate(1 / noise, delta / columns). Together these dominate both two quantiles and a histogram, so the cost does
+not depend on the noisy counts.
 Missing values, NaN and infinities are not counted.
 Use when: nobody can say in advance what range the columns have, and a draft read off the rows must not be assumed
 public.
@@ -62,7 +63,7 @@ from privaware.schema import Column, Schema
 __all__ = ["NoisyMaximumRanges"]
 
 KIND_NOISE = 4
-"""Noise multiplier of the count that decides a kind, as a multiple of that of a bound.
+"""Noise multiplier of the counts that decide a kind, divided by the noise multiplier of a bound.
 
 It may be large, because the kind of most columns is clear.
 """
@@ -98,7 +99,10 @@ class NoisyMaximumRanges(Transformation):
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the public facts of the release before it is run: the same names and kinds, all bounded."""
+        """Return the schema as it will be after the release, with placeholders for what is not known yet (`outline`).
+
+        It is used to compute the cost of later mechanisms before a row is read.
+        """
         return outline(schema)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
@@ -156,7 +160,10 @@ def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: 
 def _range(
     values: np.ndarray, rows: int, noise: float, rng: Rng, among: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[float, float]:
-    """Return a low and a high quantile, which differ whatever the rows are."""
+    """Return a low and a high quantile of `values`; the high quantile is larger whatever the rows are.
+
+    `among` are candidates and the logarithm of their prior; None takes `candidates()`.
+    """
     grid, prior = among or candidates()
     tail = tail_share(rows, noise)
     quantiles = []
@@ -172,8 +179,7 @@ def _range(
 
 
 def tail_share(rows: int, noise: float) -> float:
-    """Return the fraction of rows beyond each bound: the smallest that exceeds the noise, at least 0.01 and at most
-    0.25.
+    """Return the fraction of rows beyond each bound: the smallest that exceeds the noise, from 0.01 to 0.25.
 
     The noisy maximum errs by about 2 * noise * (log(candidates) + 5) rows. Fractions are multiples of 1/1024, so scores
     are exact in floating point.
@@ -232,9 +238,10 @@ def _common(
 ) -> tuple[tuple[str, ...], float]:
     """Return the words whose noisy count passes the threshold, and the sum of these noisy counts.
 
-    One row changes `changed` counts by 1. Noise is independent for each word, and words are released as a set, so the
-    position of a word in the vector of counts does not matter. The counts are sorted in decreasing order and padded
-    with zeros. The vector then has the same length whatever the words are, and one more row changes one entry by 1.
+    If no word passes, the words are `NONE`. One row changes `changed` counts by 1. Noise is independent for each word,
+    and words are released as a set, so the position of a word in the vector of counts does not matter. The counts are
+    sorted in decreasing order and padded with zeros. The vector then has the same length whatever the words are, and
+    one more row changes one entry by 1.
     """
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     exact_counts = np.zeros(max(SLOTS, len(ranked)))

@@ -54,7 +54,10 @@ def single(column: Column) -> Column:
 
 
 def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
-    """Return the column with the bounds `limits`, or with the categories `words`."""
+    """Return the column with the categories `words` if it is a category, else with the bounds `limits`.
+
+    A number that replaces missing values is clipped to the bounds.
+    """
     if column.kind == "category":
         return replace(column, categories=words, missing="category", unseen="other")
     fill = column.missing
@@ -64,8 +67,9 @@ def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) 
 
 
 def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
-    """Return the schema with `columns`, with `limits` of its target, and with the facts that are assumed to be
-    public.
+    """Return the schema with `columns`, and with the facts that are assumed to be public.
+
+    `limits` become the bounds of a regression target without bounds; declared bounds stay.
     """
     low, high = limits if open_target(schema) else (schema.low, schema.high)
     given = GIVEN_BUT_PAID if open_columns(schema, "undecided") else GIVEN_KINDS
@@ -75,9 +79,11 @@ def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | 
 
 
 def outline(schema: Schema) -> Schema:
-    """Return the public facts of a release of bounds before it is run: the same names and kinds, all bounded.
+    """Return the schema as it will be after a release of bounds, with placeholders for what is not known yet.
 
-    An undecided column counts as a number; the cost of a mechanism does not depend on the kinds of its columns.
+    Unknown bounds of columns and of the target are 0 and 1, and unknown categories are `NONE`. An undecided column
+    counts as a number. The result is used to compute the cost of later mechanisms before a row is read; that cost does
+    not depend on the kinds of columns.
     """
     columns = tuple(
         column if column.bounded else filled(as_number(column), (0.0, 1.0), NONE) for column in schema.columns

@@ -59,7 +59,10 @@ class TargetHistogramRange(Transformation):
         return Laplace(noise=noise) if open_target(schema) else NOTHING
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the public facts of the release before it is run."""
+        """Return the schema as it will be after the release, with 0 and 1 as target bounds that are not known yet.
+
+        It is used to compute the cost of later mechanisms before a row is read.
+        """
         return released(schema, schema.columns, (0.0, 1.0))
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
@@ -72,7 +75,7 @@ class TargetHistogramRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
-    """The number of targets in each cell; the release is the span of the cells that stand out."""
+    """The number of targets in each cell between `EDGES`; the release is the `span` of the noisy counts."""
 
     def partial(self, part: Data) -> np.ndarray:
         targets = part.y.astype(float)
@@ -88,7 +91,8 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
 def span(counts: np.ndarray) -> tuple[float, float]:
     """Return the bounds around the most frequent cell that maximise the sum of counts minus a penalty for width.
 
-    `counts` are in units of their noise scale. Cells far from 1 are less likely a priori.
+    `counts` are in units of their noise scale. Each cell costs `MIN_CELL_COUNT`, each power of ten of width
+    `COUNT_PER_DECADE`. In the search for the most frequent cell, cells far from 1 are less likely a priori.
 
     >>> counts = np.zeros(len(EDGES) - 1)
     >>> counts[[80, 81, 82]] = 40.0, 100.0, 3.0

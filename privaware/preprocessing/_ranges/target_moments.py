@@ -65,7 +65,7 @@ class TargetMomentsRange(Transformation):
         return Gaussian(noise=noise)
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the schema before the release, whose bounds the release replaces."""
+        """Return `schema` itself: its declared bounds stand for the bounds that the release may put in their place."""
         return schema
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:

@@ -41,7 +41,10 @@ ACTIVATIONS = OPERATIONS[4:]
 
 @dataclass(frozen=True, kw_only=True)
 class CellSearchResult:
-    """The chosen cell and its noised score, all derived cells with their noised scores, and the controller."""
+    """The chosen cell and its score, all cells that were scored at the end with their scores, and the controller.
+
+    Scores are noisy accuracies; on public rows they are exact.
+    """
 
     cell: Cell
     score: float

@@ -84,7 +84,7 @@ class Controller(nn.Module):
 
 
 class Reinforce:
-    """Train a controller with Adam on the mean of `-(reward - baseline) * log(p) - entropy * H` over the cells.
+    """Training of a controller by Adam, with the mean of `-(reward - baseline) * log(p) - entropy * H` as loss.
 
     `p` is the probability of a cell, and `H` is the mean entropy of its edges. The baseline starts at the mean of the
     first rewards and is a moving average with the factor `decay` for each reward.
