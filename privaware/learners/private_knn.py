@@ -53,7 +53,7 @@ class PrivateKnn(Student):
     In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. By default `neighbours`
     is `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered if
     the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
-    (None: all) of the stage were answered before. The noise of this test is `threshold_noise` times that of the vote.
+    (None: all) of the stage were answered before. The noise multiplier of this test is `threshold_noise * noise`.
     `neighbour_features` are descriptions of `privaware.features` for the distances.
     """
 

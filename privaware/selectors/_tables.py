@@ -52,9 +52,9 @@ BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
 class Tables:
     """Noisy centred counts: `single` (slots,) is sum P e_i, `joint` (slots, slots) is sum (P e_i)(P e_j)'.
 
-    The symbols are those of the module. `slots` is the number of slots of each column, the target last, and `rows` the
-    declared number of rows. `noise` (columns, columns) is the standard deviation of one noisy entry of the table of
-    each pair, before centring.
+    The docstring of the module explains the symbols. `slots` is the number of slots of each column, the target last,
+    and `rows` the declared number of rows. `noise` (columns, columns) is the standard deviation of one noisy entry of
+    the table of each pair, before centring.
     """
 
     slots: tuple[int, ...]

@@ -235,7 +235,11 @@ def _encoded(data: Data) -> np.ndarray:
 
 
 def _labels(data: Data) -> np.ndarray:
-    """Return labels 0 and 1 (problems, rows)."""
+    """Return boolean labels (problems, rows), one problem for each class if there are more than two.
+
+    A label is true for rows of the problem's class, for the second of two classes, or for targets above the middle of
+    the declared range.
+    """
     schema = data.schema
     if len(schema.classes) > 2:
         return np.asarray(np.arange(len(schema.classes))[:, None] == data.y)

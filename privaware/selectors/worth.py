@@ -166,7 +166,7 @@ def explained(
 ) -> np.ndarray:
     """Return the squared error that leaving out each column adds, minus the part that noise alone would explain.
 
-    The parameters are those of `worthy`; `selected` is the mask of the columns in the model.
+    `selected` is the mask of the columns in the model; `worthy` explains the other parameters.
     """
     inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]

@@ -1,8 +1,8 @@
 """Finished trials of a search on disk, so that an interrupted search resumes without repeating a training or score.
 
 The folder is as secret as the rows: it holds candidates that are never released, and the state of the random
-generators. Only its owner can read it, and it is removed when the search ends. The folder is named after the charge of
-its run, and every file holds that name, so a file of another run is not read.
+generators. Only its owner can read it. A run removes it before its result is published (`workflow/run/staging.py`). The
+folder is named after the charge of its run, and every file holds that name, so a file of another run is not read.
 """
 
 from __future__ import annotations

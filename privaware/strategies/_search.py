@@ -78,7 +78,7 @@ class Search:
 
     @property
     def price(self) -> TrialPrice:
-        """The cost of one trial."""
+        """Return the privacy costs of one training and of one score."""
         return TrialPrice(
             space=self.space,
             build=self.build,
@@ -137,8 +137,8 @@ class Search:
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
         """Search on public rows: scores are exact, and no number of trials is secret.
 
-        `noise` is the noise multiplier with which candidates train: that of the private model to be trained later, or
-        0.
+        `noise` is the noise multiplier with which candidates train: 0, or the noise multiplier of the private model
+        that is trained later.
         """
         return self._run(data, noise, 0.0, rng, public=True)
 

@@ -169,7 +169,10 @@ class Trials:
         return None if number is None else self.models[number]
 
     def _expect_declared(self, job: _Job) -> None:
-        """Raise, before the job trains and from public facts, if a candidate costs more than was charged."""
+        """Raise, before the job trains and from public facts, if the cost of a candidate is not a declared cost.
+
+        Without noise nothing is checked.
+        """
         if not self.noise:
             return
         schema = self.train.schema

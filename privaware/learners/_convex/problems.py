@@ -79,8 +79,9 @@ class ProblemArrays:
 
     @property
     def slack(self) -> Array:
-        """Upper bound on the distance from the minimiser of weights whose certified gradient norm is within the
-        tolerance.
+        """Return a bound for each problem on the distance of weights from the minimiser.
+
+        It holds for weights whose certified gradient norm is at most `tolerance`.
         """
         return ((1 + 2.0**-8) * self.tolerance + ROUNDING * self.norm) / self.ridge
 
@@ -98,7 +99,7 @@ class ProblemArrays:
 
     @cached_property
     def products(self) -> Array | None:
-        """Products of column pairs for each row, or None if they exceed `MAX_COLUMN_PRODUCTS`."""
+        """Return the products of column pairs for each row, or None if there are more than `MAX_COLUMN_PRODUCTS`."""
         rows, columns = self.rows.shape
         if rows * columns * (columns + 1) // 2 > MAX_COLUMN_PRODUCTS:
             return None

@@ -100,7 +100,7 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
     """Return `counts` shrunken towards their mean as far as noise explains their differences, and the factor.
 
     The factor on the differences is from 0 (only the mean remains) to 1. `scale` is the standard deviation of the noise
-    of a count. The mean is that of a total which is clipped to between `rows / 2` and `rows`.
+    of a count. The mean is the sum of `counts`, clipped to [rows / 2, rows], divided by their number.
 
     >>> shrunken(np.array([40.0, 60.0]), scale=0.0, rows=100)
     (array([40., 60.]), 1.0)

@@ -24,7 +24,11 @@ __all__ = ["Controller", "Proposals", "Reinforce"]
 
 @dataclass(frozen=True)
 class Proposals:
-    """Cells as indices of operations, of shape (cells, edges), with log-probability and entropy of each choice."""
+    """Proposed cells as indices of operations (cells, edges).
+
+    `log_probabilities` and `entropies` (cells, edges) are the log-probability of each chosen operation, and the entropy
+    of the distribution from which it was chosen.
+    """
 
     cells: Tensor
     log_probabilities: Tensor
