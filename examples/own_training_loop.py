@@ -1,6 +1,7 @@
 """A training loop of your own: `clipped_sum` gives the sum that noise is added to, the accountant gives its price.
 
-Nothing is charged here: put the price into a ledger yourself, or use `privaware.train`.
+Nothing is charged here: put the price into a ledger yourself, or use `privaware.train`. Sums are rounded in float32;
+`privaware.train` proves a bound for that rounding and covers it with noise, and this loop does not.
 """
 
 import torch

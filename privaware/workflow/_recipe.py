@@ -174,11 +174,14 @@ class Recipe:
         """Return `schema` with only the columns to use."""
         if self.columns is None:
             return schema
-        known = [column.name for column in (*schema.declared, *schema.used)]
+        if schema.form != "table":
+            raise WrongInput(f"--use: expected a table with columns to use, got {schema.form} data")
+        known = list(dict.fromkeys(column.name for column in (*schema.declared, *schema.used)))
         unknown = [name for name in self.columns if name not in known]
-        if schema.form != "table" or unknown or not self.columns:
-            shown = ", ".join(known[:8]) or "those of a table"
-            raise WrongInput(f"--use: expected columns among {shown}, got {', '.join(unknown) or 'none'}")
+        if unknown or not self.columns:
+            more = f", ... ({len(known)} in all)" if len(known) > 8 else ""
+            got = ", ".join(unknown) or "a selection without columns"
+            raise WrongInput(f"--use: expected columns among {', '.join(known[:8])}{more}, got {got}")
         return schema.keep(self.columns)
 
     def left_out(self, schema: Schema) -> tuple[str, ...]:

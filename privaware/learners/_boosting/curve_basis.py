@@ -53,7 +53,7 @@ class CurveBasis:
 
     @cached_property
     def terms(self) -> np.ndarray:
-        """Return the weights of the bias, of each level and of each slope, as a column vector."""
+        """Return the fixed factors of the sums of the bias (1), of each level and of each slope, as a column vector."""
         levels = np.repeat(self.level_weights, self.levels)
         return np.concatenate([[1.0], levels, np.full(len(self.numbers), SLOPE)])[:, None]
 

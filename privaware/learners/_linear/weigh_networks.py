@@ -1,4 +1,6 @@
-"""Weights for the feature blocks of a row, by how well each block separates classes.
+"""Weights for the feature blocks of a row, such as the features of several networks.
+
+A block that separates the classes better gets a larger weight.
 
 Clipping bounds the total gradient norm, so an uninformative feature block takes signal away from the others.
 1. In the first steps all blocks have the same norm.
