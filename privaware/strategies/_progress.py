@@ -13,8 +13,8 @@ __all__ = ["OnProgress", "ProgressMeter", "SearchProgress"]
 class SearchProgress:
     """The state of a search: in `round` of `rounds`, `trained` of `count` candidates have scores.
 
-    `best` is the highest noisy score so far in all rounds (None if nothing was scored), and `seconds_left` is an
-    estimate for all rounds.
+    A `SearchProcedure` reports epochs in place of candidates, in one round. `best` is the highest noisy score so far in
+    all rounds (None if nothing was scored), and `seconds_left` is an estimate for all rounds.
     """
 
     round: int
