@@ -110,7 +110,9 @@ class Trees(Description):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What one column adds to the outputs, for each of its levels, before clipping is corrected.
+    """What one column adds to the outputs, for each of its levels.
+
+    Outputs are corrected afterwards for clipped gradients (two classes) or for a skewed target (regression).
 
     `scores` has a row for each level and a column for each output. `deviations` is, for each level, the standard
     deviation that privacy noise alone gives a score; NaN if the model does not store it.

@@ -43,7 +43,10 @@ class ChecklistItem:
 
 
 def nist_markdown(card: ModelCard) -> str:
-    """Return the checklist as Markdown with boxes."""
+    """Return the checklist after NIST SP 800-226 as Markdown.
+
+    `model.json` answers a ticked box; the owner must answer an open box.
+    """
     lines = [
         f"# {plain(model_name(card))}: checklist after NIST SP 800-226",
         "",

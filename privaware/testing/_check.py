@@ -172,10 +172,10 @@ class _Check:
     def replays(
         self, rows: Data, noise: float, neighbour: Data | Callable[[Data], Data] | None
     ) -> list[tuple[Data, Data]]:
-        """Check by record and replay that no run costs more than stated; return the pairs of neighbours for the games.
+        """Check by record and replay that no run costs more than stated; return pairs of neighbours for the games.
 
-        Each pair is replayed from either table to the other. The returned pair is `neighbour`'s if it is given. Otherwise
-        they are the pairs with the largest effect, among few rows and among the most rows that are tried.
+        Each pair is replayed from either table to the other. If `neighbour` is given, its pair is returned. Otherwise
+        the pairs with the largest effect are returned, among few rows and among the most rows that are tried.
         """
         for multiplier in (noise, 4 * noise):
             self.paid(record(self.mechanism, rows, multiplier), multiplier, set())

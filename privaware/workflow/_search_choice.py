@@ -1,7 +1,8 @@
 """A private search inside `fit`: its space, its settings, and the sentences of the plan about it.
 
 With the strategy `rs`, a search on private rows costs about as much as two to three trainings, for any number of
-candidates, and its scores have noise, too. Therefore `auto` searches only on request: its defaults follow from public facts at no cost.
+candidates, and its scores have noise, too. Therefore `auto` searches only on request: its defaults follow from public
+facts at no cost.
 """
 
 from __future__ import annotations
