@@ -152,7 +152,7 @@ def report(
 
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
-    """Return the cells of a store, and the numbers of all, trained and failed cells and of those with failed attacks."""
+    """Return the cells of a store, and how many there are: all, trained, failed, and with failed attacks."""
     from privaware.bench._run import failed_attacks, failed_cells
     from privaware.bench._store import Store
     from privaware.errors import WrongInput
