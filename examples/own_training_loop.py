@@ -12,7 +12,11 @@ from privaware.descent import clipped_sum, cross_entropy
 from privaware.events import Gaussian
 from privaware.noise import Rng
 
-ROWS, RATE, STEPS, NORM, LR = 2000, 0.1, 100, 1.0, 2.0
+ROWS = 2000
+RATE = 0.1
+STEPS = 100
+NORM = 1.0
+LR = 2.0
 generator = torch.Generator().manual_seed(0)
 inputs = torch.randn(ROWS, 10, generator=generator)
 targets = (inputs[:, 0] > 0).long()

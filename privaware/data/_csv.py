@@ -207,9 +207,10 @@ class CsvFile:
         return [name or other for name, other in zip(names, unnamed, strict=True)]
 
     def _blocks(self) -> Iterator[tuple[bytes, int, bool]]:
-        """Yield whole records as UTF-8, the line on which they begin, and whether their quotation marks are checked.
+        """Yield blocks of whole records as UTF-8, the line on which each block begins, and a flag.
 
-        Empty lines may be among the records.
+        The flag says whether the quotation marks of the block are already known to be in their places; those of the last
+        block are not. Empty lines may be among the records.
         """
         rest, line = b"", 1
         for more in self._decoded():
