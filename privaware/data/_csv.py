@@ -209,8 +209,8 @@ class CsvFile:
     def _blocks(self) -> Iterator[tuple[bytes, int, bool]]:
         """Yield blocks of whole records as UTF-8, the line on which each block begins, and a flag.
 
-        The flag says whether the quotation marks of the block are already known to be in their places; those of the last
-        block are not. Empty lines may be among the records.
+        The flag says whether the quotation marks of the block are already known to be in their places. Those of the
+        last block are not. Empty lines may be among the records.
         """
         rest, line = b"", 1
         for more in self._decoded():
