@@ -15,7 +15,7 @@ from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_d
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
-from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
 from privaware.data._notices import notices
@@ -53,7 +53,6 @@ __all__ = [
     "coded",
     "coded_rows",
     "days_among",
-    "decided",
     "draft",
     "first_positions",
     "from_array",
@@ -65,6 +64,7 @@ __all__ = [
     "large_csv",
     "large_table",
     "left_out",
+    "likeliest",
     "notices",
     "numbers_of",
     "read",
