@@ -21,6 +21,8 @@ from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
 from privaware.ledger._print import printed_lines
 from privaware.ledger._registry import (
+    KnownCharges,
+    KnownLedger,
     digest_key,
     forget_sketch,
     known_ledgers,
@@ -34,6 +36,8 @@ from privaware.ledger._registry import (
 __all__ = [
     "Entry",
     "Facts",
+    "KnownCharges",
+    "KnownLedger",
     "Ledger",
     "digest_key",
     "forget_sketch",

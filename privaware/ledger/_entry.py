@@ -64,6 +64,11 @@ class Facts:
         named = all(map(_text, self.partitions)) and different
         _expect(named, "partitions as different names", self.partitions)
 
+    @property
+    def promise(self) -> tuple[str, int, str]:
+        """The unit, the cap and the relation: charges compose only if all three are equal."""
+        return self.unit, self.cap, self.relation
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
