@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
-from privaware.ledger._print import printed_lines
+from privaware.ledger._print import explained_lines, ledger_lines
 from privaware.ledger._registry import (
     KnownCharges,
     KnownLedger,
@@ -40,12 +40,13 @@ __all__ = [
     "KnownLedger",
     "Ledger",
     "digest_key",
+    "explained_lines",
     "forget_sketch",
     "known_ledgers",
     "known_sketches",
     "knows_rows",
+    "ledger_lines",
     "memory_ledger",
-    "printed_lines",
     "register",
     "spent_together",
 ]

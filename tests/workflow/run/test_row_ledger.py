@@ -321,7 +321,7 @@ def test_damaged_ledger_of_the_same_rows_is_counted_from_copies(people: Path) ->
     assert "counted from the copies" in sentences[1]
 
 
-def test_unreadable_ledger_without_copies_is_named_as_not_counted(people: Path) -> None:
+def test_unreadable_ledger_without_copies_is_not_counted(people: Path) -> None:
     book = Path(f"{people}.ledger")
     book.unlink()
     for copy in Path(os.environ["PRIVAWARE_LEDGERS"]).glob("*.entries"):
