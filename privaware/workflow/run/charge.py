@@ -327,7 +327,7 @@ class ChargedRun:
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
-            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
+            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
         self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")

@@ -36,7 +36,7 @@ from privaware.workflow.run.paid_columns import selector_for
 from privaware.workflow.run.paid_features import PaidFeatures
 
 __all__ = [
-    "BOUNDS_SHARE",
+    "BOUNDS_FRACTION",
     "Plan",
     "bounds_within",
     "chooses_columns",
