@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, features, models, registry
+from privaware._summary import Summarised
 from privaware.data import Data, Outside, Raw, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
@@ -24,8 +25,8 @@ MICROBATCH = 4096
 TENSORS = "model.safetensors"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Model:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Model(Summarised):
     """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`."""
 
     schema: Schema
@@ -187,6 +188,12 @@ class Model:
                 f"one of shape {rows.shape}; a data frame finds them by name"
             )
         return from_array(rows, names)
+
+    def _facts(self) -> dict[str, Any]:
+        schema = self.schema
+        shape = {"shape": schema.shape} if schema.form == "image" else {"columns": len(schema.declared)}
+        target = {"target": schema.target, "classes": schema.classes or None}
+        return {**target, **shape, "parameters": sum(value.size for value in self.tensors.values())}
 
     def tensor_file(self) -> bytes:
         """Return the content of `model.safetensors`."""
