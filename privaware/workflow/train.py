@@ -18,6 +18,7 @@ from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.progress import step_progress
 from privaware.workflow.run.row_ledger import known_path, register_rows
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def train(
     rows: int | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    progress: Callable[[int, int, float], None] | None = None,
+    progress: Callable[[int, int, float], None] | bool | None = True,
     checkpoint: Checkpoint | str | None = None,
     **more: Any,
 ) -> nn.Module:
@@ -84,7 +85,8 @@ def train(
     device
         "cpu" or "cuda".
     progress
-        A function `progress(step, steps, seconds_left)`.
+        A function `progress(step, steps, seconds_left)`. True: a training of more than two seconds writes its progress
+        to standard error. False or None: nothing is written.
     checkpoint
         A file from which an interrupted run resumes on the same rows, without a second charge. The file is as secret as
         the rows, and is removed at the end.
@@ -144,7 +146,7 @@ def train(
         rows=count,
         rng=Rng(seed),
         device=device,
-        callbacks=Callbacks(checkpoint=saved, progress=progress),
+        callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
     )
     if saved is not None and run is not None:
         charged.finish(run)
@@ -160,6 +162,13 @@ def train(
     )
     trained.guarantee = Guarantee.of(plan, seed)  # type: ignore[assignment]
     return trained
+
+
+def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Callable[[int, int, float], None] | None:
+    """Return the listener to the steps, or None."""
+    if isinstance(progress, bool):
+        return step_progress(None) if progress else None
+    return progress
 
 
 def _bound_to(entry: Entry, digest: str) -> str:
