@@ -10,7 +10,7 @@ same rows again.
 from privaware.data._arrays import from_array
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
-from privaware.data._data import Data, Rows, target_of
+from privaware.data._data import Data, Rows, coded_targets, target_of
 from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
@@ -52,6 +52,7 @@ __all__ = [
     "cells_sketch",
     "coded",
     "coded_rows",
+    "coded_targets",
     "days_among",
     "draft",
     "first_positions",

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
@@ -34,8 +35,8 @@ PLAN_SETTINGS = ("search", "workflow", "policy", *SCORE_SETTINGS)
 """Entries of the settings of a plan that are not settings of its learner."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fit(Summarised):
     """The result of `fit`.
 
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
@@ -56,13 +57,13 @@ class Fit:
     search: Mapping[str, Any] | None = None
     workflow: str = "aware"
     metric: str = ""
-    model: Model | None = field(default=None, repr=False)
+    model: Model | None = None
     sentence: str = ""
-    assumptions: list[str] = field(default_factory=list, repr=False)
-    event: Event = field(default=NOTHING, repr=False)
-    release: Release | None = field(default=None, repr=False)
+    assumptions: list[str] = field(default_factory=list)
+    event: Event = NOTHING
+    release: Release | None = None
     ledger: str | None = None
-    notices: list[str] = field(default_factory=list, repr=False)
+    notices: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
@@ -117,6 +118,14 @@ class Fit:
     def score_sentence(self) -> str:
         """The charged score in words."""
         return "" if self.score is None else Score(**self.score).sentence
+
+    def _facts(self) -> dict[str, Any]:
+        score = None if self.score is None else self.score.get("value")
+        guarantee = {"epsilon": self.epsilon, "delta": self.delta, "certified": self.certified}
+        return {"learner": self.learner, **guarantee, "score": score, "out": self.out}
+
+    def _words(self) -> str:
+        return " ".join(filter(None, (self.score_sentence, self.sentence)))
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware fit --json`."""

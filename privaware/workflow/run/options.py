@@ -60,7 +60,8 @@ class RunArguments(TypedDict, total=False):
     sign
         A PEM file with an Ed25519 private key that signs the result.
     say
-        A function that receives the plan and the progress, one sentence at a time.
+        A function that receives the plan and the progress, one sentence at a time. Default: only the progress of a
+        training of more than two seconds is written, to standard error.
     """
 
     target: str | None
