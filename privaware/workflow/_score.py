@@ -113,16 +113,14 @@ class Score:
             f"{_shown(self.low)} to {_shown(self.high)}, with noise for epsilon {self.epsilon:g}.{beside}"
         )
 
-    @property
-    def table_sentences(self) -> list[str]:
-        """The threshold, and where the tables are, in words."""
+    def table_sentences(self, classes: Sequence[str]) -> list[str]:
+        """Return the threshold for the second of `classes`, and where the tables are, in words."""
         best, sentences = self.threshold, []
         if best is not None:
             sentences.append(
-                f"Released threshold: the second class from a probability of {best['value']:g} on (95% interval "
-                f"{best['low']:g} to {best['high']:g}) gives the largest balanced accuracy, "
-                f"{_interval_words(best['balanced_accuracy'])}; a threshold of 0.5 gives "
-                f"{_interval_words(best['at_half'])}."
+                f"Released threshold: to maximise balanced accuracy, predict {classes[1]} if its probability is above "
+                f"{_interval_words(best)}. Balanced accuracy is {_interval_words(best['balanced_accuracy'])} there "
+                f"and {_interval_words(best['at_half'])} at a threshold of 0.5 (95% intervals)."
             )
         tables = {"confusion matrix": self.confusion, "calibration": self.calibration}
         if released := [name for name, table in tables.items() if table is not None]:
@@ -299,7 +297,9 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None, also: Sequence
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
     settings |= {"score_also": list(tables)} if tables else {}
-    reason = _reason(schema, share, NAMES[chosen], tables, epsilon, total)
+    reason = _reason(schema, share, (NAMES[chosen], *tables), epsilon, total)
+    if schema.unit in ("row", "label") and not outside and epsilon < total:
+        reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
 
 
@@ -314,11 +314,10 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
         )
 
 
-def _reason(schema: Schema, share: float, metric: str, tables: tuple[str, ...], epsilon: float, total: float) -> str:
-    """Return the sentence of a plan about its score."""
-    names = {"confusion": "confusion matrix"}
-    bought = [metric, *(names.get(name, name) for name in tables)]
-    listed = bought[0] if len(bought) == 1 else f"{', '.join(bought[:-1])} and {bought[-1]}"
+def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float, total: float) -> str:
+    """Return the sentence of a plan about its score; `bought` names the metric and the tables."""
+    words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
+    listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     part = "a tenth of the budget" if abs(epsilon - SCORE_SHARE * total) < 1e-9 else f"within the total of {total:g}"
     return (
         f"Score: about {schema.rows * share:.0f} of {schema.rows} rows are held out of training. They release the "

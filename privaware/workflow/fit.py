@@ -136,7 +136,8 @@ class Fit:
     def score_lines(self) -> list[str]:
         """Everything that is known about the quality of the model, one sentence each; or both ways to a score."""
         lines = [] if self.internal_score is None else [f"Internal, not for release: {self.internal_score}."]
-        lines += [] if self.score is None else [self.score_sentence, *Score.of(self.score).table_sentences]
+        if self.score is not None and self.model is not None:
+            lines += [self.score_sentence, *Score.of(self.score).table_sentences(self.model.schema.classes)]
         return lines if lines or self.release is None else [NO_SCORE]
 
     def json(self) -> dict[str, Any]:
