@@ -129,7 +129,7 @@ def fit(
         say=say,
         **run_options,
     )
-    lines = [result.sentence]
+    lines = [result.sentence, result.attacker_sentence]
     if (score := result.internal_score) is not None:
         lines.append(f"Internal, not for release: {score}.")
     if result.score:

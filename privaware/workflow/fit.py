@@ -10,8 +10,9 @@ from typing import Any, Unpack
 
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
-from privaware.guarantee import assumptions
+from privaware.guarantee import assumptions, attack_rates, attacker_sentence
 from privaware.model import Model
+from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
 from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
@@ -60,6 +61,7 @@ class Fit:
     sentence: str = ""
     assumptions: list[str] = field(default_factory=list, repr=False)
     event: Event = field(default=NOTHING, repr=False)
+    schema: Schema | None = field(default=None, repr=False)
     release: Release | None = field(default=None, repr=False)
     ledger: str | None = None
     notices: list[str] = field(default_factory=list, repr=False)
@@ -86,6 +88,7 @@ class Fit:
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
             event=plan.event,
+            schema=plan.schema,
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
@@ -107,6 +110,12 @@ class Fit:
         if self.release is None:
             raise WrongInput("expected a model to save, got a dry run; fit without dry_run")
         return self.release.save(folder)
+
+    @property
+    def attacker_sentence(self) -> str:
+        """The success of the best possible membership attacker in one sentence."""
+        rates = attack_rates(self.event, self.epsilon, self.delta)
+        return "" if self.schema is None else attacker_sentence(rates, self.schema, certified=self.certified)
 
     @property
     def internal_score(self) -> str | None:
@@ -197,7 +206,8 @@ def fit(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in `privaware.workflow.run.options`
+        describes them.
 
     Returns
     -------

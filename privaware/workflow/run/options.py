@@ -61,6 +61,8 @@ class RunArguments(TypedDict, total=False):
         A PEM file with an Ed25519 private key that signs the result.
     say
         A function that receives the plan and the progress, one sentence at a time.
+    verbose
+        Show every sentence of the plan, with the mechanism and the noise of each release. Default: a summary.
     """
 
     target: str | None
@@ -83,6 +85,7 @@ class RunArguments(TypedDict, total=False):
     seed: int | None
     sign: str | Path | None
     say: Say | None
+    verbose: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,7 @@ class RunOptions:
     seed: int | None = None
     sign: str | Path | None = None
     say: Say | None = None
+    verbose: bool = False
     test: Any = field(default=None, repr=False)
     public: Any = field(default=None, repr=False)
     describe: Any = field(default=None, repr=False)
