@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
     {"_version", "_summary", "errors"},
-    {"_validate", "_files"},
+    {"_rounded", "_validate", "_files"},
     {"exact_sums"},
     {"registry", "events", "schema", "metrics", "kernels"},
     {"noise", "accounting"},

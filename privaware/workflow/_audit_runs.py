@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from privaware import attacks
+from privaware._rounded import rounded_down, rounded_up
 from privaware._summary import Summarised
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.attacks import AttackResult
@@ -86,7 +87,7 @@ class Audit(Summarised):
     @property
     def sentence(self) -> str:
         """Say in words what the attack shows about the claimed epsilon."""
-        claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
+        claim = f"the claim of epsilon {rounded_up(self.epsilon_claimed)} at delta {rounded_up(self.delta)}"
         if not self.found:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
         if self.epsilon_lower is None:
@@ -94,7 +95,8 @@ class Audit(Summarised):
                 f"AUC {self.found['auc']:.3f}. A membership attack gives no lower bound on "
                 f"epsilon, so it does not test {claim}."
             )
-        shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
+        confidence = f"{100 * self.found['confidence']:g}% confidence"
+        shown = f"epsilon is at least {rounded_down(self.epsilon_lower)} ({confidence})"
         if self.refuted:
             return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence; {shown}."
         return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."

@@ -11,8 +11,9 @@ from typing import Any, Unpack
 from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
-from privaware.guarantee import assumptions
+from privaware.guarantee import assumptions, attack_rates, attacker_sentence
 from privaware.model import Model
+from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
 from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
@@ -75,6 +76,7 @@ class Fit(Summarised):
     sentence: str = ""
     assumptions: list[str] = field(default_factory=list)
     event: Event = NOTHING
+    schema: Schema | None = None
     release: Release | None = None
     ledger: str | None = None
     notices: list[str] = field(default_factory=list)
@@ -101,6 +103,7 @@ class Fit(Summarised):
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
             event=plan.event,
+            schema=plan.schema,
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
@@ -122,6 +125,12 @@ class Fit(Summarised):
         if self.release is None:
             raise WrongInput("expected a model to save, got a dry run; fit without dry_run")
         return self.release.save(folder)
+
+    @property
+    def attacker_sentence(self) -> str:
+        """The success of the best possible membership attacker in one sentence."""
+        rates = attack_rates(self.event, self.epsilon, self.delta)
+        return "" if self.schema is None else attacker_sentence(rates, self.schema, certified=self.certified)
 
     @property
     def internal_score(self) -> str | None:
@@ -234,7 +243,8 @@ def fit(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in `privaware.workflow.run.options`
+        describes them.
 
     Returns
     -------

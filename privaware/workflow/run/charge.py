@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, metrics, registry, report
+from privaware._rounded import rounded_up
 from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent
@@ -60,6 +61,10 @@ __all__ = ["ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs whose cost is always positive."""
+MAX_LINES = 8
+"""Largest number of lines of a plan; `verbose` shows all of its sentences."""
+MAX_ASSUMED = 4
+"""Largest number of assumed facts that a plan names; `verbose` names them all."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 
 
@@ -149,7 +154,7 @@ class ChargedRun:
         interrupted run that left a complete result in the folder, which is then closed and published. Nothing is
         shown or charged before the input is known to be usable and the epsilon to be finite.
         """
-        self.plan = plan
+        self.plan = plan = replace(plan, data=self.source.facts(self.options.schema is not None))
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
@@ -255,18 +260,25 @@ class ChargedRun:
             self.say(
                 f"{self.schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
             )
+        first = [_data_sentence(self.plan.data["name"], self.schema)]
         if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
-            self.say(
-                f"Delta: {self.plan.delta:.4g} (0.1 / {self.schema.rows} rows), because no --delta was given "
-                f"and {accounting.DEFAULT_DELTA:g} is too large for this many rows."
+            first.append(
+                f"Delta: {rounded_up(self.plan.delta)} (0.1 / {self.schema.rows:,} rows), because no --delta was given "
+                f"and {rounded_up(accounting.DEFAULT_DELTA)} is too large for this many rows."
             )
-        for sentence in self.plan.sentences:
+        if (assumed := self.plan.schema.assumed) and self.options.verbose:
+            first += [f"Assumed to be public: {fact}." for fact in assumed]
+        elif assumed:
+            more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
+            first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
+        plan = self.plan.sentences if self.options.verbose else self.plan.summary(MAX_LINES - len(first))
+        for sentence in (*first, *plan):
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out, which columns are unused and what is assumed."""
+        """Tell the owner, before the charge, which rows are left out and which columns are unused."""
         self.notices = notices()
-        for sentence in (*self.notices, *(f"Assumed to be public: {fact}." for fact in self.plan.schema.assumed)):
+        for sentence in self.notices:
             self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
@@ -410,3 +422,11 @@ class ChargedRun:
             chances = model.probabilities(rows, device)[:, 1]
             scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
         return scores
+
+
+def _data_sentence(name: str, schema: Schema) -> str:
+    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
+    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
+    task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
+    whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
+    return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."
