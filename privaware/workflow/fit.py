@@ -196,8 +196,9 @@ def fit(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
+        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in
+        `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -230,7 +231,7 @@ def fit(
         raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         plan_of = partial(
-            _plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon, policy=rules
+            _plan_of, run, epsilon=run.within(epsilon), time_limit=time_limit, score_epsilon=score_epsilon, policy=rules
         )
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score_epsilon=None))
         priced = chosen.applied(plan_of(chosen.recipe))
@@ -242,7 +243,7 @@ def fit(
             _publish(run, run.execute(observed(run, priced.mechanism)), chosen.search or _searched(priced))
         elif saved is not None:
             same = chosen.recipe is recipe  # what is chosen on public rows is chosen again
-            (_fixed(recipe, priced) if same else recipe).write(saved, priced.sentences)
+            (_fixed(recipe, priced) if same else recipe).write(saved, run.plan.sentences)
     return Fit.of(run, recipe.workflow)
 
 
