@@ -18,7 +18,7 @@ from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
-from privaware.data._notices import notices
+from privaware.data._notices import notices, person_columns, repeated_identifiers, unused_columns
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw, labelled, labelled_part, left_out
@@ -68,14 +68,17 @@ __all__ = [
     "likeliest",
     "notices",
     "numbers_of",
+    "person_columns",
     "read",
     "read_names",
     "release",
+    "repeated_identifiers",
     "row_hashes",
     "rows_digest",
     "show_values",
     "target_of",
     "typed",
     "uncoded_column",
+    "unused_columns",
     "words_of",
 ]

@@ -242,9 +242,9 @@ def fit(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in `privaware.workflow.run.options`
-        describes them.
+        `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
+        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in
+        `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def fit(
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
         bought = ScoreRequest(epsilon=SCORE_SHARE * epsilon if asked else score_epsilon, also=tuple(score_also))
-        plan_of = partial(_plan_of, run, epsilon=epsilon, time_limit=time_limit, score=bought, policy=rules)
+        plan_of = partial(_plan_of, run, epsilon=run.within(epsilon), time_limit=time_limit, score=bought, policy=rules)
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score=ScoreRequest()))
         priced = chosen.applied(plan_of(chosen.recipe))
         if recipe.workflow == "standard":
@@ -289,7 +289,7 @@ def fit(
             _publish(run, run.execute(observed(run, priced.mechanism)), chosen.search or _searched(priced))
         elif saved is not None:
             same = chosen.recipe is recipe  # what is chosen on public rows is chosen again
-            (_fixed(recipe, priced) if same else recipe).write(saved, priced.sentences)
+            (_fixed(recipe, priced) if same else recipe).write(saved, run.plan.sentences)
     return Fit.of(run, recipe.workflow)
 
 
