@@ -56,10 +56,14 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve, scoring
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs whose cost is always positive."""
+CHARGED = "Charged to the ledger as entry"
+"""Start of the sentence that says that a run was charged."""
+RESUMING = "Resuming: this run is already charged"
+"""Start of the sentence that says that a run continues on its earlier charge."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 
 
@@ -330,14 +334,12 @@ class ChargedRun:
             digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")
+        self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
     def _resumes(self) -> str:
         journal = self.journal
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return "Resuming: this run is already charged, and it " + (
-            "continues where it stopped." if kept else "starts again from the beginning."
-        )
+        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
         """Close the run in the ledger with the hashes of the released `files`."""
