@@ -146,24 +146,24 @@ class Runs:
             raise WrongInput("expected a run of this page, got another; go back to the list")
         return run
 
-    def start(self, task: Task, *, charged: bool = False) -> Run:
-        """Start a run, or return the active run of the same task; raise if another task uses the same result.
+    def start(self, task: Task) -> Run:
+        """Start a run, resume the interrupted run of the same task, or return the active run of the same task.
 
-        `charged` says that an earlier run of the same task was charged.
+        Raise if another task uses the same result, or was interrupted before it was complete.
         """
         with self._lock:
-            key = task.verb, task.out
             active = [run for run in self._runs.values() if run.active and run.task.out == task.out]
-            if active and active[0].task == task:
+            if active and active[0].task.words == task.words:
                 return active[0]
             if active:
                 raise WrongInput(f"another run is using {task.out!r}; let it end, cancel it, or choose another name")
-            self._remember(task, charged=charged)
-            if task.verb == "predict":
-                (self.folder.path / PREDICTIONS).mkdir(exist_ok=True)
-            run = Run(task=task, charged=charged, process=self._process(task))
-            self._runs.pop(key, None)
-            self._runs[key] = run
+            before = [run for run in self.all() if run.resumable and run.task.out == task.out]
+            if before and before[0].task.words != task.words:
+                raise WrongInput(
+                    f"{task.out!r} belongs to a run that was interrupted; resume it, remove it from the list, or "
+                    "choose another name"
+                )
+            run = self._begin(task, charged=any(run.charged for run in before))
         threading.Thread(target=self._follow, args=(run,), daemon=True).start()
         return run
 
@@ -171,7 +171,7 @@ class Runs:
         """Start the same call again, which continues on the charge of the run."""
         if not run.resumable:
             raise WrongInput("expected a run that was interrupted, got another; go back to the list")
-        return self.start(fit_task(self.folder, run.task.form), charged=run.charged)
+        return self.start(run.task)
 
     def cancel(self, run: Run) -> None:
         """Interrupt a run as Ctrl-C does; kill it if it has not ended after `SECONDS_TO_END` seconds."""
@@ -201,6 +201,16 @@ class Runs:
             time.sleep(0.02)
         for run in active:
             _send(run)
+
+    def _begin(self, task: Task, *, charged: bool) -> Run:
+        """Start the process of a task; `charged` says that an earlier run of the same task was charged."""
+        self._remember(task, charged=charged)
+        if task.verb == "predict":
+            (self.folder.path / PREDICTIONS).mkdir(exist_ok=True)
+        run = Run(task=task, charged=charged, process=self._process(task))
+        self._runs.pop((task.verb, task.out), None)  # the newest run is the last
+        self._runs[task.verb, task.out] = run
+        return run
 
     def _process(self, task: Task) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}

@@ -61,7 +61,7 @@ def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
 
 def fit_task(folder: Folder, form: Form) -> Task:
     """Return the call of `privaware fit` that a form describes."""
-    out = _new_folder(folder, form.get("out", ""))
+    out = _new_folder(folder, form.get("out", "").strip())
     options = fit_options(folder, form)
     options.pop("settings", None)
     settings = [f"--set={pair}" for pair in form.get("settings", "").split()]

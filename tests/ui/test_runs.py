@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from privaware.ledger import Ledger
+from privaware.ui._runs import Run
+from privaware.ui._tasks import Task
 from tests.browser import Tab, chromium, needs_chromium
 from tests.cli.people import TOML, contents, write_people
+from tests.report.test_page import CUT
 from tests.ui.server import STUB, TOKEN, Served, served
 
 FORM = {"data": "people.csv", "target": "y", "out": "new"}
@@ -148,6 +152,30 @@ def test_one_run_at_a_time_for_each_folder(stub: Served) -> None:
     assert stub.ask(f"/{TOKEN}/")[1].count("Train new") == 1
 
 
+def test_folder_of_an_interrupted_run_is_kept_for_it(stub: Served) -> None:
+    start(stub, target="slow")
+    stub.until("run/fit/new", "Charged")
+    act(stub, "cancel")
+    stub.until("run/fit/new", ">cancelled<")
+    status, text, _ = start(stub, target="slow", epsilon="2")
+    assert (status, "belongs to a run that was interrupted" in text) == (400, True)
+    assert start(stub, target="slow")[0] == 303
+    assert "Resuming" in stub.until("run/fit/new", ">finished<")
+
+
+def test_refuted_claim_is_a_finished_audit() -> None:
+    for verb, state in (("audit", "finished"), ("fit", "failed")):
+        task = Task(verb=verb, out="model", form={}, words=())
+        assert Run(task=task, code=4).state == state
+
+
+def test_page_of_a_run_names_neither_token_nor_place(stub: Served, place: Path) -> None:
+    start(stub, target="slow")
+    text = stub.until("run/fit/new", "Charged")
+    assert TOKEN not in text
+    assert str(place) not in text
+
+
 def test_finished_model_is_not_planned_over(page: Served) -> None:
     status, text, _ = page.ask(f"/{TOKEN}/plan", form={"data": "people.csv", "target": "y", "out": "model"})
     assert status == 400
@@ -274,8 +302,13 @@ def test_training_and_predicting_in_a_browser(tab: Tab, place: Path) -> None:
         press(tab, "#next a[href*=predict]", "[name=model]")
         press(tab, "form button", "#state", data="people.csv")
         assert "300 predictions: predictions/people.csv" in ended(tab, "finished")
-        path = tab.run("document.querySelector('#next a[download]').getAttribute('href')")
-        assert page.ask(f"/{TOKEN}/{path.replace('../', '')}")[1].startswith("prediction,probability_no")
+        tab.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(place.parent))
+        tab.run("document.querySelector('#next a[download]').click()")
+        for _ in range(200):
+            if (saved := place.parent / "people.csv").is_file():
+                break
+            time.sleep(0.05)
+        assert saved.read_text().startswith("prediction,probability_no")
         assert tab.problems == []
 
 
@@ -289,6 +322,20 @@ def test_cancelling_and_resuming_in_a_browser(tab: Tab, stub: Served) -> None:
     assert "can be resumed on it" not in ended(tab, "cancelled")
     press(tab, "#resume button", "#state")
     assert "Trained in people-model" in ended(tab, "finished")
+    assert tab.problems == []
+
+
+@needs_chromium
+@pytest.mark.parametrize("path", ["plan?data=people.csv&header=yes", "predict", "model/model", "run/fit/new"])
+def test_forms_fit_a_narrow_screen(tab: Tab, page: Served, stub: Served, path: str) -> None:
+    start(stub, target="wrong")
+    stub.until("run/fit/new", ">failed<")
+    tab.show(f"{(stub if path.startswith('run') else page).address}{path}", width=390, dark=True)
+    tab.run("for (const part of document.querySelectorAll('details')) part.open = true")
+    assert tab.run(CUT) == []
+    assert tab.run("document.documentElement.scrollWidth") <= 390
+    unnamed = "[...document.querySelectorAll('input:not([type=hidden]), select')].filter(e => !e.labels.length).length"
+    assert tab.run(unnamed) == 0
     assert tab.problems == []
 
 

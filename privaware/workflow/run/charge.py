@@ -60,11 +60,11 @@ __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs whose cost is always positive."""
+RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
 RESUMING = "Resuming: this run is already charged"
 """Start of the sentence that says that a run continues on its earlier charge."""
-RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 
 
 @contextmanager
