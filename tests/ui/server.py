@@ -78,7 +78,7 @@ class Served:
         while words not in (text := self.ask(f"/{TOKEN}/{path}")[1]):
             if time.monotonic() > deadline:
                 raise TimeoutError(text)
-            time.sleep(0.1)
+            time.sleep(0.2)
         return text
 
 
