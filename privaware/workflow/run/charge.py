@@ -59,7 +59,7 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve, scoring
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs whose cost is always positive."""
@@ -68,6 +68,10 @@ MAX_LINES = 8
 MAX_ASSUMED = 4
 """Largest number of assumed facts that a plan names; `verbose` names them all."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
+CHARGED = "Charged to the ledger as entry"
+"""Start of the sentence that says that a run was charged."""
+RESUMING = "Resuming: this run is already charged"
+"""Start of the sentence that says that a run continues on its earlier charge."""
 
 
 @contextmanager
@@ -394,14 +398,12 @@ class ChargedRun:
         if not resumed:
             self._check_persons(digest)
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")
+        self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
     def _resumes(self) -> str:
         journal = self.journal
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return "Resuming: this run is already charged, and it " + (
-            "continues where it stopped." if kept else "starts again from the beginning."
-        )
+        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
         """Close the run in the ledger with the hashes of the released `files`."""
