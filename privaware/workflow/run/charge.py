@@ -41,6 +41,7 @@ from privaware.noise import Rng
 from privaware.schema import NOT_USED, Schema
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
@@ -216,6 +217,9 @@ class ChargedRun:
         """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
         self.model, self.search, self.score = model, search or {}, score or {}
         self.internal = self._internal_scores(model)
+        for sentence in guess_sentences(model.schema):
+            self.notices.append(sentence)
+            self.say(sentence)
         folder = self.options.folder
         if folder is None:
             self._close("model")
