@@ -442,7 +442,7 @@ class Ledger(Summarised):
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
-            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another ledger: open it again")
         if self.lasting and (lost := lost_entries(self.genesis, entries)):
             raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries

@@ -207,7 +207,10 @@ class ChargedRun:
         return released
 
     def _journaled(self, mechanism: Any) -> Any:
-        """Return `mechanism` with a folder for the releases from which a killed run of `fit` resumes."""
+        """Return `mechanism` with `journal` set to a folder in which a killed run of `fit` finds its releases again.
+
+        A mechanism without a field `journal`, and the mechanism of any other verb, is returned unchanged.
+        """
         keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
         return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
 
