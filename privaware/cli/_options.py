@@ -101,6 +101,12 @@ DEVICE = Annotated[str, option("cpu or cuda.")]
 DRY_RUN = Annotated[
     bool, option("Show the plan and its privacy cost. Nothing is charged and nothing is trained.", "--dry-run")
 ]
+STRATEGY_TEXT = "The strategy of a search: one of `privaware list strategies`, such as rs."
+SPACE_TEXT = "The search space of a search: one of `privaware list spaces`, or a TOML file."
+TRIALS = Annotated[
+    int | None,
+    option("The number of candidates of a search. It is the expected number if the strategy draws it at random."),
+]
 FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DATA-model.")]
 
 

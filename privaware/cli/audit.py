@@ -18,8 +18,11 @@ LEARNER = Annotated[str, o.option("With data: the learner to audit, one of `priv
 METHOD = Annotated[
     str | None, o.option("With data: audit a selector of `privaware list selectors`, or bounds, instead of a learner.")
 ]
-SEARCH = Annotated[str | None, o.option("With data and many_run: audit a search of this space instead of a learner.")]
-SPACE = Annotated[
+SEARCH = Annotated[
+    str | None, o.option(f"{o.STRATEGY_TEXT} With data and many_run: audit a search in --space instead of a learner.")
+]
+SPACE = Annotated[str | None, o.option(o.SPACE_TEXT)]
+INSERT = Annotated[
     str, o.option("For one_run: where canaries are inserted. gradient: into gradients and sums; input: into the rows.")
 ]
 CANARIES = Annotated[int, o.option("For one_run: the largest number of canaries.")]
@@ -41,9 +44,10 @@ def audit(
     learner: LEARNER = "auto",
     method: METHOD = None,
     search: SEARCH = None,
+    space: SPACE = None,
     epsilon: o.EPSILON = 1.0,
     set_: o.SET = None,
-    space: SPACE = "gradient",
+    insert: INSERT = "gradient",
     canaries: CANARIES = 1000,
     runs: RUNS = 300,
     shadows: SHADOWS = None,
@@ -63,9 +67,10 @@ def audit(
         learner=learner,
         method=method,
         search=search,
+        space=space,
         epsilon=epsilon,
         settings=o.named_values("--set", set_),
-        space=space,
+        insert=insert,
         canaries=canaries,
         runs=runs,
         shadows=shadows,

@@ -37,7 +37,7 @@ from privaware.strategies._search import Search, SearchResult
 from privaware.strategies.rs import Rs
 from privaware.workflow.run.learner_settings import configured
 
-__all__ = ["Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
+__all__ = ["SPACES", "Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 
 WITHHELD_FIELDS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
 """JSON fields that are null when the numbers of the attack must not be released."""
@@ -119,6 +119,7 @@ class Audit:
 
 
 SPACES = ("gradient", "input")
+"""Where one_run inserts canaries."""
 TRIALS = 3
 """Expected number of trials of the search that an audit runs."""
 CANARY_ATTACKS = ("one_run", "many_run")
@@ -148,7 +149,7 @@ class AuditSettings:
     device: str = field(default="cpu", repr=False)
 
     def __post_init__(self) -> None:
-        expect_one_of("", SPACES, space=self.space)
+        expect_one_of("", SPACES, insert=self.space)
         expect_count("", canaries=self.canaries, runs=self.runs)
         expect_count("", 0, optional=True, shadows=self.shadows)
         expect_one_of("", SHADOW_TRAININGS, shadow_training=self.shadow_training)
@@ -193,7 +194,7 @@ class OneRun:
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
         elif self.unit != "row" or schema.unit != "row":
-            raise WrongInput("expected the unit row with rows as canaries, got another; take --space gradient")
+            raise WrongInput("expected the unit row with rows as canaries, got another; take --insert gradient")
         elif not schema.bounded:
             raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
 
