@@ -90,7 +90,7 @@ class Audit:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
         if self.epsilon_lower is None:
             return (
-                f"AUC {self.found['auc']:.3f}. A membership attack gives no lower bound on "
+                f"AUC {self.found['auc']:.3f}{_interval(self.found)}. A membership attack gives no lower bound on "
                 f"epsilon, so it does not test {claim}."
             )
         shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
@@ -116,6 +116,12 @@ class Audit:
             "seconds": self.seconds,
             "out": self.out,
         }
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    """Return the interval of the AUC in words; nothing if it is not known."""
+    low, high = found.get("auc_interval") or (None, None)
+    return "" if low is None else f" ({100 * found.get('confidence', 0.95):g}% interval {low:.3f} to {high:.3f})"
 
 
 SPACES = ("gradient", "input")
