@@ -130,7 +130,7 @@ def fit(
         say=say,
         **run_options,
     )
-    lines = [result.sentence, *result.score_lines]
+    lines = [result.sentence, result.attacker_sentence, *result.score_lines]
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")
     if result.out:

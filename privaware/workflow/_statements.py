@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting, report
+from privaware._rounded import rounded_up
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
-from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentence_of, sampler_sentence, sentence_of
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentences_of, sampler_sentence, sentence_of
 from privaware.workflow._score import CONSTANT_SHARE
 from privaware.workflow._score_cells import scored_words
 from privaware.workflow.run.output import REPORT
@@ -128,11 +129,13 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         problems.append("the model is called certified although its run was seeded")
     if guarantee.certified and flaw:
         problems.append(f"the model is called certified although {flaw}")
+    if guarantee.certified and guarantee.overlap:
+        problems.append(f"the model is called certified although {guarantee.overlap:.200}")
     if problems:
         return problems
     facts: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "seed": guarantee.seed}
-    sentence = sentence_of(schema, **facts, flaw=flaw)
-    if guarantee.sentence not in (sentence, earlier_sentence_of(schema, **facts, flaw=flaw)):
+    sentence = sentence_of(schema, **facts, flaw=flaw, overlap=guarantee.overlap)
+    if guarantee.sentence not in (sentence, *earlier_sentences_of(schema, **facts, flaw=flaw)):
         problems.append(f"the sentence of the guarantee does not follow from its numbers; expected: {sentence:.300}")
     if guarantee.sampler != sampler_sentence(event):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
@@ -142,8 +145,10 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
 
 def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
     """Return a sentence if the last sentence of `plan` does not state this epsilon and delta."""
-    total = f"epsilon {epsilon:.4g} at delta {delta:g}"
-    return [f"the plan ends with another price than {total}"] if plan and not plan[-1].endswith(total) else []
+    total = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
+    earlier = f"epsilon {epsilon:.4g} at delta {delta:g}"
+    wrong = bool(plan) and not plan[-1].endswith((total, earlier))
+    return [f"the plan ends with another price than {total}"] if wrong else []
 
 
 def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:

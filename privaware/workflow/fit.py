@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
-from privaware.guarantee import assumptions
+from privaware.guarantee import assumptions, attack_rates, attacker_sentence
 from privaware.model import Model
+from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
 from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
@@ -48,8 +50,8 @@ class ScoreRequest:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fit(Summarised):
     """The result of `fit`.
 
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
@@ -70,13 +72,14 @@ class Fit:
     search: Mapping[str, Any] | None = None
     workflow: str = "aware"
     metric: str = ""
-    model: Model | None = field(default=None, repr=False)
+    model: Model | None = None
     sentence: str = ""
-    assumptions: list[str] = field(default_factory=list, repr=False)
-    event: Event = field(default=NOTHING, repr=False)
-    release: Release | None = field(default=None, repr=False)
+    assumptions: list[str] = field(default_factory=list)
+    event: Event = NOTHING
+    schema: Schema | None = None
+    release: Release | None = None
     ledger: str | None = None
-    notices: list[str] = field(default_factory=list, repr=False)
+    notices: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
@@ -100,6 +103,7 @@ class Fit:
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
             event=plan.event,
+            schema=plan.schema,
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
@@ -123,6 +127,12 @@ class Fit:
         return self.release.save(folder)
 
     @property
+    def attacker_sentence(self) -> str:
+        """The success of the best possible membership attacker in one sentence."""
+        rates = attack_rates(self.event, self.epsilon, self.delta)
+        return "" if self.schema is None else attacker_sentence(rates, self.schema, certified=self.certified)
+
+    @property
     def internal_score(self) -> str | None:
         """The score on test rows in words, for the data owner only."""
         return score_words(self.metric, self.internal)
@@ -139,6 +149,14 @@ class Fit:
         if self.score is not None and self.model is not None:
             lines += [self.score_sentence, *Score.of(self.score).table_sentences(self.model.schema.classes)]
         return lines if lines or self.release is None else [NO_SCORE]
+
+    def _facts(self) -> dict[str, Any]:
+        score = None if self.score is None else self.score.get("value")
+        guarantee = {"epsilon": self.epsilon, "delta": self.delta, "certified": self.certified}
+        return {"learner": self.learner, **guarantee, "score": score, "out": self.out}
+
+    def _words(self) -> str:
+        return " ".join(filter(None, (self.score_sentence, self.sentence)))
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware fit --json`."""
@@ -224,8 +242,9 @@ def fit(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
+        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in
+        `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -259,7 +278,7 @@ def fit(
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
         bought = ScoreRequest(epsilon=SCORE_SHARE * epsilon if asked else score_epsilon, also=tuple(score_also))
-        plan_of = partial(_plan_of, run, epsilon=epsilon, time_limit=time_limit, score=bought, policy=rules)
+        plan_of = partial(_plan_of, run, epsilon=run.within(epsilon), time_limit=time_limit, score=bought, policy=rules)
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score=ScoreRequest()))
         priced = chosen.applied(plan_of(chosen.recipe))
         if recipe.workflow == "standard":
@@ -270,7 +289,7 @@ def fit(
             _publish(run, run.execute(observed(run, priced.mechanism)), chosen.search or _searched(priced))
         elif saved is not None:
             same = chosen.recipe is recipe  # what is chosen on public rows is chosen again
-            (_fixed(recipe, priced) if same else recipe).write(saved, priced.sentences)
+            (_fixed(recipe, priced) if same else recipe).write(saved, run.plan.sentences)
     return Fit.of(run, recipe.workflow)
 
 

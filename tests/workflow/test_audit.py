@@ -302,7 +302,7 @@ def test_sentence_of_a_refuted_claim_has_both_numbers() -> None:
         epsilon=0.0,
         charged="nothing",
     )
-    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence; epsilon is at least 6.123 (95%" in found.sentence
+    assert "epsilon 4 at delta 1e-5 is refuted with 99.9% confidence; epsilon is at least 6.123 (95%" in found.sentence
     assert not replace(found, found={**found.found, "refuted": False}).refuted
 
 
