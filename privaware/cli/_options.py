@@ -114,6 +114,12 @@ DEVICE = Annotated[str, option("cpu or cuda.")]
 DRY_RUN = Annotated[
     bool, option("Show the plan and its privacy cost. Nothing is charged and nothing is trained.", "--dry-run")
 ]
+STRATEGY_TEXT = "The strategy of a search: one of `privaware list strategies`, such as rs."
+SPACE_TEXT = "The search space of a search: one of `privaware list spaces`, or a TOML file."
+TRIALS = Annotated[
+    int | None,
+    option("The number of candidates of a search. It is the expected number if the strategy draws it at random."),
+]
 VERBOSE = Annotated[
     bool, option("Show every sentence of the plan, with the mechanism and the noise of each release.", "--verbose")
 ]

@@ -17,7 +17,7 @@ from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
 from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
-from privaware.workflow._metric import expect_metric
+from privaware.workflow._metric import expect_metric, task_reasons
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import SCORE_SETTINGS, SCORE_SHARE, Score, ScoredModel, score_words, with_score
@@ -308,9 +308,11 @@ def _plan_of(
         runtime={"device": options.device, "progress": step_progress(options.say)},
         policy=policy,
     )
-    return (
-        plan if score.epsilon is None else with_score(plan, epsilon=score.epsilon, metric=run.metric, also=score.also)
-    )
+    declared = options.task is not None or options.schema is not None or run.source.builtin
+    plan = replace(plan, reasons=(*task_reasons(schema, declared=declared), *plan.reasons))
+    if score.epsilon is None:
+        return plan
+    return with_score(plan, epsilon=score.epsilon, metric=run.metric, also=score.also)
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
