@@ -25,7 +25,7 @@ from privaware._version import __version__
 from privaware.card import ModelCard
 from privaware.data import read_names
 from privaware.errors import PrivawareError, WrongInput
-from privaware.ledger import Ledger, printed_lines
+from privaware.ledger import Ledger, explained_lines
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._runs import COMMAND, Run, Runs
@@ -380,7 +380,6 @@ def _ledger_view(path: Path) -> dict[str, Any]:
         | {"epsilon": _words.rounded_up(entry["epsilon"])}
         for entry in facts["events"]
     ]
-    explained = printed_lines(facts)[1 + len(facts["events"]) :]
     return {
         "name": path.name,
         "spent": _words.rounded_up(facts["epsilon_spent"]),
@@ -389,7 +388,7 @@ def _ledger_view(path: Path) -> dict[str, Any]:
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": facts["unit"],
         "charges": charges,
-        "explained": [_words.tidy(line, facts["epsilon_spent"]) for line in explained],
+        "explained": [_words.tidy(line, facts["epsilon_spent"]) for line in explained_lines(facts)],
         "problems": Ledger.verify(path),
     }
 
