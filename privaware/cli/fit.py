@@ -130,6 +130,8 @@ def fit(
         **run_options,
     )
     lines = [result.sentence, result.attacker_sentence]
+    if run_options["dry_run"]:
+        lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     if (score := result.internal_score) is not None:
         lines.append(f"Internal, not for release: {score}.")
     if result.score:

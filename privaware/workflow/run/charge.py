@@ -135,7 +135,8 @@ class ChargedRun:
         """The model with its plan and its charge, which can be written to a folder later."""
         if self.model is None:
             return None
-        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, score=self.score)
+        said = {"score": self.score, "search": self.search, "description": self.description}
+        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, **said)
 
     @property
     def sentence(self) -> str:
