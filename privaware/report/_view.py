@@ -80,6 +80,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "effects": effects_view(page.effects),
         "limitations": limitations(card),
         "columns": [_column(column) for column in card.schema.columns],
+        "considered": _considered(card),
         "unused": unused,
         "used": sum(column.name not in unused for column in card.schema.columns),
         "origin": origin_sentence(card),
@@ -100,6 +101,20 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
     ]
     texts = [(label, ", ".join(map(str, entry)) if isinstance(entry, list) else entry) for label, entry in said]
     return [(label, entry) for label, entry in texts if isinstance(entry, str) and entry]
+
+
+def _considered(card: ModelCard) -> list[dict[str, str]]:
+    """Return the learners that the plan considered; a comparison whose result is not known is said to be open."""
+    taken = {True: "taken", False: "not taken"}
+    return [
+        {
+            "learner": str(row.get("learner", "")),
+            "rule": str(row.get("rule", "")),
+            "taken": taken.get(row.get("taken"), "not known"),  # type: ignore[arg-type]
+            "reason": str(row.get("reason", "")),
+        }
+        for row in card.considered
+    ]
 
 
 def _recomputable(card: ModelCard) -> bool:

@@ -41,7 +41,8 @@ class Fit:
 
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
-    the best candidate of a search. If the number of trials is secret, `seconds` would reveal it, so it is in
+    the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
+    `taken` and `reason`. If the number of trials is secret, `seconds` would reveal it, so it is in
     `internal`.
     """
 
@@ -62,6 +63,7 @@ class Fit:
     assumptions: list[str] = field(default_factory=list, repr=False)
     event: Event = field(default=NOTHING, repr=False)
     schema: Schema | None = field(default=None, repr=False)
+    considered: list[dict[str, Any]] = field(default_factory=list, repr=False)
     release: Release | None = field(default=None, repr=False)
     ledger: str | None = None
     notices: list[str] = field(default_factory=list, repr=False)
@@ -89,6 +91,7 @@ class Fit:
             assumptions=list(assumptions(plan)),
             event=plan.event,
             schema=plan.schema,
+            considered=[dict(row) for row in plan.considered],
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,

@@ -98,6 +98,14 @@ BOUGHT = released("release bounds")
 TEXT = with_schema(form="text", columns=(Column(name="note", kind="text"),))
 SCORE = {"metric": "accuracy", "value": 0.9, "low": 0.8, "high": 0.95, "epsilon": 0.2, "rows": 100.0}
 SCORED, BUILT_IN = put("", score=SCORE), put("data", origin="built-in", name="adult")
+CONSIDERED = put(
+    "",
+    considered=[
+        {"learner": "linear", "rule": "table", "taken": True, "reason": "as agreed"},
+        {"learner": "boosted", "rule": "large table", "taken": False, "reason": "too few rows"},
+        {"learner": "mean", "rule": "", "taken": None, "reason": "compared"},
+    ],
+)
 SEARCHED = both(put("", search={"point": {}}), released("search with rs"))
 
 
@@ -157,6 +165,9 @@ PAGE = [
     Said("Texts are embedded by a network", put("", features=[{"name": "sentences"}]), (same,)),
     Said("Images are embedded by a network", put("", features=[{"name": "extractor"}]), (same,)),
     Said("without further features", put("", features=[]), (same,)),
+    Said("linear table taken as agreed", CONSIDERED, (same,)),
+    Said("boosted large table not taken too few rows", CONSIDERED, (same,)),
+    Said("mean not known compared", CONSIDERED, (same,)),
     Said("No plan was recorded.", put("", plan=[]), (same,)),
     Said("schema declared by the owner, or part of a built-in data set", same, (BOUGHT, DRAFTED)),
     Said("schema declared by the owner columns", put("data", origin="declared"), (same, BOUGHT, DRAFTED)),

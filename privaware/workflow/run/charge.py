@@ -38,6 +38,7 @@ from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.finished import finished_entry, published_result
@@ -201,6 +202,9 @@ class ChargedRun:
     ) -> None:
         """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
         self.model, self.search, self.score = model, search or {}, score or {}
+        best = (self.search.get("point") or {}).get("learner")
+        rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
+        self.plan = replace(self.plan, considered=tuple(rows))
         self.internal = self._internal_scores(model)
         folder = self.options.folder
         if folder is None:
@@ -405,6 +409,7 @@ class ChargedRun:
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
+            self.plan = replace(self.plan, considered=released.card.considered)
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
