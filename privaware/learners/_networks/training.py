@@ -100,6 +100,7 @@ class Network(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "bounded"
 
     architecture: dict[str, Any] | None = None
     steps: int | None = None

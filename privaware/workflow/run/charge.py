@@ -39,6 +39,7 @@ from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
 from privaware.schema import NOT_USED, Schema
+from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
@@ -143,7 +144,8 @@ class ChargedRun:
         """The model with its plan and its charge, which can be written to a folder later."""
         if self.model is None:
             return None
-        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, score=self.score)
+        said = {"score": self.score, "search": self.search, "description": self.description}
+        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, **said)
 
     @property
     def sentence(self) -> str:
@@ -219,6 +221,9 @@ class ChargedRun:
     ) -> None:
         """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
         self.model, self.search, self.score = model, search or {}, score or {}
+        best = (self.search.get("point") or {}).get("learner")
+        rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
+        self.plan = replace(self.plan, considered=tuple(rows))
         self.internal = self._internal_scores(model)
         for sentence in guess_sentences(model.schema):
             self.notices.append(sentence)
@@ -465,6 +470,7 @@ class ChargedRun:
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
+            self.plan = replace(self.plan, considered=released.card.considered)
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)

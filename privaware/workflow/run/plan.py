@@ -78,7 +78,8 @@ class Plan:
     are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no ledger adds to
     this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs,
     `details` those that may be left out of its summary. `data` holds public facts about the data set for the
-    model card: `name`, `origin` of the schema, and the names of all `columns`.
+    model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row for each learner
+    that was considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     learner: str
@@ -92,6 +93,7 @@ class Plan:
     reasons: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    considered: tuple[Mapping[str, Any], ...] = ()
     flaw: str = ""
     overlap: str = ""
 
