@@ -58,7 +58,7 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
 __all__ = ["ChargedRun", "charged_run"]
 
-TRAINS = ("fit", "search", "crossover")
+TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 
