@@ -68,7 +68,7 @@ def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[st
     >>> for line in plot_lines([{"epsilon": 1.0, "accuracy": 0.7, "low": 0.6, "high": 0.8}]):
     ...     print(line)
     epsilon  accuracy (80% interval)
-          1      0.70 (0.60 to 0.80)  |-------------------o--------------------|
+          1      0.70 (0.60 to 0.80)  |-------------------o-------------------|
     """
     if not curve:
         return []

@@ -45,8 +45,8 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) ->
     return replace(plan, reasons=(reason, *plan.reasons, room), requested=pilot + epsilon)
 
 
-def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, float]:
-    """Charge and run a pilot; return what it released, and its epsilon. A dry run releases nothing."""
+def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
+    """Charge and run a pilot; return what it released, and what it cost in words. A dry run releases nothing."""
     with charged_run("advise", data, options) as run:
         schema = run.schema
         plan = pilot_plan(schema, pilot=pilot, delta=options.delta_for(schema), epsilon=epsilon)
@@ -58,8 +58,8 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
         elif run.result is not None:
             score = run.result["score"]
         else:
-            return None, 0.0
-    return read_pilot(Score(**score), schema, plan), plan.epsilon
+            return None, "Nothing is charged: this is a dry run."
+    return read_pilot(Score(**score), schema, plan), f"The pilot cost epsilon {plan.epsilon:.4g}."
 
 
 def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:

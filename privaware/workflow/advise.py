@@ -91,8 +91,7 @@ def advise(
     Parameters
     ----------
     data
-        The data, as for `fit`. Without `pilot` only public facts are read: the schema, or the names and types of
-        columns.
+        The data, as for `fit`. Without `pilot` only the schema is read, or the names and types of columns.
     epsilon
         The privacy budget for which the findings and the risk are given.
     accuracy
@@ -102,8 +101,7 @@ def advise(
     public
         Public rows that are available. They are not read.
     **run_options
-        The options of `fit` that describe the data, such as `target`, `schema`, `unit` and `delta`. With `pilot`, also
-        the options of the ledger.
+        The options of `fit` that describe the data, such as `target` and `schema`; with `pilot`, also of the ledger.
 
     Returns
     -------
@@ -112,21 +110,18 @@ def advise(
 
     Examples
     --------
-    >>> len(advise("wisconsin", epsilon=1.0).advice) > 0
+    >>> len(advise("wisconsin").advice) > 0
     True
     """
     expect_accuracy(accuracy)
     options = RunOptions.of(run_options if pilot is not None else {**run_options, "dry_run": True})
     source = resolve(data, options)
-    schema = source.schema
-    delta = options.delta_for(schema)
+    schema, delta = source.schema, options.delta_for(source.schema)
     expect_budget(schema, epsilon, delta)
-    released = None
-    charged = SCHEMA_ONLY if source.builtin or options.schema is not None else GIVEN
+    released, charged = None, SCHEMA_ONLY if source.builtin or options.schema is not None else GIVEN
     if pilot is not None:
         expect_table(schema)
-        released, cost = charged_pilot(data, options, pilot=pilot, epsilon=epsilon)
-        charged = f"The pilot cost epsilon {cost:.4g}." if released else "Nothing is charged: this is a dry run."
+        released, charged = charged_pilot(data, options, pilot=pilot, epsilon=epsilon)
     answer = answer_for(schema, delta, accuracy, released)
     return Advised(
         data=source.name,
