@@ -306,7 +306,7 @@ class Ledger(Summarised):
             The SHA-256 hashes of the files that the run releases, by name. A file under this run that neither this
             entry nor a later audit names is a forgery.
         release
-            The kind of release: "model", "selection", "transformation", "crossover" or "audit".
+            The kind of release: "model", "selection", "transformation", "crossover", "audit" or "pilot".
         who
             The author of the entry. Default: the user of the system.
         what

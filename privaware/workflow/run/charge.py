@@ -63,7 +63,7 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
 __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
-TRAINS = ("fit", "search", "crossover")
+TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive."""
 MAX_LINES = 8
 """Largest number of lines of a plan; `verbose` shows all of its sentences."""
