@@ -71,6 +71,10 @@ ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
 PRIVATE = Annotated[
     bool, option("Estimate ranges and categories with part of the budget. This is the default.", "--private-schema")
 ]
+KINDS = Annotated[
+    Path | None,
+    option("A TOML file with the kinds of columns, which then cost nothing; `privaware schema --kinds` drafts one."),
+]
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: the largest number of rows used for each person.")]
 NOT_PERSONS = Annotated[
@@ -149,6 +153,7 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "schema": (SCHEMA, None),
     "accept_schema": (ACCEPT, False),
     "private_schema": (PRIVATE, False),
+    "kinds": (KINDS, None),
     "unit": (UNIT, None),
     "cap": (CAP, 1),
     "not_persons": (NOT_PERSONS, None),

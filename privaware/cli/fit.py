@@ -131,6 +131,8 @@ def fit(
         **run_options,
     )
     lines = [result.sentence, result.attacker_sentence, *result.score_lines]
+    if run_options["dry_run"]:
+        lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")
     if result.out:

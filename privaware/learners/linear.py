@@ -110,6 +110,7 @@ class Linear(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     steps: int = 100

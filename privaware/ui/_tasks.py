@@ -21,7 +21,6 @@ NAME = re.compile(r"[^/\\.\0\x01-\x1f][^/\\\0\x01-\x1f]{0,99}")
 """A name for a folder of results: one part of a path, not hidden."""
 HEADERS = {"yes": True, "no": False}
 FORMATS = ("csv", "parquet")
-ATTACKS = ("one_run", "many_run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +88,12 @@ def predict_task(folder: Folder, form: Form) -> Task:
 def audit_task(folder: Folder, name: str, form: Form) -> Task:
     """Return the call of `privaware audit` for a model of the folder."""
     model = _chosen(folder.models(), name, "a model")
-    attack = form.get("attack") or ATTACKS[0]
-    if attack not in ATTACKS:
-        raise WrongInput(f"expected {' or '.join(ATTACKS)} as the attack, got {attack!r:.40}")
+    attack = form.get("attack") or "one_run"
+    if attack not in AUDIT_FIELDS:
+        raise WrongInput(f"expected {' or '.join(AUDIT_FIELDS)} as the attack, got {attack!r:.40}")
     options: dict[str, Any] = {"attack": attack}
-    field = "canaries" if attack == "one_run" else "runs"
-    if form.get(field):
-        options[field] = _count(folder, field, form[field])
-    if form.get("ledger"):
-        options["ledger"] = _ledger(folder, "ledger", form["ledger"])
+    fields = AUDIT_FIELDS[attack] | {"ledger": _ledger}
+    options |= {name: convert(folder, name, form[name]) for name, convert in fields.items() if form.get(name)}
     words = ("audit", *_words(options), "--", str(model))
     return Task(verb="audit", out=name, form={**form, "model": name}, words=words)
 
@@ -218,6 +214,11 @@ def _settings(folder: Folder, name: str, text: str) -> dict[str, Any]:
 Convert = Callable[[Folder, str, str], Any]
 READING_FIELDS: dict[str, Convert] = {"encoding": _text, "sep": _text, "decimal": _text, "header": _header}
 """Fields of a form that say how a text file is read."""
+AUDIT_FIELDS: dict[str, dict[str, Convert]] = {
+    "one_run": {"canaries": _count, "space": _text},
+    "many_run": {"runs": _count},
+}
+"""Fields of the form of `audit` by attack."""
 FIT_FIELDS: dict[str, Convert] = {
     "target": _text,
     "epsilon": _number,

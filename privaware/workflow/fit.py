@@ -56,7 +56,8 @@ class Fit(Summarised):
 
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
-    the best candidate of a search. If the number of trials is secret, `seconds` would reveal it, so it is in
+    the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
+    `taken` and `reason`. If the number of trials is secret, `seconds` would reveal it, so it is in
     `internal`.
     """
 
@@ -77,6 +78,7 @@ class Fit(Summarised):
     assumptions: list[str] = field(default_factory=list)
     event: Event = NOTHING
     schema: Schema | None = None
+    considered: list[dict[str, Any]] = field(default_factory=list)
     release: Release | None = None
     ledger: str | None = None
     notices: list[str] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Fit(Summarised):
             assumptions=list(assumptions(plan)),
             event=plan.event,
             schema=plan.schema,
+            considered=[dict(row) for row in plan.considered],
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
@@ -242,9 +245,9 @@ def fit(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
-        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in
-        `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from privaware import fit
 from privaware.ledger import Ledger
 from privaware.ui._runs import Run
 from privaware.ui._tasks import Task
@@ -243,6 +244,11 @@ def test_limit_below_the_spent_epsilon_is_refused(copied: tuple[Served, Path], l
     assert Ledger.open(place / "people.csv.ledger").limit == 3.0
 
 
+def test_wrong_audit_is_one_sentence_on_the_model_page(page: Served) -> None:
+    status, text, _ = page.ask(f"/{TOKEN}/audit/model", form={"attack": "many_run", "runs": "few"})
+    assert (status, "expected runs as a whole number" in text, 'value="few"' in text) == (400, True, True)
+
+
 def test_report_can_be_saved_as_a_file(page: Served) -> None:
     _, text, headers = page.ask(f"/{TOKEN}/report/model?save")
     assert headers["content-disposition"] == "attachment; filename*=UTF-8''model-report.html"
@@ -250,10 +256,10 @@ def test_report_can_be_saved_as_a_file(page: Served) -> None:
 
 
 def test_real_training_is_cancelled_and_resumed_on_one_charge(place: Path) -> None:
-    form = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=700", "limit": "3"}
+    form = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}
     with served(place) as first:
         assert start(first, **form)[0] == 303
-        first.until("run/fit/new", "Charged to the ledger as entry 1.")
+        first.until("run/fit/new", "Charged to the ledger as entry 1.", every=0.05)
         act(first, "cancel")
         assert "continues on the same charge" in first.until("run/fit/new", ">cancelled<")
     assert not (place / "new" / "model.json").exists()
@@ -275,8 +281,8 @@ def press(tab: Tab, selector: str, then: str, **fields: str) -> None:
     """Fills in fields by name, presses a button, and waits for an element of the next page."""
     for name, value in fields.items():
         tab.run(f"document.querySelector('[name={name}]').value = {value!r}")
-    tab.run(f"document.querySelector({selector!r}).click()")
-    tab.wait(f"document.readyState === 'complete' && document.querySelector({then!r})")
+    tab.run(f"window.old = true; document.querySelector({selector!r}).click()")
+    tab.wait(f"!window.old && document.readyState === 'complete' && document.querySelector({then!r})")
 
 
 def ended(tab: Tab, state: str) -> str:
@@ -352,11 +358,13 @@ def test_limit_in_a_browser(tab: Tab, copied: tuple[Served, Path]) -> None:
 @needs_chromium
 def test_audit_and_report_in_a_browser(tab: Tab, copied: tuple[Served, Path]) -> None:
     page, place = copied
-    tab.show(f"{page.address}model/model")
+    schema = place / "people.toml"
+    fit(place / "people.csv", schema=schema, epsilon=0.5, learner="majority", out=place / "small")
+    tab.show(f"{page.address}model/small")
     tab.run("document.querySelector('#audit [name=ledger]').value = 'people.csv.ledger'")
-    press(tab, "#audit button", "#state", canaries="20")
+    press(tab, "#audit button", "#state", attack="many_run", runs="20")
     assert "Nothing was charged" in ended(tab, "finished")
-    assert (place / "model" / "audit.json").is_file()
+    assert (place / "small" / "audit.json").is_file()
     press(tab, "#next a[href*=report]", "h2")
-    assert "canaries" in tab.run("document.body.textContent")
+    assert "What an audit found" in tab.run("document.body.textContent")
     assert tab.problems == []
