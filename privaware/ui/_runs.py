@@ -32,7 +32,7 @@ from privaware.workflow.run.charge import CHARGED, RESUMING
 
 __all__ = ["Run", "Runs"]
 
-COMMAND = (sys.executable, "-P", "-c", "from privaware.cli import main; main()")
+COMMAND = (sys.executable, "-P", "-m", "privaware")
 """The command line of this package, without modules of the working directory."""
 PROBLEM = "privaware: "
 """Start of the sentence with which the command line says why it failed."""
@@ -196,6 +196,11 @@ class Runs:
         with self._lock:
             self._runs.pop((run.task.verb, run.task.out), None)
             self._forget(run.task)
+
+    def expect_none(self) -> None:
+        """Raise if a training is active: its charge must not be closed."""
+        if any(run.active and run.task.verb == "fit" for run in self.all()):
+            raise WrongInput("expected no training on this page, got one that is running; let it end, or cancel it")
 
     def close(self) -> None:
         """Interrupt all runs and wait until they have ended, at most `SECONDS_TO_END` seconds; then kill the others.

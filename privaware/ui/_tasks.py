@@ -62,11 +62,11 @@ def fit_task(folder: Folder, form: Form) -> Task:
     """Return the call of `privaware fit` that a form describes."""
     out = _new_folder(folder, form.get("out", "").strip())
     options = fit_options(folder, form)
-    options.pop("settings", None)
-    settings = [f"--set={pair}" for pair in form.get("settings", "").split()]
+    if options.pop("settings", None):
+        options["set"] = form["settings"].split()
     data = data_path(folder, form)
     _expect_own_ledger(folder, data)
-    words = ("fit", *_words(options), *settings, f"--out={folder.path / out}", "--", data)
+    words = ("fit", *_words(options), f"--out={folder.path / out}", "--", data)
     return Task(verb="fit", out=out, form=dict(form), words=words)
 
 
@@ -139,7 +139,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
-            words.append(f"--{option}={value}")
+            words += [f"--{option}={item}" for item in (value if isinstance(value, list) else [value])]
     return words
 
 
@@ -204,6 +204,10 @@ def _rows(folder: Folder, name: str, text: str) -> str:
     return data_path(folder, {"data": text})
 
 
+def _names(folder: Folder, name: str, text: str) -> list[str]:
+    return [part.strip() for part in _text(folder, name, text).split(",") if part.strip()]
+
+
 def _settings(folder: Folder, name: str, text: str) -> dict[str, Any]:
     try:
         return registry.settings(_text(folder, name, text).split())
@@ -226,12 +230,16 @@ FIT_FIELDS: dict[str, Convert] = {
     "limit": _number,
     "unit": _text,
     "cap": _count,
+    "not_persons": _names,
+    "check_persons": _flag,
     "learner": _text,
     "settings": _settings,
     "task": _text,
     "schema": _schema,
     "test": _rows,
+    "score": _flag,
     "score_epsilon": _number,
+    "score_also": _names,
     "ledger": _ledger,
     "new_ledger": _flag,
     **READING_FIELDS,

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from privaware import fit
+from privaware._rounded import rounded_up
+from privaware.events import Pure
 from privaware.ledger import Ledger
 from privaware.ui._runs import Run
 from privaware.ui._tasks import Task
@@ -242,6 +244,48 @@ def test_limit_below_the_spent_epsilon_is_refused(copied: tuple[Served, Path], l
     assert (status, problem in text, f'value="{limit}"' in text) == (400, True, True)
     assert str(place) not in text
     assert Ledger.open(place / "people.csv.ledger").limit == 3.0
+
+
+def test_ledger_shows_changes_of_the_limit_and_totals(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    path = f"/{TOKEN}/ledger/people.csv.ledger"
+    page.ask(path, form={"limit": "4.5"})
+    ledger = Ledger.open(place / "people.csv.ledger")
+    ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    text = page.ask(path)[1]
+    assert "limit changed from 3 to 4.5" in text
+    assert f'<td class="number">{rounded_up(ledger.spent())}</td><td class="number">4.5</td>' in text
+
+
+def test_unfinished_charge_can_be_given_up(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    path = f"/{TOKEN}/ledger/people.csv.ledger"
+    ledger = Ledger.open(place / "people.csv.ledger")
+    entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    assert f"Entry {entry.number} (a sum) is charged but not finished" in page.ask(path)[1]
+    assert page.ask(path, form={"close": "999"})[0] == 400
+    assert page.ask(path, form={"close": str(entry.number)})[0] == 303
+    assert "Unfinished runs" not in page.ask(path)[1]
+    assert ledger.closing("a-sum") is not None
+
+
+def test_charge_is_not_given_up_while_a_run_works(stub: Served, place: Path) -> None:
+    ledger = Ledger.create(place / "people.csv.ledger", limit=3.0)
+    entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    start(stub, target="slow")
+    status, text, _ = stub.ask(f"/{TOKEN}/ledger/people.csv.ledger", form={"close": str(entry.number)})
+    assert (status, "expected no training on this page" in text) == (400, True)
+    assert ledger.closing("a-sum") is None
+
+
+def test_price_includes_the_check_of_persons(stub: Served, place: Path) -> None:
+    lines = (place / "people.csv").read_text().splitlines()
+    numbered = [f"PatNr,{lines[0]}", *(f"p{number},{line}" for number, line in enumerate(lines[1:]))]
+    (place / "visits.csv").write_text("\n".join(numbered) + "\n")
+    form = {"data": "visits.csv", "target": "y", "learner": "majority"}
+    Ledger.create(place / "visits.csv.ledger", limit=1.0)
+    page = stub.ask(f"/{TOKEN}/plan", form={**form, "check_persons": "yes"})[1]
+    assert "Charge epsilon 1 and train" in page
 
 
 def test_wrong_audit_is_one_sentence_on_the_model_page(page: Served) -> None:
