@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, events, features
+from privaware._summary import Summarised
 from privaware._version import __version__
 from privaware.errors import WrongInput
 from privaware.guarantee import PricedPlan, assumptions, guarantee_sentence
@@ -35,8 +36,8 @@ MAX_DEPTH = 60
 """Largest number of nested levels in a card."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Guarantee(Summarised):
     """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
 
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
@@ -92,6 +93,13 @@ class Guarantee:
             assumptions=assumptions(plan),
             overlap=plan.overlap,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        names = ("epsilon", "delta", "unit", "relation", "certified", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def _words(self) -> str:
+        return self.sentence
 
     def json(self) -> dict[str, Any]:
         """Return plain values for `model.json`."""
@@ -152,8 +160,8 @@ class LedgerEntry:
     run: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelCard:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ModelCard(Summarised):
     """Everything that a released model states about itself.
 
     `created` is the time of its charge. `tensors` is the SHA-256 hash of `model.safetensors`. `score` is its charged
@@ -237,6 +245,14 @@ class ModelCard:
             data=_data_facts(plan, model),
             considered=plan.considered,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        guarantee = self.guarantee
+        proven = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "certified": guarantee.certified}
+        return {"learner": self.learner, **proven, "created": self.created}
+
+    def _words(self) -> str:
+        return self.guarantee.sentence
 
     def json(self) -> dict[str, Any]:
         """Return the entries of `model.json`, in their order."""

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"_version", "errors"},
+    {"_version", "_summary", "errors"},
     {"_rounded", "_validate", "_files"},
     {"exact_sums"},
     {"registry", "events", "schema", "metrics", "kernels"},

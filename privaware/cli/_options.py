@@ -73,6 +73,15 @@ PRIVATE = Annotated[
 ]
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: the largest number of rows used for each person.")]
+NOT_PERSONS = Annotated[
+    list[str] | None,
+    option("A column that identifies nobody although its name suggests it; repeatable. It is used as a feature."),
+]
+_CHECK_PERSONS = (
+    "Count, with 1% of the budget, the different values of columns that may identify persons or cases by their names. "
+    "If values clearly repeat, the run stops before its main charge."
+)
+CHECK_PERSONS = Annotated[bool, option(_CHECK_PERSONS, "--check-persons")]
 HEADER = Annotated[
     bool | None, option("Whether the first line of a CSV file contains the column names.", "--header/--no-header")
 ]
@@ -136,6 +145,8 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "private_schema": (PRIVATE, False),
     "unit": (UNIT, None),
     "cap": (CAP, 1),
+    "not_persons": (NOT_PERSONS, None),
+    "check_persons": (CHECK_PERSONS, False),
     "header": (HEADER, None),
     "sep": (SEP, None),
     "decimal": (DECIMAL, None),

@@ -56,6 +56,7 @@ class PrivateModel(PrivateEstimator):
         text: Sequence[str] = (),
         score_epsilon: float | None = None,
         policy: Mapping[str, Any] | str | Path | None = None,
+        not_persons: Sequence[str] = (),
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -70,6 +71,7 @@ class PrivateModel(PrivateEstimator):
         self.text = text
         self.score_epsilon = score_epsilon
         self.policy = policy
+        self.not_persons = not_persons
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
         """Plan, charge and train; keep only what may be published."""
@@ -85,6 +87,7 @@ class PrivateModel(PrivateEstimator):
                 settings=self.settings,
                 score_epsilon=self.score_epsilon,
                 policy=self.policy,
+                not_persons=self.not_persons,
                 ledger=ledger,
                 seed=seed,
             )
@@ -149,6 +152,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         The epsilon of a score on held-out rows, which is released with noise as `score_`.
     policy : mapping or path, optional
         The rules by which "auto" chooses. Default: the policy of the package.
+    not_persons : sequence of str
+        Columns that identify nobody although their names suggest it. A fit warns about other such columns.
 
     Notes
     -----

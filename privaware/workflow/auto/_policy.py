@@ -67,7 +67,8 @@ class Rule:
     """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
 
     `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
-    `sizes`: further seconds for images enlarged to so many pixels a side. `candidate` is its name in the benchmarks.
+    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. `candidate` is its name in
+    the benchmarks.
     """
 
     name: str

@@ -31,18 +31,20 @@ from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded
+from privaware.errors import BudgetExceeded, PersonsWarning, Refused, UnusedColumnWarning, warn_caller
+from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
-from privaware.schema import Schema
+from privaware.schema import NOT_USED, Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.options import RunOptions
+from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.resume import next_run, run_key, same_rows
@@ -58,7 +60,7 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve, scoring
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs whose cost is always positive."""
@@ -67,6 +69,10 @@ MAX_LINES = 8
 MAX_ASSUMED = 4
 """Largest number of assumed facts that a plan names; `verbose` names them all."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
+CHARGED = "Charged to the ledger as entry"
+"""Start of the sentence that says that a run was charged."""
+RESUMING = "Resuming: this run is already charged"
+"""Start of the sentence that says that a run continues on its earlier charge."""
 
 
 @contextmanager
@@ -109,6 +115,7 @@ class ChargedRun:
         self._rows: Rows | None = None
         self._resources = resources
         self._signer: Signer | None = None
+        self.check: PersonsCheck | None = None
 
     @property
     def schema(self) -> Schema:
@@ -149,6 +156,10 @@ class ChargedRun:
         if self.options.say is not None:
             self.options.say(sentence)
 
+    def within(self, epsilon: float) -> float:
+        """Return the part of a budget that is left for the plan after a check of persons."""
+        return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
+
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Write the cost of `plan` to the ledger, and return whether a mechanism is left to execute.
 
@@ -156,12 +167,16 @@ class ChargedRun:
         interrupted run that left a complete result in the folder, which is then closed and published. Nothing is
         shown or charged before the input is known to be usable and the epsilon to be finite.
         """
-        self.plan = plan = replace(plan, data=self.source.facts(self.options.schema is not None))
+        self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
+        checked = () if self.check is None else (self.check.sentence,)
+        facts = self.source.facts(self.options.schema is not None)
+        plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
             self._say_plan()
             self._say_notices(self.source.dry_notices)
+            self._ask_about_persons()
             return False
         folder = self.options.folder
         if folder is not None and self._finished_before(folder):
@@ -281,9 +296,45 @@ class ChargedRun:
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out and which columns are unused."""
-        self.notices = notices()
-        for sentence in self.notices:
+        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
+        about_rows = notices()
+        self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
+        for sentence in about_rows:
+            self.say(sentence)
+
+    def _ask_about_persons(self) -> None:
+        """Ask the owner whether columns identify persons. In Python the question is a warning."""
+        said: list[tuple[str, type[Warning]]] = []
+        repeated = self.source.repeated()
+        columns = list(dict.fromkeys((*self.source.persons(), *repeated)))
+        unused = {column.name for column in self.schema.columns if column.kind in NOT_USED}
+        if self.options.schema is None and not unused <= set(columns):
+            said += [(sentence, UnusedColumnWarning) for sentence in self.source.unused]
+        if columns:
+            used = {column.name for column in self.source.schema.declared}
+            question = persons_question(columns, [name for name in columns if name in used], repeated)
+            self.notices.append(question)
+            self.say(question)
+            said.append((question, PersonsWarning))
+        for sentence, category in said if self.options.say is None else ():
+            warn_caller(sentence, category)
+
+    def _check_persons(self, rows: str | None) -> None:
+        """Charge and run the count of different values; raise `Refused` if values repeat, before the main charge."""
+        check = self.check
+        if check is None:
+            return
+        key = f"{self.name}-persons"
+        name = f"{key}-{next_run(self.ledger, key, self.source.digest)}"
+        what = f"count different values of {', '.join(check.columns)}"
+        self.ledger.spend(check.event, what=what, run=name, seed=self.rng.seed, rows=rows)
+        counts = run(check.mechanism, self.source.read_words(check.columns), check.noise, self.rng.spawn())
+        self.ledger.finish(name)
+        repeated = check.repeated(counts)
+        if repeated:
+            raise Refused(check.refusal(repeated, counts))
+        for sentence in check.sentences(counts):
+            self.notices.append(sentence)
             self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
@@ -312,7 +363,8 @@ class ChargedRun:
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
-        limit = self.plan.limit if self.options.limit is None else self.options.limit
+        new_limit = self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
+        limit = new_limit if self.options.limit is None else self.options.limit
         if is_new(place):
             expect_positive("", limit=limit)
             if self.plan.epsilon > limit * (1 + 1e-9):
@@ -322,7 +374,7 @@ class ChargedRun:
                 )
             Ledger.rehearse_creation(place)
             self._read_rows()
-        self.ledger = open_ledger(place, self.source, self.options, new_limit=self.plan.limit)
+        self.ledger = open_ledger(place, self.source, self.options, new_limit=new_limit)
 
     def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows()
@@ -330,8 +382,10 @@ class ChargedRun:
 
     def _charge(self, what: str) -> None:
         cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
+        resumed = self.ledger.find(self.name) is not None
+        check = NOTHING if self.check is None or resumed else self.check.event
         try:
-            self.ledger.ready(self.plan.event, **cost)
+            self.ledger.ready(self.plan.event + check, **cost)
         except BudgetExceeded as refusal:
             refusal.fits = what_fits(self.plan, self.ledger)
             raise
@@ -339,22 +393,22 @@ class ChargedRun:
             self._read_rows()
         self._say_plan()
         self._say_notices(self.source.notices)
+        self._ask_about_persons()
         for sentence in self.source.left_out() if self.options.say is None else ():
             warnings.warn(sentence, stacklevel=2)
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
-            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
-        resumed = self.ledger.find(self.name) is not None
+            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
+        if not resumed:
+            self._check_persons(digest)
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")
+        self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
     def _resumes(self) -> str:
         journal = self.journal
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return "Resuming: this run is already charged, and it " + (
-            "continues where it stopped." if kept else "starts again from the beginning."
-        )
+        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
         """Close the run in the ledger with the hashes of the released `files`."""

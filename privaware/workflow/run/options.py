@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -42,6 +42,11 @@ class RunArguments(TypedDict, total=False):
     unit, cap
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
         rows used for each person.
+    not_persons
+        A column, or a list of columns, that identifies nobody although its name suggests it. It is used as a feature.
+    check_persons
+        Whether 1% of the budget counts the different values of the columns that may identify persons or cases by their
+        names, or the names of the columns to count. If values clearly repeat, the run stops before its main charge.
     header, sep, decimal, encoding
         The format of a CSV file.
     ledger
@@ -60,7 +65,8 @@ class RunArguments(TypedDict, total=False):
     sign
         A PEM file with an Ed25519 private key that signs the result.
     say
-        A function that receives the plan and the progress, one sentence at a time.
+        A function that receives the plan and the progress, one sentence at a time. Default: only the progress of a
+        training of more than two seconds is written, to standard error.
     verbose
         Show every sentence of the plan, with the mechanism and the noise of each release. Default: a summary.
     """
@@ -73,6 +79,8 @@ class RunArguments(TypedDict, total=False):
     private_schema: bool
     unit: str | None
     cap: int
+    not_persons: str | Sequence[str] | None
+    check_persons: bool | str | Sequence[str]
     header: bool | None
     sep: str | None
     decimal: str | None
@@ -114,6 +122,8 @@ class RunOptions:
     private_schema: bool = False
     unit: str | None = None
     cap: int = 1
+    not_persons: str | Sequence[str] | None = None
+    check_persons: bool | str | Sequence[str] = False
     header: bool | None = None
     sep: str | None = None
     decimal: str | None = None
@@ -137,6 +147,14 @@ class RunOptions:
         expect_count("the unit", cap=self.cap)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         expect_device(self.device)
+        for name in ("not_persons", "check_persons"):
+            given = getattr(self, name)
+            names = () if given is None else (given,) if isinstance(given, str) else given
+            object.__setattr__(self, name, names if isinstance(names, bool) else tuple(names))
+        if self.unit not in (None, "row") and self.check_persons:
+            raise WrongInput(f"expected one of --unit {self.unit} and --check-persons, got both; leave one of them out")
+        if self.not_persons and self.unit in self.not_persons:
+            raise WrongInput(f"expected one of --unit {self.unit} and --not-persons {self.unit}, got both")
         if self.new_ledger and self.ledger is not None:
             raise WrongInput("expected one of --ledger and --new-ledger, got both")
         if self.sign is not None and self.out is None:

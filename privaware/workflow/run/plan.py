@@ -37,7 +37,7 @@ from privaware.workflow.run.paid_columns import selector_for
 from privaware.workflow.run.paid_features import PaidFeatures
 
 __all__ = [
-    "BOUNDS_SHARE",
+    "BOUNDS_FRACTION",
     "RELEASE_BOUNDS",
     "Plan",
     "bounds_within",

@@ -17,7 +17,9 @@ VERBS = [fit, select, search, crossover]
 PROMISED = {
     fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"}
     | {
+        "score",
         "score_epsilon",
+        "score_also",
         "metric",
         "describe",
         "plan",
@@ -36,7 +38,8 @@ PROMISED = {
     | {"workflow", "workers", "ray", "test", "describe", "device"},
     crossover: {"simple", "complex", "epsilons", "repeats", "settings", "device"},
 }
-SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap"} | {
+SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap", "not_persons"} | {
+    "check_persons",
     "ledger",
     "new_ledger",
     "limit",
