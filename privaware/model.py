@@ -7,14 +7,15 @@ with its card.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privaware import datasets, features, models, registry
-from privaware.data import Data, Outside, Raw, from_array, read
+from privaware import datasets, features, metrics, models, registry
+from privaware._summary import Summarised
+from privaware.data import Data, Outside, Raw, coded_targets, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -24,8 +25,8 @@ MICROBATCH = 4096
 TENSORS = "model.safetensors"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Model:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Model(Summarised):
     """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`."""
 
     schema: Schema
@@ -152,6 +153,61 @@ class Model:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
         return self.probabilities(self.rows(data), device)
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, in the order of the columns of `predict_proba`; a model of numbers has none."""
+        if not self.schema.classes:
+            raise AttributeError("a model that predicts numbers has no classes_")
+        return np.array(self.schema.classes, dtype=object)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The names of the columns, in the order that an array has them; images and texts have none."""
+        if self.schema.form != "table":
+            raise AttributeError(f"a model of form {self.schema.form!r} has no feature_names_in_")
+        return np.array([column.name for column in self.schema.columns], dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of an array of rows."""
+        return len(self.feature_names_in_)
+
+    def score(self, X: Any, y: Any = None, *, device: str = "cpu") -> float:
+        """Return the accuracy of the predictions, or R2 for a model of numbers.
+
+        The score has no noise. If the rows are private, it is for their owner only; `fit` with `score_epsilon` releases
+        a score with noise.
+
+        Parameters
+        ----------
+        X
+            The rows, as for `predict`.
+        y
+            The target of each row. Default: the target column of `X`.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        float
+            The score on all rows.
+        """
+        truth, data = self._truth(X, y), self.rows(X)
+        if len(truth) != len(data):
+            raise WrongInput(f"expected one target for each of {len(data)} rows, got {len(truth)}")
+        predictions = self.predictions(data, device)
+        return metrics.accuracy(truth, predictions) if self.schema.classes else metrics.r2(truth, predictions)
+
+    def _truth(self, X: Any, y: Any) -> np.ndarray:
+        """Return the targets `y`, or the targets of `X`, as class codes or numbers."""
+        import pandas as pd
+
+        schema = replace(self.schema, low=None, high=None)
+        if y is not None:
+            return coded_targets(read(pd.DataFrame({schema.target: np.asarray(y)})), schema)
+        built_in = isinstance(X, str) and X in registry.names("datasets") and not Path(X).exists()
+        return self.rows(X).y if built_in else coded_targets(read(X), schema)
+
     def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
         """Read rows to predict by the schema.
 
@@ -187,6 +243,12 @@ class Model:
                 f"one of shape {rows.shape}; a data frame finds them by name"
             )
         return from_array(rows, names)
+
+    def _facts(self) -> dict[str, Any]:
+        schema = self.schema
+        shape = {"shape": schema.shape} if schema.form == "image" else {"columns": len(schema.declared)}
+        target = {"target": schema.target, "classes": schema.classes or None}
+        return {**target, **shape, "parameters": sum(value.size for value in self.tensors.values())}
 
     def tensor_file(self) -> bytes:
         """Return the content of `model.safetensors`."""

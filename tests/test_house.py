@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"_version", "errors"},
-    {"_validate", "_files"},
+    {"_version", "_summary", "errors"},
+    {"_rounded", "_validate", "_files"},
     {"exact_sums"},
     {"registry", "events", "schema", "metrics", "kernels"},
     {"noise", "accounting"},

@@ -110,6 +110,9 @@ DEVICE = Annotated[str, option("cpu or cuda.")]
 DRY_RUN = Annotated[
     bool, option("Show the plan and its privacy cost. Nothing is charged and nothing is trained.", "--dry-run")
 ]
+VERBOSE = Annotated[
+    bool, option("Show every sentence of the plan, with the mechanism and the noise of each release.", "--verbose")
+]
 FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DATA-model.")]
 
 
@@ -153,6 +156,7 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "new_ledger": (NEW_LEDGER, False),
     "limit": (LIMIT, None),
     "dry_run": (DRY_RUN, False),
+    "verbose": (VERBOSE, False),
     "sign": (SIGN, None),
     "seed": (SEED, None),
 }

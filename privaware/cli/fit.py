@@ -23,8 +23,17 @@ LEARNER = Annotated[
 ]
 TIME_LIMIT = Annotated[float | None, o.option("The approximate limit of the training time, in seconds.")]
 
-_SCORE = "Release a score on held-out rows, with noise, for this epsilon."
-SCORE_EPSILON = Annotated[float | None, o.option(_SCORE)]
+_SCORE = (
+    "Release a score on held-out rows, with noise, for a tenth of the budget. The total epsilon stays --epsilon. "
+    "--score-epsilon chooses another part."
+)
+SCORE = Annotated[bool, o.option(_SCORE, "--score")]
+SCORE_EPSILON = Annotated[float | None, o.option("The epsilon of the released score, instead of a tenth of --epsilon.")]
+_ALSO = (
+    "A table to release within the epsilon of the score, with intervals: confusion, threshold (two classes) or "
+    "calibration; repeatable."
+)
+SCORE_ALSO = Annotated[list[str] | None, o.option(_ALSO)]
 _METRIC = "The metric to optimise and show: accuracy or auc for classification, r2 or mae for regression."
 METRIC = Annotated[str | None, o.option(_METRIC)]
 
@@ -81,7 +90,9 @@ def fit(
     test: o.TEST = None,
     describe: o.DESCRIBE = None,
     time_limit: TIME_LIMIT = None,
+    score: SCORE = False,
     score_epsilon: SCORE_EPSILON = None,
+    score_also: SCORE_ALSO = None,
     metric: METRIC = None,
     plan: PLAN = None,
     policy: POLICY = None,
@@ -113,7 +124,9 @@ def fit(
         test=test,
         describe=describe,
         time_limit=time_limit,
+        score=score,
         score_epsilon=score_epsilon,
+        score_also=score_also or (),
         metric=metric,
         plan=plan,
         policy=policy,
@@ -129,11 +142,7 @@ def fit(
         say=say,
         **run_options,
     )
-    lines = [result.sentence]
-    if (score := result.internal_score) is not None:
-        lines.append(f"Internal, not for release: {score}.")
-    if result.score:
-        lines.append(result.score_sentence)
+    lines = [result.sentence, result.attacker_sentence, *result.score_lines]
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")
     if result.out:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
@@ -81,7 +82,7 @@ def search(
     )
     lines = [result.sentence] if result.sentence else []
     lines.append(
-        f"Total epsilon {result.epsilon_total:.4g}; epsilon of one model {result.epsilon_model:.4g}; "
+        f"Total epsilon {rounded_up(result.epsilon_total)}; epsilon of one model {rounded_up(result.epsilon_model)}; "
         f"about {result.trials:.4g} trials"
     )
     lines += [f"{name}: {value}" for name, value in (result.best or {}).items()]

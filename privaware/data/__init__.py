@@ -10,12 +10,12 @@ same rows again.
 from privaware.data._arrays import from_array
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
-from privaware.data._data import Data, Rows, target_of
+from privaware.data._data import Data, Rows, coded_targets, target_of
 from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
-from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
 from privaware.data._notices import notices, person_columns, repeated_identifiers, unused_columns
@@ -52,8 +52,8 @@ __all__ = [
     "cells_sketch",
     "coded",
     "coded_rows",
+    "coded_targets",
     "days_among",
-    "decided",
     "draft",
     "first_positions",
     "from_array",
@@ -65,6 +65,7 @@ __all__ = [
     "large_csv",
     "large_table",
     "left_out",
+    "likeliest",
     "notices",
     "numbers_of",
     "person_columns",

@@ -54,17 +54,20 @@ class PrivateEstimator(BaseEstimator):
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
-    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> None:
-        """Store the cost of a fit and its meaning; fits of this process on the same rows are composed."""
+    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> str:
+        """Store the cost of a fit and its meaning, and return the overlap of its rows with fits outside its ledger."""
         overlap = overlap_with_past_fits(
             rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
-        self.guarantee_ = result.sentence + (f" NOT CERTIFIED: {overlap}." if overlap and seed is None else "")
+        self.guarantee_ = result.sentence
+        if overlap and seed is None:
+            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {result.sentence}"
         self.assumptions_ = result.assumptions
         if self.schema is None and seed is None:
             _warn_of_open_bounds(rows, schema)
+        return overlap
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags; `non_deterministic` stays false: a fit with a `random_state` is reproducible."""

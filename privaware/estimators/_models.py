@@ -92,11 +92,10 @@ class PrivateModel(PrivateEstimator):
                 seed=seed,
             )
         assert result.model is not None
-        self._state(result, frame, schema, seed)
+        assert result.release is not None
+        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed))
         self.model_ = result.model
         self.score_ = result.score
-        assert result.release is not None
-        self.release_ = result.release
 
     def save(self, folder: str | Path) -> Path:
         """Write the released model to a new folder.

@@ -117,7 +117,7 @@ def _model_card(card: ModelCard) -> dict[str, Any]:
 
 
 def _considerations(card: ModelCard) -> dict[str, Any]:
-    right = _words.percent(largest_rates(card).correct)
+    right = _words.percent(largest_rates(card).accuracy)
     users, uses = stated(card, "intended_users", ""), stated(card, "intended_use", "")
     return {
         **({"users": [users]} if users else {}),

@@ -101,5 +101,5 @@ def _evaluation(card: ModelCard) -> str:
     return (
         f"{score.name} {_words.number(score.value, 4)} (95% interval {_words.number(score.low, 4)} to "
         f"{_words.number(score.high, 4)}) on held-out rows, released with noise for epsilon "
-        f"{_words.rounded_up(score.epsilon)}, which is part of the epsilon above."
+        f"{_words.rounded_up(score.epsilon)}, which is part of the epsilon above. {score.constant_sentence}".rstrip()
     )

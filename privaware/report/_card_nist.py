@@ -122,7 +122,7 @@ def _undermining(card: ModelCard) -> list[ChecklistItem]:
         "No score was bought: the utility is not known to readers."
         if score is None
         else f"{score.name} {_words.number(score.value, 4)} on held-out rows, bought for epsilon "
-        f"{_words.rounded_up(score.epsilon)}."
+        f"{_words.rounded_up(score.epsilon)}. {score.constant_sentence}".rstrip()
     )
     return [
         ChecklistItem(

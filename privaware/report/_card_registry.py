@@ -74,7 +74,8 @@ def registry_record(card: ModelCard) -> dict[str, Any]:
 def _basic(card: ModelCard, name: str, day: str) -> dict[str, Any]:
     score = bought_score(card)
     quality = (
-        f" Its {score.name} on held-out rows is {_words.number(score.value, 4)}, released with noise."
+        f" Its {score.name} on held-out rows is {_words.number(score.value, 4)}, released with noise. "
+        f"{score.constant_sentence}".rstrip()
         if score is not None
         else ""
     )

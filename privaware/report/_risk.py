@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from privaware.accounting import TradeOff, trade_off
 from privaware.card import ModelCard
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import WrongInput
 from privaware.events import NOTHING
+from privaware.guarantee import AttackRates, attack_rates
 from privaware.report import _charts, _words
 
-__all__ = ["AuditRecord", "Rates", "audit_view", "largest_rates", "read_audit", "risk_view"]
+__all__ = ["AuditRecord", "audit_view", "largest_rates", "read_audit", "risk_view"]
 
 NAME = "audit.json"
 MAX_FILE_BYTES = 1_000_000
@@ -82,38 +82,10 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-@dataclass(frozen=True, eq=False)
-class Rates:
-    """The largest true positive rates of any attack.
-
-    `of_events` says whether they follow from the events, or from epsilon and delta alone.
-    """
-
-    trade_off: TradeOff
-    of_events: bool
-
-    def at(self, fprs: np.ndarray) -> np.ndarray:
-        """Return the largest true positive rates at these false positive rates."""
-        return self.trade_off.powers(fprs)
-
-    @property
-    def correct(self) -> float:
-        """The largest probability of a correct guess about a candidate that is a member with probability 1/2."""
-        fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
-        return float(0.5 + (self.at(fprs) - fprs).max() / 2)
-
-
-def largest_rates(card: ModelCard) -> Rates:
-    """Compute the rates from all events of a card, or from epsilon and delta if the trade-off is not computable."""
+def largest_rates(card: ModelCard) -> AttackRates:
+    """Compute the largest rates of an attack on all events of a card."""
     event = sum((part.event for part in card.events), start=NOTHING)
-    guarantee = card.guarantee
-    epsilons, deltas = np.array([min(guarantee.epsilon, 700.0)]), np.array([guarantee.delta])
-    try:
-        curve = trade_off(event)
-    except PrivawareError:
-        return Rates(TradeOff(epsilons, deltas), of_events=False)
-    together = TradeOff(np.concatenate([curve.epsilons, epsilons]), np.concatenate([curve.deltas, deltas]))
-    return Rates(together, of_events=True)
+    return attack_rates(event, card.guarantee.epsilon, card.guarantee.delta)
 
 
 def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., str]) -> dict[str, Any]:
@@ -135,7 +107,7 @@ def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., st
         "svg": draw(_charts.rates, curves),
         "game": _words.attack_game(card.guarantee.unit, card.guarantee.relation),
         "bounds": [_words.attack_bound(fpr, tpr) for fpr, tpr in points],
-        "correct": _words.percent(rates.correct),
+        "correct": _words.percent(rates.accuracy),
         "alternative": "; ".join(f"{tpr} at a false positive rate of {fpr}" for fpr, tpr in points),
         "source": source,
     }
@@ -176,6 +148,6 @@ def _measured(roc: tuple[tuple[float, float], ...], fpr: float) -> str:
     return f"{_words.number(100 * max(rates), 3)}%" if rates else "too few canaries to tell"
 
 
-def _curve(rates: Rates) -> tuple[tuple[float, float], ...]:
+def _curve(rates: AttackRates) -> tuple[tuple[float, float], ...]:
     fprs = np.geomspace(_charts.LEAST_RATE, 1.0, 60)
     return tuple(zip(fprs.tolist(), rates.at(fprs).tolist(), strict=True))

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from privaware import attacks
+from privaware._rounded import rounded_down, rounded_up
+from privaware._summary import Summarised
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.attacks import AttackResult
 from privaware.attacks._gradient_canaries import (
@@ -45,8 +47,8 @@ ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shad
 """JSON fields that come from the attack."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Audit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Audit(Summarised):
     """The claimed epsilon of a mechanism, and what an attack on it measured.
 
     `found` holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`.
@@ -62,7 +64,7 @@ class Audit:
     epsilon: float
     charged: str
     owner_only: bool = False
-    plan: list[str] = field(default_factory=list, repr=False)
+    plan: list[str] = field(default_factory=list)
     certified: bool = False
     seconds: float = 0.0
     out: str | None = None
@@ -85,7 +87,7 @@ class Audit:
     @property
     def sentence(self) -> str:
         """Say in words what the attack shows about the claimed epsilon."""
-        claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
+        claim = f"the claim of epsilon {rounded_up(self.epsilon_claimed)} at delta {rounded_up(self.delta)}"
         if not self.found:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
         if self.epsilon_lower is None:
@@ -93,10 +95,20 @@ class Audit:
                 f"AUC {self.found['auc']:.3f}. A membership attack gives no lower bound on "
                 f"epsilon, so it does not test {claim}."
             )
-        shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
+        confidence = f"{100 * self.found['confidence']:g}% confidence"
+        shown = f"epsilon is at least {rounded_down(self.epsilon_lower)} ({confidence})"
         if self.refuted:
             return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence; {shown}."
         return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the facts; the numbers of an attack that are for the data owner only are left out."""
+        found = {} if self.owner_only else {name: self.found.get(name) for name in ("epsilon_lower", "auc")}
+        claimed = {"epsilon_claimed": self.epsilon_claimed, "delta": self.delta}
+        return {"subject": self.subject, "attack": self.settings["attack"], **claimed, **found, "out": self.out}
+
+    def _words(self) -> str:
+        return f"{'' if self.owner_only else self.sentence} {self.charged}".strip()
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware audit --json`."""

@@ -18,6 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from privaware import accounting
+from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.schema import Schema
@@ -38,8 +39,8 @@ GIVEN = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Advised:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Advised(Summarised):
     """The result of `advise`.
 
     `choice` has the rule by which `fit` chooses, its learner, its reason `why` and its page of `evidence`. `advice` has
@@ -59,6 +60,13 @@ class Advised:
     estimates: list[dict[str, Any]] = field(repr=False)
     note: str
     charged: str
+
+    def _facts(self) -> dict[str, Any]:
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "accuracy": self.accuracy}
+        return {"data": self.data, "learner": self.choice["learner"], **budget, "rules": len(self.advice)}
+
+    def _words(self) -> str:
+        return self.choice["why"]
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware advise --json`."""

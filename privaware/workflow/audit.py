@@ -24,6 +24,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import Search
 from privaware.workflow._audit_runs import Audit, AuditSettings, MembershipGame, OneRun, search_vector, small_search
+from privaware.workflow._audited_training import AuditedTraining
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.output import sha256
@@ -100,7 +101,7 @@ def audit(
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
-        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in
+        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in
         `privaware.workflow.run.options` describes them.
 
     Returns
@@ -252,18 +253,17 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
         )
     if options.out is not None:
         raise WrongInput(f"expected no --out with a model folder: the audit is written into it as {FILE}")
-    part = card.events[-1] if card.events else None
-    if part is None or not part.epsilon:
-        raise WrongInput("expected a model that was charged for, got one that cost nothing: there is nothing to audit")
+    training = AuditedTraining.of(card)
     plan = training_plan(
         card.schema,
-        epsilon=part.epsilon,
+        epsilon=training.epsilon,
         delta=card.guarantee.delta,
-        learner=card.learner,
-        settings=_learner_settings(card),
+        learner=training.learner,
+        settings=training.settings,
         public=crafted_rows(card.schema, CRAFTED_ROWS_ONE_RUN, Rng(seed=0)),
         runtime={"device": asked.device},
     )
+    plan = replace(plan, reasons=(*plan.reasons, *training.notes))
     claim = sum((priced.event for priced in card.events), start=NOTHING)
     result = _on_crafted_rows(plan, card.schema, asked, options, subject=str(folder), claim=claim)
     if options.dry_run:
@@ -324,11 +324,6 @@ def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
     if getattr(plan.mechanism, "releases", "") == "columns":
         return deciding_pair(plan.mechanism, schema, CRAFTED_ROWS_MANY_RUNS, plan.noise, rng)
     return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else CRAFTED_ROWS_MANY_RUNS, rng)
-
-
-def _learner_settings(card: ModelCard) -> dict[str, Any]:
-    """The settings of the learner of a model, without the label of the policy that chose them."""
-    return {name: value for name, value in card.settings.items() if value is not None and name != "policy"}
 
 
 def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -> Audit:

@@ -29,7 +29,7 @@ NUMBER = re.compile(r" *[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)? *")
 """A cell that a spreadsheet reads as a number."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReleasedModel(Model):
     """A model as it was released, with its card."""
 
@@ -38,6 +38,12 @@ class ReleasedModel(Model):
     @property
     def guarantee(self) -> Guarantee:
         return self.card.guarantee
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self.card._facts(), **super()._facts()}
+
+    def _words(self) -> str:
+        return self.guarantee.sentence
 
 
 def load(folder: str | Path) -> ReleasedModel:

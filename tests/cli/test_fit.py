@@ -23,7 +23,7 @@ def spends(path: Path) -> list[Any]:
 
 
 def test_json_has_all_fields_and_progress_goes_to_stderr(run: Run, people: Path) -> None:
-    result = run("fit", people, "--target", "y", "--out", "m", "--json")
+    result = run("fit", people, "--target", "y", "--out", "m", "--json", "--verbose")
     assert result.code == 0
     fields = result.json
     assert set(fields) == FIELDS
@@ -318,9 +318,31 @@ def test_dry_run_says_what_is_not_used_and_what_is_assumed(run: Run, tmp_path: P
     real = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--out", "m")
     for result in (dry, real):
         assert "Not used: 'patient_id' (by its name it identifies persons or cases)" in result.err
-        assert "Assumed to be public: the number of rows." in result.err
-        assert "Assumed to be public: the classes of y." in result.err
+        assert "Assumed to be public: the number of rows; the names of the columns" in result.err
+        assert "; the classes of y.\n" in result.err
     assert not Path("d.csv.ledger-journal").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("digits",),
+        ("wisconsin", "--select", "top", "--score-epsilon", "0.3", "--metric", "auc"),
+        ("medical_cost", "--epsilon", "0.01"),
+        ("people.csv", "--target", "y", "--metric", "auc"),
+    ],
+)
+def test_plan_has_at_most_eight_lines(run: Run, people: Path, options: tuple[str, ...]) -> None:
+    lines = run("fit", *options, "--dry-run").err.splitlines()
+    assert lines[0].startswith(f"Data: {options[0]}, ")
+    cost = next(at for at, line in enumerate(lines) if line.startswith("Cost: epsilon "))
+    assert cost < 8
+    assert not any("noise multiplier" in line for line in lines)
+
+
+def test_verbose_plan_names_the_noise_of_each_release(run: Run, people: Path) -> None:
+    result = run("fit", people, "--target", "y", "--dry-run", "--verbose")
+    assert "release bounds: 1 x Gaussian, noise multiplier" in result.err
 
 
 def test_dry_run_names_columns_left_out_by_the_schema(run: Run, people: Path) -> None:

@@ -97,4 +97,4 @@ def test_chance_to_be_right_is_that_of_the_best_threshold() -> None:
     """Of one Gaussian, whose trade-off is known: the best attacker decides in the middle."""
     gaussian = replace(card(), events=(PricedEvent(what="train", event=Gaussian(noise=2.0), epsilon=2.0),))
     gaussian = replace(gaussian, guarantee=replace(gaussian.guarantee, epsilon=2.5))
-    assert largest_rates(gaussian).correct == pytest.approx(norm.cdf(0.25), abs=2e-3)
+    assert largest_rates(gaussian).accuracy == pytest.approx(norm.cdf(0.25), abs=2e-3)

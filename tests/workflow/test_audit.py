@@ -287,7 +287,7 @@ def test_sentence_of_a_refuted_claim_has_both_numbers() -> None:
         epsilon=0.0,
         charged="nothing",
     )
-    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence; epsilon is at least 6.123 (95%" in found.sentence
+    assert "epsilon 4 at delta 1e-5 is refuted with 99.9% confidence; epsilon is at least 6.123 (95%" in found.sentence
     assert not replace(found, found={**found.found, "refuted": False}).refuted
 
 
@@ -295,3 +295,28 @@ def test_seeded_audit_is_repeatable_and_not_certified() -> None:
     one, two = (audit("digits", attack="one_run", seed=4, **DIGITS) for _ in range(2))
     assert one.epsilon_lower == two.epsilon_lower
     assert not one.certified
+
+
+def searched_settings(**more: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"space": "linear", "trials": 2}
+    return {"search": "rs", "search_settings": space, "learner": "linear", **more}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": True, "learner": "linear"},
+        {"score": True, "learner": "linear", "unit": "a", "cap": 2},
+        searched_settings(),
+        searched_settings(score_epsilon=1.0),
+        {"search": "rs", "search_settings": {"trials": 2}},
+    ],
+    ids=["score", "score of persons", "search", "search and score", "search of auto"],
+)
+def test_model_with_a_score_or_a_search_is_audited(people: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    fit(people, target="y", accept_schema=True, epsilon=4.0, out=tmp_path / "m", **options)
+    found = audit(tmp_path / "m", attack="one_run", seed=1, canaries=20)
+    assert found.epsilon_claimed <= 4.0
+    assert found.epsilon_lower is not None
+    assert not found.refuted
+    assert any("chosen candidate" in line for line in found.plan) == ("search" in options)

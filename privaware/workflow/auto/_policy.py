@@ -64,7 +64,8 @@ class Rule:
     """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
 
     `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
-    `sizes`: further seconds for images enlarged to so many pixels a side. `candidate` is its name in the benchmarks.
+    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. `candidate` is its name in
+    the benchmarks.
     """
 
     name: str
@@ -212,7 +213,7 @@ def choose(
 ) -> Choice:
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
-    `reasons` also name the first rule before it that only lacked a network, and the first that only lacked time.
+    `details` also name the first rule before it that only lacked a network, and the first that only lacked time.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
@@ -229,40 +230,44 @@ def choose(
         else:
             named = rule.use["learner"]
             learner = constant_learner(schema, metric) if named == CONSTANT else str(named)
-            choice = _choice(rule, learner, facts | size, slower)
-            missed = () if absent is None else (_absent_sentence(absent),)
-            return replace(choice, reasons=(*choice.reasons, *missed))
+            return _choice(rule, learner, facts | size, _better(absent, slower, facts))
     shown = ", ".join(f"{name} {facts[name]}" for name in ("form", "task", "rows", "epsilon", "classes", "columns"))
     raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
 
 
-def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], slower: Rule | None) -> Choice:
-    """Return the choice of a rule, with the sentences of the plan; `slower` is a rule that would take too long."""
+def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str]) -> Choice:
+    """Return the choice of a rule, with the sentences of the plan; `better` are those about rules passed over."""
     settings = resolved(rule.use.get("settings", {}), facts)
     reasons = [rule.why.replace("{learner}", learner)]
-    if rule.candidate:
-        reasons.append(benchmark_sentence(rule.candidate, facts))
-    if rule.cost:
-        reasons.append(f"Features and training take about {_duration(rule.seconds(facts))}.")
-    if slower is not None:
-        longer = _duration(slower.seconds(facts))
-        reasons.append(f"More accurate: rule {slower.name!r}, which takes about {longer}; see --time-limit.")
-    reasons += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if isinstance(settings.get(name), float)]
     if (network := rule.when.get("installed")) is not None:
         reasons.append(NETWORKS[network].warning)
+    details = [*([benchmark_sentence(rule.candidate, facts)] if rule.candidate else []), *better]
+    if rule.cost:
+        details.append(f"Features and training take about {_duration(rule.seconds(facts))}.")
+    details += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if isinstance(settings.get(name), float)]
     return Choice(
         learner=learner,
         settings=settings,
         reasons=tuple(reasons),
+        details=tuple(details),
         releases=tuple(rule.use.get("before", ())),
         rule=rule.name,
         evidence=rule.evidence,
     )
 
 
-def _absent_sentence(rule: Rule) -> str:
-    module = NETWORKS[rule.when["installed"]].module
-    return f"More accurate: the network {module.NETWORK}, which is not installed. To install it: {module.INSTALL}"
+def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) -> list[str]:
+    """Return a sentence about the first rule that lacked only a network, and one about the first that lacked time."""
+    sentences = []
+    if absent is not None:
+        module = NETWORKS[absent.when["installed"]].module
+        sentences.append(
+            f"More accurate: the network {module.NETWORK}, which is not installed. To install it: {module.INSTALL}"
+        )
+    if slower is not None:
+        longer = _duration(slower.seconds(facts))
+        sentences.append(f"More accurate: rule {slower.name!r}, which takes about {longer}; see --time-limit.")
+    return sentences
 
 
 def _duration(seconds: float) -> str:

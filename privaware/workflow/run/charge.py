@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, metrics, registry, report
+from privaware._rounded import rounded_up
 from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent
@@ -58,11 +59,19 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve, scoring
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs whose cost is always positive."""
+MAX_LINES = 8
+"""Largest number of lines of a plan; `verbose` shows all of its sentences."""
+MAX_ASSUMED = 4
+"""Largest number of assumed facts that a plan names; `verbose` names them all."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
+CHARGED = "Charged to the ledger as entry"
+"""Start of the sentence that says that a run was charged."""
+RESUMING = "Resuming: this run is already charged"
+"""Start of the sentence that says that a run continues on its earlier charge."""
 
 
 @contextmanager
@@ -158,7 +167,8 @@ class ChargedRun:
         """
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
-        plan = self.plan = replace(plan, reasons=(*plan.reasons, *self.source.unused, *checked))
+        facts = self.source.facts(self.options.schema is not None)
+        plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
@@ -265,19 +275,26 @@ class ChargedRun:
             self.say(
                 f"{self.schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
             )
+        first = [_data_sentence(self.plan.data["name"], self.schema)]
         if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
-            self.say(
-                f"Delta: {self.plan.delta:.4g} (0.1 / {self.schema.rows} rows), because no --delta was given "
-                f"and {accounting.DEFAULT_DELTA:g} is too large for this many rows."
+            first.append(
+                f"Delta: {rounded_up(self.plan.delta)} (0.1 / {self.schema.rows:,} rows), because no --delta was given "
+                f"and {rounded_up(accounting.DEFAULT_DELTA)} is too large for this many rows."
             )
-        for sentence in self.plan.sentences:
+        if (assumed := self.plan.schema.assumed) and self.options.verbose:
+            first += [f"Assumed to be public: {fact}." for fact in assumed]
+        elif assumed:
+            more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
+            first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
+        plan = self.plan.sentences if self.options.verbose else self.plan.summary(MAX_LINES - len(first))
+        for sentence in (*first, *plan):
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out, which columns are unused and what is assumed."""
+        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
         about_rows = notices()
         self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
-        for sentence in (*about_rows, *(f"Assumed to be public: {fact}." for fact in self.plan.schema.assumed)):
+        for sentence in about_rows:
             self.say(sentence)
 
     def _ask_about_persons(self) -> None:
@@ -377,18 +394,16 @@ class ChargedRun:
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
-            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
+            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
         if not resumed:
             self._check_persons(digest)
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")
+        self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
     def _resumes(self) -> str:
         journal = self.journal
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return "Resuming: this run is already charged, and it " + (
-            "continues where it stopped." if kept else "starts again from the beginning."
-        )
+        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
         """Close the run in the ledger with the hashes of the released `files`."""
@@ -461,3 +476,11 @@ class ChargedRun:
             chances = model.probabilities(rows, device)[:, 1]
             scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
         return scores
+
+
+def _data_sentence(name: str, schema: Schema) -> str:
+    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
+    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
+    task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
+    whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
+    return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."

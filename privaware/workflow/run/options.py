@@ -65,7 +65,10 @@ class RunArguments(TypedDict, total=False):
     sign
         A PEM file with an Ed25519 private key that signs the result.
     say
-        A function that receives the plan and the progress, one sentence at a time.
+        A function that receives the plan and the progress, one sentence at a time. Default: only the progress of a
+        training of more than two seconds is written, to standard error.
+    verbose
+        Show every sentence of the plan, with the mechanism and the noise of each release. Default: a summary.
     """
 
     target: str | None
@@ -90,6 +93,7 @@ class RunArguments(TypedDict, total=False):
     seed: int | None
     sign: str | Path | None
     say: Say | None
+    verbose: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +136,7 @@ class RunOptions:
     seed: int | None = None
     sign: str | Path | None = None
     say: Say | None = None
+    verbose: bool = False
     test: Any = field(default=None, repr=False)
     public: Any = field(default=None, repr=False)
     describe: Any = field(default=None, repr=False)

@@ -61,6 +61,10 @@ class Release:
         charged = Charged(time=entry.time, hash=entry.hash, run=entry.run)
         return cls(plan=bare, model=model, charged=charged, seed=seed, score=dict(score))
 
+    def overlapping(self, overlap: str) -> Release:
+        """Return the release with the sentence that says which releases of the same rows are not in its ledger."""
+        return replace(self, plan=replace(self.plan, overlap=overlap))
+
     def card(self, tensors: str = "") -> ModelCard:
         """Return the model card; `tensors` is the hash of the tensor file."""
         entry = cast("Entry", self.charged)

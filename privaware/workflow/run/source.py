@@ -91,6 +91,18 @@ class Source:
     builtin: bool
     path: Path | None
 
+    def facts(self, declared: bool) -> dict[str, Any]:
+        """Return the public facts about the data set that a model card states; `declared` if a schema was given.
+
+        `origin` says where the schema comes from: "built-in", "declared", "drafted" (read from the rows without noise
+        and not reviewed), "estimated" (with part of the budget), or "given" if there is nothing to estimate.
+        """
+        origin = "declared" if declared else "given" if self.schema.bounded else "estimated"
+        if not self.schema.reviewed:
+            origin = "drafted"
+        columns = [column.name for column in self.schema.columns]
+        return {"name": self.name, "origin": "built-in" if self.builtin else origin, "columns": columns}
+
 
 def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     """Return the source called `data`, with its public facts; a built-in data set has its own schema.

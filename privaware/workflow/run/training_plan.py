@@ -118,15 +118,17 @@ def _chosen(
         choice = with_releases(choice, schema, recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
         if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
-            choice = replace(choice, settings={}, reasons=choice.reasons[1:])  # candidates have settings of their own
+            # candidates have settings of their own
+            choice = replace(choice, settings={}, reasons=choice.reasons[1:], details=())
         limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
         if recipe.workflow == "standard":
             choice = replace(
                 choice,
                 reasons=(f"Learner: {choice.learner}, chosen by the standard workflow, which ignores the noise.",),
+                details=(),
             )
         elif recipe.search is None and find_learner(choice.learner).uses_columns:
-            choice = replace(choice, reasons=(*choice.reasons, NO_SEARCH))
+            choice = replace(choice, details=(*choice.details, NO_SEARCH))
         return replace(choice, settings={**limits, **choice.settings, **recipe.settings})
     name = recipe.learner if space is None else space.learner
     limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
@@ -143,7 +145,7 @@ def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choi
     if "features" not in recipe.settings:
         return choice
     if "features" in choice.settings:  # its reasons are for the features that it would have taken
-        return replace(choice, reasons=(f"Learner: {choice.learner}, on the requested features.",))
+        return replace(choice, reasons=(f"Learner: {choice.learner}, on the requested features.",), details=())
     if "features" in setting_names(find_learner(choice.learner)):
         return choice
     linear = Choice(learner="linear", reasons=("Learner: linear, because it accepts the requested features.",))
@@ -207,7 +209,7 @@ def planned(
         mechanism = stage.then(mechanism)
     plan = priced(name, mechanism, schema, what, **budget)
     shown = {key: value for key, value in chosen.items() if key != "public"}
-    return replace(plan, settings=shown, reasons=(*reasons, *plan.reasons))
+    return replace(plan, settings=shown, reasons=(*reasons, *plan.reasons), details=choice.details)
 
 
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:

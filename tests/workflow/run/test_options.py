@@ -17,7 +17,9 @@ VERBS = [fit, select, search, crossover]
 PROMISED = {
     fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"}
     | {
+        "score",
         "score_epsilon",
+        "score_also",
         "metric",
         "describe",
         "plan",
