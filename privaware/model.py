@@ -231,7 +231,8 @@ class Model(Summarised):
             if (expected.form, expected.shape) != (built_in.form, built_in.shape) or not _among(expected, built_in):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
-        raw = self._array(data) if isinstance(data, np.ndarray) else read(data, **reading)
+        needed = [column.name for column in self.schema.declared]
+        raw = self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
         return Data.of(raw, self.schema, labelled=False, outside=outside)
 
     def _array(self, rows: np.ndarray) -> Raw:

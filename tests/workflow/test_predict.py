@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import load, predict
-from privaware.data import Data
+from privaware import fit, load, predict
+from privaware.data import Data, _csv, read
 from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
 from privaware.workflow.predict import ReleasedModel
 
 FORMAT_1 = Path(__file__).parent / "format_1"
@@ -168,3 +169,25 @@ def test_kept_formulas_and_parquet_hold_labels_unchanged(
     written = (pd.read_csv if keep else pd.read_parquet)(tmp_path / name)
     assert list(written["prediction"]) == list(load(model).predict(frame))
     assert "=1+1" in set(written["prediction"])
+
+
+def test_predict_parses_only_columns_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pd.DataFrame({f"c{at}": [float(at), 1.5] * 50 for at in range(30)})
+    columns = (Column(name="c3", low=0, high=10), Column(name="c7", low=0, high=10))
+    schema = Schema(columns=columns, target="y", classes=("a", "b"), rows=100)
+    fit(rows.assign(y=["a", "b"] * 50), schema=schema, epsilon=1.0, learner="linear", seed=1, out=tmp_path / "model")
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    parsed: list[int] = []
+    real = _csv.spelt_or_text
+    monkeypatch.setattr(_csv, "spelt_or_text", lambda texts: (parsed.append(1), real(texts))[1])
+    assert predict(tmp_path / "model", tmp_path / "new.csv", out=tmp_path / "p.csv")["rows"] == 100
+    assert len(parsed) == 2
+
+
+def test_commas_in_unused_lines_of_a_text_are_no_records(tmp_path: Path) -> None:
+    note = '"first line\na, b and c\nlast line"'
+    (tmp_path / "new.csv").write_text("a,b,c,note,d,e\n" + f"1,2,3,{note},5,6\n" * 4)
+    raw = read(tmp_path / "new.csv", columns=["a", "b", "note"])
+    assert raw.columns == ["a", "b", "note"]
+    texts = Schema(columns=(Column(name="note", kind="text"),), classes=("n", "y"))
+    assert len(Data.of(raw, texts, labelled=False)) == 4
