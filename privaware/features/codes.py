@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -120,6 +121,7 @@ def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
     return np.asarray((inside - middle) / half)
 
 
+@lru_cache(maxsize=4096)
 def public_edges(low: float, high: float, cells: int) -> np.ndarray:
     """Return the inner edges of cells between two bounds, with narrower cells near zero.
 
@@ -136,11 +138,13 @@ def public_edges(low: float, high: float, cells: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        The edges in increasing order.
+        The edges in increasing order. The array is shared and read-only.
     """
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-4, 0.5, cells // 2 - 1)[:-1]
     edges = [np.linspace(low, high, cells // 2 + 1)[1:-1], anchor + sizes, anchor - sizes]
     edges.append(np.array([anchor, np.nextafter(anchor, np.inf)]))
     every = np.unique(np.concatenate(edges))
-    return np.asarray(every[(every > low) & (every <= high)])
+    inside = np.asarray(every[(every > low) & (every <= high)])
+    inside.setflags(write=False)
+    return inside
