@@ -150,7 +150,7 @@ class Pate(Student):
 
     @property
     def answer_count(self) -> int:
-        """Return the largest number of queries that are answered."""
+        """Return the largest number of queries that are answered with "confident_gnmax"."""
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:

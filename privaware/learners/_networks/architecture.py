@@ -71,8 +71,10 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
 
 
 def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return a default network for inputs of `shape`: one hidden layer for vectors, up to three convolutions for
-    images.
+    """Return a default network for inputs of `shape`.
+
+    Vectors get one hidden layer, images one to three convolutions, and images of one pixel in height or width a linear
+    model.
     """
     if len(shape) == 1:
         return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}

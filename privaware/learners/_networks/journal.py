@@ -82,7 +82,7 @@ def row_digest(rows: Any) -> str:
 
 
 def checkpoint_in(folder: Path | None) -> Any:
-    """Return the checkpoint of a network's training in `folder`, or None without a folder."""
+    """Return the checkpoint of a network's training in `folder`, which is created if missing; None without a folder."""
     from privaware.descent import Checkpoint
 
     if folder is None:

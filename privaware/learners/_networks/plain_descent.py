@@ -65,7 +65,7 @@ class PlainDescent:
     progress: Progress | None = None
 
     def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
-        """Return a trained copy of `module`; `inputs` are rows after the features."""
+        """Return a trained copy of `module`; `inputs` are rows after the features, and entries not finite become 0."""
         return self.run_population([module], inputs, targets, rng)[0]
 
     def run_population(
@@ -83,7 +83,7 @@ class PlainDescent:
         Network i is trained on the rows at positions `parts[i]`, by default on all rows. It depends on its own part
         alone, bit for bit on a CPU: it has its own random numbers, and all shapes follow from `batch` and `steps`.
         `batches` holds one iterator for each network, which yields `batch` positions at a time and replaces the
-        shuffled batches; position -1 means no example.
+        shuffled batches; position -1 means no example. Without any row the same number of steps is taken.
         """
         import torch
 
@@ -155,8 +155,9 @@ def of_stage(progress: Progress | None, what: str) -> Progress | None:
 
 
 def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
-    """Return a callback for training number `turn` of `turns` equally long trainings, which reports steps of all of
-    them.
+    """Return a callback for training `turn` (from 0) of `turns` equally long trainings.
+
+    The callback reports the steps of all trainings.
     """
     if progress is None or turns == 1:
         return progress
