@@ -83,7 +83,8 @@ class anchored:
     classes : int
         Number of classes of the random labels that public examples get; 0 for random targets in [-1, 1].
     directions : int
-        Number of basis vectors of all blocks together; a block's number is proportional to the square root of its size.
+        About the number of basis vectors of all blocks together. A block's number is proportional to the square root of
+        its size: at least 1, and at most its size and the number of public examples.
     blocks : int
         Number of blocks of parameters; each has its own subspace.
     residual : float or None

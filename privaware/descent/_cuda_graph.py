@@ -176,7 +176,8 @@ class CapturedStep:
     def _with_host_samples(self) -> None:
         """Draw samples on the host and replay the graph of a microbatch until every sampled example was used.
 
-        The samples of several models are shuffled on the device if each fits one microbatch, otherwise on the host.
+        The samples of several models are shuffled on the device if each fits one microbatch. Other samples are shuffled
+        on the host.
         """
         index, valid = self._samples()
         on_device = len(self.graphs) > 2 and index.shape[1] <= self.shape.width

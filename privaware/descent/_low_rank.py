@@ -56,6 +56,8 @@ SIDES = ("both", "left")
 class low_rank:
     """Release gradients by low-rank factors, for every weight matrix that has more entries than its factors.
 
+    Only weights of linear layers and ungrouped convolutions with more than `rank` rows and columns are factored.
+
     Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization.
 
     Parameters
@@ -228,7 +230,8 @@ def _matrices(stack: Stack) -> set[str]:
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
     """Return the slots of the factors whose gradients are released instead of the gradient of the matrix in `slot`.
 
-    Return no slots if the factors would not have fewer entries than the matrix.
+    Return no slots if `rank` is not below both sides of the matrix, or if the released factors do not have fewer
+    entries than the matrix.
     """
     out, *wide = slot.shape
     numbers = slot.stop - slot.start

@@ -176,7 +176,7 @@ class Stack:
     def zeroing(self, values: Tensor) -> Zeroing:
         """Return the function that zeroes examples of the recorded tensor `values`.
 
-        The caller's own memory is never overwritten: such a tensor is copied, unless all inputs are finite.
+        The caller's own memory is never overwritten: such a tensor is copied, or not zeroed if all inputs are finite.
         """
         if values.untyped_storage().data_ptr() not in self.caller_storages:
             return zero_in_place

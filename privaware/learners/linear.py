@@ -347,8 +347,8 @@ class Linear(Learner):
     def learning_rate(self, schema: Schema, noise: float) -> float:
         """Return `lr` if given, otherwise a learning rate that falls with the noise in a weight.
 
-        The default is `times_noise / spread`, within bounds. `spread` is the norm of the noise that all steps add to the
-        weights at learning rate 1, or with named `features` to one weight. `times_noise` depends on public facts.
+        The default is `times_noise / spread`, within bounds. `spread` is the norm of the noise that all steps add to
+        the weights at learning rate 1, or with named `features` to one weight. `times_noise` depends on public facts.
         """
         if self.lr is not None:
             return self.lr

@@ -95,11 +95,12 @@ class StandardisedGradient:
         return self._rounded_up(after, before)
 
     def _rounded_up(self, after: Tensor, before: Tensor) -> Tensor:
-        """Return the squared norm of each example from squared norms by filter (models, examples, filters).
+        """Return the squared norms (models * examples,) from squared norms by filter (models, examples, filters).
 
         `before` and `after` are squared norms before and after the standardisation's derivative. Sums over examples are
-        rounded before this derivative, where they may be much larger than after it. So a norm is raised by the largest
-        error of TF32, and is at least `sqrt(before) / CANCELLING`, for which the rounding bound holds.
+        rounded before this derivative, where they may be much larger than after it. So a norm is at least
+        `sqrt(before) / CANCELLING`, for which the rounding bound holds. Only if TF32 products are allowed, the norm by
+        each filter is raised by `TF32_TRUNCATION * sqrt(before)` first.
         """
         if tf32_allowed():
             after = (after.sqrt() + TF32_TRUNCATION * before.sqrt()).square()
