@@ -167,7 +167,10 @@ class DpNas(SearchProcedure):
         return self._derived(reinforce, scorer, rng)
 
     def _epoch(self, epoch: int, weights: SharedWeights, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
-        """Take the steps of one epoch on the shared weights, then update the controller."""
+        """Take the steps of one epoch on the shared weights, then update the controller.
+
+        In the `warm_up` epochs, and with the policy "uniform", cells are random and the controller is not updated.
+        """
         controlled = epoch >= self.warm_up and self.policy == "controller"
         for cell in self._proposals(reinforce, self.epoch_steps, rng, controlled):
             weights.step(cell)

@@ -131,7 +131,8 @@ class CellScorer:
     """Computes noisy held-out accuracies of cells; nothing else is computed from the validation rows.
 
     Privacy: one row adds at most 1 to each of m counts, so the L2 sensitivity of their joint release is `sqrt(m)`. Each
-    count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only.
+    count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only. A score is a
+    count divided by `rate` times the declared number of rows, where each row is sampled with probability `rate`.
     """
 
     def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
