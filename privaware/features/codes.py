@@ -105,7 +105,10 @@ class Codes:
         return public_edges(column.low, column.high, self.cells)
 
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """Return the level of each of `values` of one column."""
+        """Return the level of each of `values` of one column.
+
+        A missing value has the last level if the schema has missing values as a category, else the level of 0.
+        """
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)
         codes = known if column.kind == "category" else np.searchsorted(self.edges(column), known, "right")
