@@ -16,7 +16,7 @@ __all__ = ["confidence", "last_layer", "log_odds", "log_posteriors", "losses", "
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
-    """Yield the raw outputs of each model on the same rows; features that models share are computed once."""
+    """Yield the raw outputs of each model on the same rows; equal features of consecutive models are computed once."""
     last: tuple[Any, ...] = ()
     for model in models:
         if last != (model.features, model.schema.used):
@@ -75,7 +75,10 @@ def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return raw outputs and the inputs of the last linear layer; its per-example gradient follows from them."""
+    """Return raw outputs and the inputs of the last linear layer; its per-example gradient follows from them.
+
+    Raise if the network has no linear layer, or if something follows its last one.
+    """
     import torch
     from torch import nn
 

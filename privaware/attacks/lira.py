@@ -1,8 +1,9 @@
 """LiRA: the likelihood of a row's confidence under shadow models that saw the row, against those that did not.
 
-The confidence of a row (its log odds) is assumed to be normal among shadow models. Online, some shadow models saw the
-row and some did not, and the score is the log-likelihood ratio of the two normal distributions. Offline, no shadow
-model saw the row, and the score is the log probability that its confidence is at most the observed one.
+The confidence of a row (the log odds of its label; in a regression minus its squared error) is assumed to be normal
+among shadow models. Online, some shadow models saw the row and some did not, and the score is the log-likelihood ratio
+of the two normal distributions. Offline, no shadow model saw the row, and the score is the log probability that its
+confidence is at most the observed one.
 
 Paper: Carlini, Chien, Nasr, Song, Terzis and Tramer 2022, Membership Inference Attacks From First Principles.
 Privacy: an attack; its scores of private rows are for the data owner only.
@@ -51,7 +52,7 @@ def lira(
     pooled
         Share one variance among all rows. Default: whether there are fewer than 64 shadow models.
     mirrored
-        Query each image a second time, mirrored left to right.
+        Query each image a second time, mirrored left to right; other rows are refused.
 
     Returns
     -------
