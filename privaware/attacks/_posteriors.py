@@ -31,7 +31,7 @@ def _columns(model: Model, rows: Data) -> np.ndarray:
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the class probabilities, from raw outputs."""
+    """Return the logarithms of the class probabilities, from raw outputs; raise for a regression."""
     from scipy.special import log_softmax
 
     if not model.schema.classes:
@@ -59,7 +59,7 @@ def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 
 
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes)."""
+    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes); raise for a regression."""
     if not model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
     return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)

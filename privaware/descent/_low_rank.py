@@ -125,7 +125,10 @@ class LowRank:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Add the clipped gradients by the factors and by all other parameters to `total`."""
+        """Add the clipped gradients by the factors and by all other parameters to `total`; return their squared norms.
+
+        Raise `Refused` if a factored matrix is used in slices.
+        """
         carriers: Gradients = {}
         for name, uses in gradients.items():
             factors = self.factors.get(name)
@@ -214,7 +217,10 @@ class _Factors:
         return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
 
     def rebuilt(self, by_left: Tensor, by_right: Tensor | None) -> Tensor:
-        """Return the gradient by the matrix (models, out, in) from the gradients by its factors."""
+        """Return the gradient by the matrix (models, out, in) from the gradients by its factors.
+
+        If `by_right` is None, because only the left factor is released, it is `by_left @ right`.
+        """
         left, right = self.left.to(by_left), self.right.to(by_left)
         if by_right is None:
             return by_left @ right

@@ -128,7 +128,10 @@ class Stack:
         return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
-        """Copy the parameters of `modules`; frozen parameters are stacked only if they differ between modules."""
+        """Copy the parameters of `modules`; frozen parameters are stacked only if they differ between modules.
+
+        Raise if the modules differ in the shape of a parameter, or in which parameters are frozen.
+        """
         trainable = {slot.name: slot for slot in self.slots}
         others = [dict(module.named_parameters()) for module in modules]
         for name, parameter in self.module.named_parameters():

@@ -292,7 +292,7 @@ class Training:
         return Batch(inputs, targets, examples, selection.valid, draws)
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
-        """Return the draws of dropout and augmentation for the selected examples in a step."""
+        """Return the draws of dropout and augmentation for the selected examples in a step; None if neither is used."""
         key = self.stack.key
         if key is None:
             return None

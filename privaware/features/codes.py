@@ -97,7 +97,10 @@ class Codes:
         return len(self.edges(column)) + 1 + (column.missing == "category")
 
     def edges(self, column: Column) -> np.ndarray:
-        """Return the inner edges of the levels of a numeric column."""
+        """Return the inner edges of the levels of a numeric column: its declared bins, or else `public_edges`.
+
+        Raise if the column has neither bins nor bounds.
+        """
         if column.bins:
             return np.asarray(column.bins, dtype=float)
         if column.low is None or column.high is None:

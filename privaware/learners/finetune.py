@@ -204,7 +204,10 @@ class Finetune(Learner):
         return models.parse(self._prior.architecture(len(schema.classes))).describe()
 
     def _frozen(self, architecture: dict[str, Any]) -> int:
-        """Return the number of blocks that keep their weights."""
+        """Return the number of blocks that keep their weights; by default the blocks of the first stage.
+
+        Raise if `frozen` exceeds the number of blocks.
+        """
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:
             return per_stage

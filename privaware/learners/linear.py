@@ -236,8 +236,9 @@ class Linear(Learner):
         return np.asarray(weights.cpu().numpy() * np.append(chosen, 1.0))
 
     def _parts(self, schema: Schema) -> Any:
-        """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty
-        tuple.
+        """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty tuple.
+
+        Raise if blocks are to be weighted without classes, or without one feature of several blocks.
         """
         if not self.weigh:
             return ()

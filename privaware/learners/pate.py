@@ -143,7 +143,7 @@ class Pate(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote: a public number."""
+        """Return how many public rows are put to the vote: `queries`, or by default up to `MOST_QUERIES`."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))

@@ -210,7 +210,7 @@ class Search:
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
     def _epoch_progress(self) -> Callable[[int, int, float], None] | None:
-        """Return a listener that reports the epochs of a search procedure as its progress."""
+        """Return a listener that reports the epochs of a search procedure as its progress; None without `progress`."""
         listener = self.progress
         if listener is None:
             return None

@@ -141,7 +141,11 @@ class DpNas(SearchProcedure):
     def search(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> CellSearchResult:
-        """Return the best cell with the controller, which is computed from noised values only."""
+        """Return the best cell with the controller, which is computed from noised values only.
+
+        On `public` rows scores are exact, and the noise multiplier of steps is `min(noise, aware)`. On other rows
+        `noise` must be above 0.
+        """
         from privaware.strategies._dpnas import checkpoint as _dpnas_checkpoint
         from privaware.strategies._dpnas.weights import CellScorer
 
@@ -219,7 +223,10 @@ class DpNas(SearchProcedure):
         return Reinforce(controller, lr=self.controller_lr, entropy=self.entropy, decay=self.baseline)
 
     def _proposals(self, reinforce: Reinforce, count: int, rng: Rng, controlled: bool) -> list[Cell]:
-        """Return `count` cells, sampled at once: the controller does not change between the steps of an epoch."""
+        """Return `count` cells, sampled at once: the controller does not change between the steps of an epoch.
+
+        Unless `controlled`, operations are uniform.
+        """
         import torch
 
         if not controlled:

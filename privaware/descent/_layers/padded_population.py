@@ -92,7 +92,7 @@ class PaddedPopulation:
             self.mask = torch.stack([mask for _, mask in pairs])
 
     def unpadded(self, trained: Sequence[nn.Module]) -> list[nn.Module]:
-        """Return the trained modules in their original widths."""
+        """Return the trained modules in their original widths; modules that were not padded are returned unchanged."""
         if self.mask is None:
             return list(trained)
         modules = []

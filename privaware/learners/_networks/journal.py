@@ -61,7 +61,7 @@ class ReleaseJournal:
         return parts
 
     def save(self, name: str, parts: Parts) -> None:
-        """Save `parts` under `name`, atomically."""
+        """Save `parts` under `name`, atomically; do nothing without a folder."""
         if self.folder is None:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

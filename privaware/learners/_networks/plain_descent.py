@@ -150,14 +150,15 @@ class PlainDescent:
 
 
 def of_stage(progress: Progress | None, what: str) -> Progress | None:
-    """Return a callback for the steps of the stage `what`, which passes the name of the stage to `progress`."""
+    """Return a callback for the steps of the stage `what`, which passes that name to `progress`; None without one."""
     return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
 
 
 def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
     """Return a callback for training `turn` (from 0) of `turns` equally long trainings.
 
-    The callback reports the steps of all trainings.
+    The callback reports the steps of all trainings. It is `progress` itself if there is one training, and None if
+    `progress` is None.
     """
     if progress is None or turns == 1:
         return progress

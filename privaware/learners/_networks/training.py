@@ -217,7 +217,10 @@ class Network(Learner):
         return module
 
     def _freeze(self, module: Any) -> None:
-        """Disable gradients of the layers that keep their initial weights."""
+        """Disable gradients of the layers that keep their initial weights; do nothing if `trainable` is None.
+
+        Raise unless `trainable` has one entry for each layer with parameters, at least one of them true.
+        """
         if self.trainable is None:
             return
         layers = layers_with_parameters(module)

@@ -55,7 +55,8 @@ class _CellMomentum:
 def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
     """Stack the supernet for training, and check that its layers have gradient rules.
 
-    The check uses one cell with a mix of operations, because a check with all operations takes minutes.
+    The check uses one cell with a mix of operations, because a check with all operations takes minutes. Raise `Refused`
+    if a layer has no rule.
     """
     check_layers(supernet)
     prepared = on_device(stacked([supernet], device=device), inputs, targets)
@@ -154,7 +155,7 @@ class CellScorer:
 
 
 def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
-    """Return images with entries of magnitude about 1, and class indices."""
+    """Return images as `(pixels - 0.5) / 0.25`, and class indices."""
     channels = data.schema.shape[0]
     scaled = Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)(data.x)
     return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)
