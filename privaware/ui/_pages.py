@@ -304,6 +304,11 @@ class _Pages:
             return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
         ledger = Ledger.open(path)
         spent, limit = ledger.spent(), ledger.limit
+        if form.get("limit") and _number("limit", form["limit"]) != limit:
+            raise WrongInput(
+                f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
+                "of the ledger"
+            )
         after = accounting.epsilon(ledger.total(event), ledger.delta)
         numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
         budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,13 @@ def test_plan_beyond_the_limit_offers_no_charge(place: Path, page: Served) -> No
     assert "The ledger has no room for this run." in text
     assert 'action="fit"' not in text
     assert 'action="fit"' in page.ask(f"/{TOKEN}/plan", form={**plan, "epsilon": "0.1"})[1]
+
+
+def test_plan_with_another_limit_than_the_ledger_is_refused(page: Served) -> None:
+    plan = {"data": "people.csv", "target": "y", "learner": "majority", "epsilon": "0.1", "limit": "7"}
+    status, text, _ = page.ask(f"/{TOKEN}/plan", form=plan)
+    assert (status, "already has the limit 3; leave the limit empty" in text) == (400, True)
+    assert page.ask(f"/{TOKEN}/plan", form={**plan, "limit": "3"})[0] == 200
 
 
 def test_run_ends_with_its_result(stub: Served) -> None:
@@ -299,19 +307,35 @@ def test_report_can_be_saved_as_a_file(page: Served) -> None:
     assert "What an attacker can do" in text
 
 
-def test_real_training_is_cancelled_and_resumed_on_one_charge(place: Path) -> None:
-    form = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}
-    with served(place) as first:
-        assert start(first, **form)[0] == 303
-        first.until("run/fit/new", "Charged to the ledger as entry 1.", every=0.05)
-        act(first, "cancel")
-        assert "continues on the same charge" in first.until("run/fit/new", ">cancelled<")
+DPSGD = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}
+
+
+def cancel_real_training(place: Path) -> None:
+    with served(place) as page:
+        assert start(page, **DPSGD)[0] == 303
+        page.until("run/fit/new", "Charged to the ledger as entry 1.", every=0.05)
+        act(page, "cancel")
+        assert "continues on the same charge" in page.until("run/fit/new", ">cancelled<")
     assert not (place / "new" / "model.json").exists()
-    with served(place) as second:
-        assert act(second, "resume") == 303
-        assert "Resuming: this run is already charged" in second.until("run/fit/new", ">finished<")
-    ledger = Ledger.open(place / "people.csv.ledger")
-    assert len(ledger.history()) == 1
+
+
+def test_real_training_is_cancelled_and_resumed_on_one_charge(place: Path) -> None:
+    """The run belongs to its data, settings and folder: Python resumes what the page has begun."""
+    cancel_real_training(place)
+    said: list[str] = []
+    options: dict[str, Any] = {"target": "y", "schema": place / "people.toml", "limit": 3.0, "say": said.append}
+    fit(place / "people.csv", epsilon=1.0, learner="dpsgd", settings={"steps": 400}, out=place / "new", **options)
+    assert any(line.startswith("Resuming: this run is already charged") for line in said)
+    assert len(Ledger.open(place / "people.csv.ledger").history()) == 1
+
+
+@pytest.mark.slow
+def test_real_training_is_resumed_on_the_page(place: Path) -> None:
+    cancel_real_training(place)
+    with served(place) as page:
+        assert act(page, "resume") == 303
+        assert "Resuming: this run is already charged" in page.until("run/fit/new", ">finished<")
+    assert len(Ledger.open(place / "people.csv.ledger").history()) == 1
     assert json.loads((place / "new" / "model.json").read_text())["learner"] == "dpsgd"
 
 
