@@ -267,17 +267,22 @@ def expect_tables(also: Sequence[str], schema: Schema) -> tuple[str, ...]:
     return tuple(name for name in SCORE_ALSO if name in also)
 
 
-def with_score(plan: Plan, *, epsilon: float, metric: str | None, also: Sequence[str] = ()) -> Plan:
+def with_score(
+    plan: Plan, *, epsilon: float, metric: str | None, also: Sequence[str] = (), held_out: float | None = None
+) -> Plan:
     """Return `plan` with a charged score of its model, calibrated again so that the total stays within the budget.
 
     `also` names tables of `SCORE_ALSO` that are released within the same epsilon.
+    `held_out` is the fraction of the rows that score the model. Default: a fraction that follows from their number.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
     chosen = expect_metric(metric, schema.task, len(schema.classes))
     tables = expect_tables(also, schema)
     assert total is not None
-    share = min(max(SMALLEST_SHARE, min(LARGEST_SHARE, ENOUGH_ROWS / schema.rows)), MOST_ROWS / schema.rows)
+    share = held_out
+    if share is None:
+        share = min(max(SMALLEST_SHARE, min(LARGEST_SHARE, ENOUGH_ROWS / schema.rows)), MOST_ROWS / schema.rows)
     rows = rows_moved(plan.mechanism, schema)
 
     def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:

@@ -92,6 +92,7 @@ class AdditiveStart(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     steps: int = 100
