@@ -200,6 +200,19 @@ def test_first_line_that_may_be_a_row_is_not_shown(stub: Served, place: Path) ->
     assert "Columns: age, town, y" in stub.ask(f"/{TOKEN}/plan?data=people.csv&header=yes")[1]
 
 
+def test_odd_name_of_a_folder_leads_to_its_page(stub: Served) -> None:
+    location = start(stub, out="50% a#b?c")[2]["location"]
+    assert location == "./run/fit/50%25%20a%23b%3Fc"
+    assert "Trained in 50% a#b?c" in stub.until(location[2:], ">finished<")
+
+
+def test_request_for_headers_alone_predicts_nothing(page: Served, folder: Path) -> None:
+    before = contents(folder)
+    assert page.ask(f"/{TOKEN}/predict?model=model&data=people.csv", method="HEAD")[0] == 200
+    assert "Predict people" not in page.ask(f"/{TOKEN}/")[1]
+    assert contents(folder) == before
+
+
 @pytest.mark.parametrize("path", ["fit", "audit/model"])
 def test_address_alone_starts_nothing(page: Served, path: str) -> None:
     assert page.ask(f"/{TOKEN}/{path}")[0] == 405
@@ -271,7 +284,8 @@ def test_unfinished_charge_can_be_given_up(copied: tuple[Served, Path]) -> None:
     ledger = Ledger.open(place / "people.csv.ledger")
     entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
     assert f"Entry {entry.number} (a sum) is charged but not finished" in page.ask(path)[1]
-    assert page.ask(path, form={"close": "999"})[0] == 400
+    for wrong in ("999", "nan", "-1", ""):
+        assert page.ask(path, form={"close": wrong})[0] == 400
     assert page.ask(path, form={"close": str(entry.number)})[0] == 303
     assert "Unfinished runs" not in page.ask(path)[1]
     assert ledger.closing("a-sum") is not None
