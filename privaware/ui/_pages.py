@@ -264,7 +264,7 @@ class _Pages:
         return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
 
     def _columns(self, form: Mapping[str, str]) -> list[str]:
-        """Return the names of the columns of a text file, if the user says that the first line is not a row."""
+        """Return the names of the columns of a text file; none if its first line may be a row."""
         if form.get("data") not in self.folder.data_files():
             return []
         names = read_names(data_path(self.folder, form), reading(self.folder, form))

@@ -194,9 +194,11 @@ def test_finished_model_is_not_planned_over(page: Served) -> None:
 
 
 def test_first_line_that_may_be_a_row_is_not_shown(stub: Served, place: Path) -> None:
-    (place / "secret.csv").write_text("47,Waldheim,yes\n48,Neustadt,no\n")
-    for query in ("", "&list=columns", "&header=no"):
-        assert "Waldheim" not in stub.ask(f"/{TOKEN}/plan?data=secret.csv{query}")[1]
+    (place / "words.csv").write_text("Waldheim,yes\nNeustadt,no\n")
+    (place / "numbers.csv").write_text("47,Waldheim,yes\n48,Neustadt,no\n")
+    for name in ("words.csv", "numbers.csv"):
+        for query in ("", "&list=columns", "&header=no"):
+            assert "Waldheim" not in stub.ask(f"/{TOKEN}/plan?data={name}{query}")[1]
     assert "Columns: age, town, y" in stub.ask(f"/{TOKEN}/plan?data=people.csv&header=yes")[1]
 
 
@@ -275,7 +277,7 @@ def test_ledger_shows_changes_of_the_limit_and_totals(copied: tuple[Served, Path
     ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
     text = page.ask(path)[1]
     assert "limit changed from 3 to 4.5" in text
-    assert f'<td class="number">{rounded_up(ledger.spent())}</td><td class="number">4.5</td>' in text
+    assert f">{rounded_up(ledger.spent())}</td><td" in text
 
 
 def test_unfinished_charge_can_be_given_up(copied: tuple[Served, Path]) -> None:
