@@ -231,8 +231,9 @@ def _free_memory(place: TrainingPlace) -> None:
 class _Batch:
     """What the cells of one batch share.
 
-    `learner` trains, with the settings of the device. `priced_learner` is the same without these settings, and
-    `schema` the schema for which its cost is computed.
+    `learner` trains on `rows`, with the settings for the device. `priced_learner` is the same learner without the
+    settings for the device; only its `cost` is called. `schema` is the argument of `priced_learner.cost`: the schema of
+    the training rows, without columns if the learner reads the target only.
     """
 
     rows: BenchRows

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,6 +138,8 @@ class Raw:
         Returns the line of a text file on which a row begins.
     separator : str
         The separator of a text file.
+    fields : int
+        The number of fields of a record of a text file, of which `frame` may hold some; 0 if not known.
     uneven : str
         A sentence about rows that differ in facts that a schema would take as public (names of columns, channels of
         images); empty if there are none.
@@ -161,6 +164,7 @@ class Raw:
     name: str = ""
     line: Callable[[int], int] | None = None
     separator: str = ""
+    fields: int = 0
     uneven: str = ""
     declared: bool = True
     typed: bool = True
@@ -172,7 +176,7 @@ class Raw:
         rows = self.frame if self.frame is not None else self.images
         return self.rows if rows is None else len(rows)
 
-    @property
+    @cached_property
     def columns(self) -> list[str] | None:
         """The names of the columns of a table."""
         if self.cells is not None:

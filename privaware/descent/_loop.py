@@ -10,6 +10,7 @@ from torch import nn
 
 from privaware.descent._checkpoint import Checkpoint
 from privaware.descent._cuda_graph import CapturedStep
+from privaware.descent._optimizer import TorchOptimizer
 from privaware.descent._training import Training
 from privaware.noise import Rng
 
@@ -44,9 +45,10 @@ class Callbacks:
     on_step: Sequence[Observer] = ()
 
     def for_stack(self, turn: int, turns: int) -> Callbacks:
-        """Return the callbacks for stack number `turn` of `turns` stacks that are trained one after another.
+        """Return the callbacks for stack number `turn` (from 0) of `turns` stacks that are trained one after another.
 
-        Each stack has its own checkpoint file. Progress is reported over all stacks.
+        Each stack has its own checkpoint file, named `path.turn`. Progress is reported over all stacks. With one stack
+        the callbacks are unchanged.
         """
         if turns == 1:
             return self
@@ -84,7 +86,10 @@ def every(count: int, observer: Observer) -> Observer:
 
 
 def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list[nn.Module]:
-    """Take all remaining steps and return the trained copies of the modules."""
+    """Take all remaining steps and return the trained copies of the modules.
+
+    If a checkpoint file exists, the training resumes from it.
+    """
     callbacks = callbacks or Callbacks()
     checkpoint, state, steps = callbacks.checkpoint, training.state, training.recipe.steps
     if checkpoint is not None:
@@ -106,8 +111,11 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 def stepper(training: Training) -> Callable[[], None]:
     """Return the function that takes one step.
 
-    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng` or there are no examples.
+    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng`, there are no examples, or an
+    optimiser of PyTorch takes the steps, which may run code on the host.
     """
+    if isinstance(training.recipe.update, TorchOptimizer):
+        return training.one_step
     if training.stack.device.type != "cuda" or type(training.rng) is not Rng or not training.examples:
         return training.one_step
     return CapturedStep(training).one_step

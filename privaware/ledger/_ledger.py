@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from privaware._summary import Summarised, card_html
 from privaware.accounting import DEFAULT_DELTA
-from privaware.errors import BudgetExceeded, WrongInput
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfinished, writable
@@ -20,10 +21,12 @@ from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refu
 __all__ = ["Ledger"]
 
 Paths = str | os.PathLike[str]
+CHARGES_SHOWN = 5
+"""Largest number of charges in a card for notebooks."""
 
 
-@dataclass(frozen=True)
-class Ledger:
+@dataclass(frozen=True, repr=False)
+class Ledger(Summarised):
     """The privacy budget of one data set, in an append-only file with a hash chain.
 
     `Ledger.create` makes a new file and `Ledger.open` opens one. Every call opens the file again, so threads and forked
@@ -56,6 +59,22 @@ class Ledger:
     facts: Facts
     genesis: str
     lasting: bool = True
+
+    def _facts(self) -> dict[str, Any]:
+        """Return facts that need no file, because a `repr` must not fail."""
+        return {"path": str(self.path), "delta": self.delta, "unit": self.unit, "relation": self.relation}
+
+    def _repr_html_(self) -> str:
+        """Return a card with the spent epsilon, the limit and the last charges."""
+        try:
+            book = self.json()
+        except (PrivawareError, OSError) as problem:
+            return card_html(type(self).__name__, self._facts(), str(problem))
+        budget = {"spent": book["epsilon_spent"], "limit": book["limit"], "charges": len(book["events"])}
+        last = {
+            f"charge {each['number']}": f"{each['what']} (epsilon {each['epsilon']:.4g})" for each in book["events"]
+        }
+        return card_html(type(self).__name__, {**self._facts(), **budget, **dict(list(last.items())[-CHARGES_SHOWN:])})
 
     @classmethod
     def create(
@@ -287,7 +306,7 @@ class Ledger:
             The SHA-256 hashes of the files that the run releases, by name. A file under this run that neither this
             entry nor a later audit names is a forgery.
         release
-            The kind of release: "model", "selection", "transformation", "crossover" or "audit".
+            The kind of release: "model", "selection", "transformation", "crossover", "audit" or "pilot".
         who
             The author of the entry. Default: the user of the system.
         what
@@ -423,7 +442,7 @@ class Ledger:
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
-            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another ledger: open it again")
         if self.lasting and (lost := lost_entries(self.genesis, entries)):
             raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries

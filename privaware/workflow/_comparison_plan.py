@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism
@@ -36,7 +37,7 @@ class ComparisonPlan(Plan):
 
     @property
     def total_sentence(self) -> str:
-        return f"total epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+        return f"total epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}"
 
 
 def comparison_planner(

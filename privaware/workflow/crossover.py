@@ -25,13 +25,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
 from privaware import accounting
+from privaware._summary import Summarised
 from privaware._validate import expect, expect_positive
 from privaware.errors import BudgetExceeded
 from privaware.ledger import Ledger
@@ -54,8 +55,8 @@ PLOT = "crossover.svg"
 """Name of the file with the chart."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crossover(Result):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Crossover(Summarised, Result):
     """The crossover epsilon, both score curves, and the total cost."""
 
     crossover: Crossing | None
@@ -66,7 +67,7 @@ class Crossover(Result):
     repeats: int
     evaluation: bool
     note: str
-    plan: list[str] = field(repr=False)
+    plan: list[str]
     certified: bool
     seconds: float
     out: str | None
@@ -99,6 +100,15 @@ class Crossover(Result):
             seconds=run.seconds,
             out=run.out,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        ends = {} if self.crossover is None else {name: getattr(self.crossover, name) for name in ("low", "high")}
+        guarantee = {"epsilon": self.epsilon, "delta": self.delta, "certified": self.certified}
+        return {**ends, "models": [each.name for each in self.models.values()], **guarantee, "out": self.out}
+
+    def _words(self) -> str:
+        crossed = "" if self.crossover is None else f"Crossover epsilon: {self.crossover.sentence}. "
+        return f"{crossed}{self.note[:1].upper()}{self.note[1:]}."
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware crossover --json`."""
@@ -151,8 +161,9 @@ def crossover(
         "cpu" or "cuda".
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------

@@ -35,6 +35,7 @@ from privaware.learners._boosting.regression import (
 from privaware.learners._boosting.splits import column_chances
 from privaware.learners._boosting.stages import Budget, CodedData, Curves, Interactions, Releases, Stage, Start
 from privaware.learners._momentum import MOMENTUM, response
+from privaware.learners._networks.plain_descent import paced
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -42,7 +43,7 @@ from privaware.schema import Schema
 __all__ = ["CLIP", "AdditiveStart"]
 
 START_FRACTION = 0.05
-"""Least fraction of the budget for the bias and, in a regression, for the spread and the last mean residual."""
+"""Fraction of the budget for the bias; in a regression the least fraction, also for spread and last mean residual."""
 
 MAX_START_FRACTION = 0.3
 """Upper bound of that fraction in a regression, where it grows until the noise of the bias is `BIAS_TOLERANCE`."""
@@ -57,7 +58,7 @@ MAX_CHECK_FRACTION = 0.1
 """Largest fraction of the budget for the check that a regression is better than a constant prediction."""
 
 CHECK_SIGNAL = 200.0
-"""The check takes the fraction `(CHECK_SIGNAL * noise / rows)**2` of the budget, up to `MAX_CHECK_FRACTION`."""
+"""With `bias_clip > 1` the check takes `(CHECK_SIGNAL * noise / rows)**2` of the budget, up to `MAX_CHECK_FRACTION`."""
 
 CLIP = 0.5
 """Clipping norm of the gradients of classes, as a fraction of their largest norm; noise shrinks in proportion."""
@@ -72,7 +73,8 @@ class AdditiveStart(Learner):
     steps
         Steps of gradient descent on the additive model; 0 for none.
     share
-        Fraction for these steps of the budget that bias and check leave; without trees and features, all of it.
+        Fraction for these steps of the budget that bias and check leave: 1 without trees and features, 0 if `steps` is
+        0.
     cells
         About the number of levels of a number without declared bins.
     residual_clip
@@ -86,11 +88,12 @@ class AdditiveStart(Learner):
         Directions by name of a number column: the model must rise (1) or fall (-1) along the column. In a
         classification, the probability of the second of two classes rises or falls.
     progress
-        Called after each tree with the steps and trees done, their number in all, and the seconds left. It changes
-        nothing that is released.
+        Called after each step and each tree with the steps and trees done, their number in all, the seconds left and
+        the word "training". It changes nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     steps: int = 100
@@ -100,7 +103,7 @@ class AdditiveStart(Learner):
     bias_clip: float = BIAS_CLIP
     skew_correction: float = 0.0
     monotone: dict[str, int] = field(default_factory=dict)
-    progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+    progress: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         expect_count(self._name, 0, steps=self.steps)
@@ -120,6 +123,11 @@ class AdditiveStart(Learner):
     def _count(self) -> int:
         """Return the number of trees or features."""
         return 0
+
+    @property
+    def _interaction_steps(self) -> int:
+        """Return the number of steps that learn the trees or features."""
+        return self._count
 
     def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
         """Return the releases of trees or features by the name of their stage.
@@ -148,13 +156,22 @@ class AdditiveStart(Learner):
         coded = CodedData(layout=layout, rows=data.parts.held(partial(CodedRows, layout), CodedRows.joined))
         start = self._start(coded, noises.start, rng)
         most_noise = layout.most_noise(noise, not schema.classes and is_skewed(float(start.bias[0]), start.unit))
-        curves = self._curves(coded, start, noises.steps, most_noise, rng)
+        steps = self.steps if math.isfinite(noises.steps) else 0
+        report = paced(self.progress, steps + self._interaction_steps, "training")
+        curves = self._curves(coded, start, noises.steps, most_noise, rng, report)
         coded.rows.update(GradientSums(layout=layout, weights=curves.weights, unit=start.unit).add_outputs)
         unit = start.unit
         if self._measures_again(schema):
             unit = min(unit, self.residual_clip * residual_spread(coded, noises.start, rng))
         chances = column_chances(layout, curves.weights, curves.deviations) if len(curves.deviations) else None
-        stage = Stage(data=coded, noises=noises, unit=unit, chances=chances, most_noise=most_noise)
+        stage = Stage(
+            data=coded,
+            noises=noises,
+            unit=unit,
+            chances=chances,
+            most_noise=most_noise,
+            report=lambda done: report(steps + done),
+        )
         learnt = self._interactions(stage, rng)
         weights = curves.weights.copy()
         weights[0] += learnt.bias
@@ -173,7 +190,7 @@ class AdditiveStart(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _measures_again(self, schema: Schema) -> bool:
-        """Return whether the spread of residuals is released after the additive start, for the unit of the rest."""
+        """Return whether the spread of the residuals is released once more after the additive start."""
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:
@@ -196,7 +213,11 @@ class AdditiveStart(Learner):
         )
 
     def _start(self, data: CodedData, noise: float, rng: Rng) -> Start:
-        """Release the bias: log frequencies of the classes, or the mean of the target and its spread."""
+        """Release the bias of each output, and for a regression the spread of the target (`regression_start`).
+
+        For more than two classes the bias is the log frequencies minus their mean. For two classes it is the logit at
+        which clipped gradients sum to zero. The unit of a classification is 1.
+        """
         layout = data.layout
         if not layout.classes:
             clips = ResidualClips(residual=self.residual_clip, bias=self.bias_clip)
@@ -206,11 +227,14 @@ class AdditiveStart(Learner):
         bias = _zero_of_clipped_gradients(logs[1:] - logs[:1]) if layout.classes == 2 else logs - logs.mean()
         return Start(bias=bias, unit=1.0)
 
-    def _curves(self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng) -> Curves:
-        """Release an additive model: the mean of its weights over the last half of the steps.
+    def _curves(
+        self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng, report: Callable[[int], None]
+    ) -> Curves:
+        """Release an additive model: the mean of its weights over the last half of the steps, made monotone.
 
-        `noise` is the noise multiplier of one step (infinite: no step). `most_noise` bounds the standard deviation of
-        the noise in an output, in units of `start.unit`.
+        `noise` is the noise multiplier of one step; if it is infinite there is no step, only the bias. `most_noise`
+        bounds the standard deviation of the noise in an output, in units of `start.unit`. `report` takes the number of
+        steps that are done.
         """
         layout, steps = data.layout, self.steps
         weights = np.zeros((layout.width, layout.outputs))
@@ -232,6 +256,7 @@ class AdditiveStart(Learner):
             weights = basis.weights(coefficients)
             if step >= steps // 2:
                 average += weights / (steps - steps // 2)
+            report(step + 1)
         monotone = Monotone.of(layout.schema, self.monotone, self._name)
         return Curves(
             weights=monotone.scores(average, layout.starts, layout.levels),

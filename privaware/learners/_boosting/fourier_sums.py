@@ -122,7 +122,8 @@ def _add_column(
 def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
     """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent on their amplitudes.
 
-    The amplitudes are the mean over the last half of the steps; the features are added to the outputs of the rows.
+    The amplitudes are the mean over the last half of the steps. Features times amplitudes are added to the outputs of
+    the rows. The returned amplitudes and bias are for features before centring and before scaling to norm 1.
     """
     layout, rows, noises = stage.data.layout, stage.data.rows, stage.noises
     declared = layout.schema.rows
@@ -142,6 +143,7 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
         weights = weights + rate * velocity
         if step >= FEATURE_STEPS // 2:
             average += weights / (FEATURE_STEPS - FEATURE_STEPS // 2)
+        stage.report(step + 1)
     rows.update(FeatureSums(layout=layout, weights=average, unit=stage.unit).add_outputs)
     by_output, bias = centre.outputs_for(stage.unit * average.T, np.zeros(layout.outputs))
     return Amplitudes(amplitudes=by_output.T * _feature_scale(frequencies.shape[1]), bias=bias)
