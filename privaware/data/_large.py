@@ -127,7 +127,10 @@ class LargeRows(ABC):
 
     @abstractmethod
     def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeRows:
-        """Return the same table with some of its columns, or with only the rows that count."""
+        """Return the same table with only the columns in `columns` and the rows in `counted`.
+
+        None means all columns, or all rows. Both replace an earlier choice of columns and rows.
+        """
 
     def streamed(self, schema: Schema) -> Streamed:
         """Return the rows that have a target, coded by `schema` anew in each pass; of each person the first

@@ -17,12 +17,25 @@ from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.events import RELATIONS, Event, from_json, to_json
 
-__all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "misplaced", "parsed", "plain", "writable"]
+__all__ = [
+    "Entry",
+    "Facts",
+    "as_float",
+    "author",
+    "body",
+    "find",
+    "hashed",
+    "misplaced",
+    "parsed",
+    "plain",
+    "unfinished",
+    "writable",
+]
 
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
 """Kinds of entries that name a run, and the hashes of its files."""
-RELEASES = ("model", "selection", "transformation", "crossover", "audit")
+RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot")
 """Kinds of releases that a closing entry can name."""
 
 
@@ -64,6 +77,11 @@ class Facts:
         named = all(map(_text, self.partitions)) and different
         _expect(named, "partitions as different names", self.partitions)
 
+    @property
+    def promise(self) -> tuple[str, int, str]:
+        """The unit, the cap and the relation: charges compose only if all three are equal."""
+        return self.unit, self.cap, self.relation
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
@@ -72,9 +90,9 @@ class Entry:
     `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `files` maps the names of
     the files that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how
     long the run took, and so the number of trials of a private selection. Its `release` names what the run released: a
-    model, a transformation, or the result of a selection, a crossover or an audit; old entries do not name it. `rows`
-    is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
-    about the rows.
+    model, a transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name
+    it. `rows` is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest
+    reveals nothing about the rows.
     """
 
     kind: str
@@ -213,6 +231,13 @@ def writable(event: Event) -> bool:
 
 def find(entries: Iterable[Entry], kind: str, run: str) -> Entry | None:
     return next((entry for entry in entries if (entry.kind, entry.run) == (kind, run)), None)
+
+
+def unfinished(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the charges of runs that no entry closes; a charge without a run has nothing to close."""
+    known = tuple(entries)
+    closed = {entry.run for entry in known if entry.kind == "finished"}
+    return [entry for entry in known if entry.kind == "spend" and entry.run is not None and entry.run not in closed]
 
 
 def author(who: str | None) -> str:

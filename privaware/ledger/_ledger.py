@@ -13,7 +13,7 @@ from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
-from privaware.ledger._entry import Entry, Facts, as_float, author, find, writable
+from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfinished, writable
 from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
@@ -306,7 +306,7 @@ class Ledger(Summarised):
             The SHA-256 hashes of the files that the run releases, by name. A file under this run that neither this
             entry nor a later audit names is a forgery.
         release
-            The kind of release: "model", "selection", "transformation", "crossover" or "audit".
+            The kind of release: "model", "selection", "transformation", "crossover", "audit" or "pilot".
         who
             The author of the entry. Default: the user of the system.
         what
@@ -327,6 +327,29 @@ class Ledger(Summarised):
             closing = chain.append(db, entries[-1], entry)
         chain.set_file_time(self.path, (*entries, closing))
         return self._noted(closing)
+
+    def close(self, number: int, *, who: str | None = None) -> Entry:
+        """Close an unfinished run without a result; its charge stays spent, and the run cannot be resumed.
+
+        Parameters
+        ----------
+        number
+            The number of the entry that charged the run.
+        who
+            The author of the closing entry. Default: the user of the system.
+
+        Returns
+        -------
+        Entry
+            The closing entry, which is on disk and vouches for no file.
+        """
+        runs = {entry.number: entry.run for entry in unfinished(self.entries())}
+        run = runs.get(number)
+        if run is None:
+            numbers = ", ".join(map(str, runs)) or "none"
+            where = chain.shown_path(self.path)
+            raise WrongInput(f"{where}: expected the entry of an unfinished run ({numbers}), got {number!r:.40}")
+        return self.finish(run, files={}, who=who, what="closed without a result")
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
         """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run."""
@@ -369,9 +392,7 @@ class Ledger(Summarised):
 
     def history(self) -> list[tuple[Entry, float]]:
         """Return each charge with the epsilon of all charges up to and including it, composed."""
-        entries = self.entries()
-        charges = [entry for entry in entries if entry.event is not None]
-        return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
+        return self._history(self.entries())
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in order; the first entry created the ledger."""
@@ -393,10 +414,14 @@ class Ledger(Summarised):
         """Return the entry with which `finish` closed the run, or None."""
         return find(self.entries(), "finished", run)
 
-    def json(self) -> dict[str, Any]:
-        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events."""
+    def json(self, *, totals: bool = False) -> dict[str, Any]:
+        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events.
+
+        With `totals`, each event also has the `total` of all events up to it, composed. This accounts once for each.
+        """
         entries = self.entries()
-        return printable(self.path, self.facts, entries, self._epsilon(entries))
+        running = [total for _, total in self._history(entries)] if totals else None
+        return printable(self.path, self.facts, entries, self._epsilon(entries), running)
 
     @staticmethod
     def verify(path: Paths) -> list[str]:
@@ -417,10 +442,14 @@ class Ledger(Summarised):
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
-            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another ledger: open it again")
         if self.lasting and (lost := lost_entries(self.genesis, entries)):
             raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries
+
+    def _history(self, entries: tuple[Entry, ...]) -> list[tuple[Entry, float]]:
+        charges = [entry for entry in entries if entry.event is not None]
+        return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
 
     def _noted(self, entry: Entry) -> Entry:
         if self.lasting:

@@ -128,7 +128,7 @@ def predict(
     -------
     dict
         `rows`, `out` and `outside`. `outside` counts, for each column, the values that the model does not know:
-        categories that are not declared, numbers and dates outside the declared range, and values of another type.
+        categories that are not in its schema, numbers and dates outside its ranges, and values of another type.
 
     Examples
     --------

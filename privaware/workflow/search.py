@@ -154,8 +154,9 @@ def search(
         "cpu" or "cuda".
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -172,6 +173,7 @@ def search(
     chosen = dict(settings or {})
     run_settings = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
     with charged_run("search", data, run_settings, learner=described.learner) as run:
+        epsilon = None if epsilon is None else run.within(epsilon)
         expect_workflow(workflow, public, run.source)
         searched = SearchSettings(
             space=described, strategy=strategy, trials=trials, options=dict(options or {}), held_out=held_out

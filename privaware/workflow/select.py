@@ -111,8 +111,9 @@ def select(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -129,7 +130,7 @@ def select(
         delta = options.delta_for(run.schema)
         expect_workflow(workflow, None, run.source)
         standard = workflow == "standard"
-        plan = selection_plan(run.schema, epsilon=epsilon, delta=delta, method=method, settings=settings)
+        plan = selection_plan(run.schema, epsilon=run.within(epsilon), delta=delta, method=method, settings=settings)
         if standard:
             reasons = (*plan.reasons, "Columns are selected without noise (standard workflow, for comparison).")
             marked = {**plan.settings, "workflow": workflow}

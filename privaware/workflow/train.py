@@ -155,7 +155,7 @@ def train(
     charged.ready(event, what=what, seed=seed, run=run)
     if saved is not None and run is not None:
         _expect_own_file(saved, charged.find(run), known()[0])
-    digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None)
+    digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
     entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
     if saved is not None:
         saved = replace(saved, run=_bound_to(entry, known()[0]))

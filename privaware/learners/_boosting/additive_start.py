@@ -92,6 +92,7 @@ class AdditiveStart(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     steps: int = 100
@@ -188,7 +189,7 @@ class AdditiveStart(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _measures_again(self, schema: Schema) -> bool:
-        """Return whether the spread of residuals is released after the additive start, for the unit of the rest."""
+        """Return whether the spread of the residuals is released once more after the additive start."""
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:

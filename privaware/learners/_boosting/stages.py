@@ -37,7 +37,10 @@ class Releases:
 
 @dataclass(frozen=True, kw_only=True)
 class Noises:
-    """The noise multiplier of `all` releases as one, and of one release of each stage (infinite: no release)."""
+    """The noise multiplier of one release of each stage; infinity means that the stage has no release.
+
+    `all` is the noise multiplier of the one Gaussian release that costs as much as all releases together.
+    """
 
     all: float
     start: float
