@@ -133,14 +133,14 @@ class Expected:
         return low, middle, high
 
     def posterior(self, accuracy: float) -> tuple[float, float, float]:
-        """Return the 10% quantile, the geometric mean and the 90% quantile of the epsilon that gives `accuracy`.
+        """Return the quantiles of the epsilon that gives `accuracy`.
 
         Before the accuracy is known, every epsilon of `GRID` is equally probable. An epsilon is then as probable as the
         weight of the curves that pass within about `TOLERANCE` of `accuracy` at this epsilon.
         """
         passing = self.weights @ np.exp(-(((self.accuracies - accuracy) / TOLERANCE) ** 2) / 2)
-        low, high = (_quantile(GRID, passing, share) for share in (QUANTILES[0], QUANTILES[-1]))
-        return low, float(np.exp(np.log(GRID) @ passing / passing.sum())), high
+        low, middle, high = (_quantile(GRID, passing, share) for share in QUANTILES)
+        return low, middle, high
 
     def chance(self, accuracy: float) -> float:
         """Return the probability that an epsilon of `GRID` reaches `accuracy`, less `TOLERANCE`."""
