@@ -154,8 +154,9 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
     """Return a notice if the first row seems to hold names or units of numeric columns."""
-    words = [name for name in names if name in (raw.columns or ()) and _begins_with_a_word(raw, name)]
-    if raw.typed or len(words) < MIN_WORD_COLUMNS:
+    known = set(raw.columns or ())
+    words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]
+    if len(words) < MIN_WORD_COLUMNS:
         return []
     return [
         f"{raw.place(0)} contains text in {len(words)} columns whose other values are numbers. If it "

@@ -131,6 +131,8 @@ class Linear(Learner):
 
     def __post_init__(self) -> None:
         expect_in("linear", "(0, 1]", rate=self.rate)
+        expect_in("linear", "[0, 1)", momentum=self.momentum)
+        expect_in("linear", "[0, 1]", average=self.average)
         expect_count("linear", steps=self.steps)
         expect_count("linear", 0, bins=self.bins)
         expect_between("linear", 1e-9, 1e9, norm=self.norm)  # float32 must hold it

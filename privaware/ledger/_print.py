@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._rounded import rounded_down, rounded_up
-from privaware.events import Event, describe, from_json
+from privaware.events import Event
 from privaware.ledger._entry import Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
@@ -90,7 +90,8 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
 def _table(ledger: Mapping[str, Any]) -> list[str]:
     """Return the charges and the changes of the limit in order, under a line of headings.
 
-    `epsilon` is the cost of one charge alone, and `total` the composition of all charges up to it.
+    `epsilon` is the cost of one charge alone, and `total` the composition of all charges up to it. `--json` also shows
+    the event of each charge.
     """
     created, limit = ledger["created"], ledger["created"]["limit"]
     rows = [("entry", "time (UTC)", "who", "epsilon", "total", "limit", "what")]
@@ -102,7 +103,7 @@ def _table(ledger: Mapping[str, Any]) -> list[str]:
             limit = entry["limit"]
         else:
             epsilon, total = rounded_up(entry["epsilon"]), rounded_up(entry["total"])
-            what = f"{entry['what']}: {describe(from_json(entry['event']))}"
+            what = entry["what"]
         row = (str(entry["number"]), _time(entry["time"]), entry["who"], epsilon, total, f"{limit:g}", what)
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -34,7 +34,10 @@ PUBLIC = "a built-in data set like yours costs nothing (`privaware list datasets
 
 @dataclass(frozen=True)
 class Design:
-    """The epsilons at which both models are trained, in ascending order, and the number of trainings at each."""
+    """The size of a comparison of two models: each model is trained `repeats` times at each of `epsilons`.
+
+    `epsilons` are in ascending order.
+    """
 
     epsilons: tuple[float, ...]
     repeats: int

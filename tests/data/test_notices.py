@@ -59,7 +59,7 @@ def test_p50_persons_with_several_rows_are_pointed_out() -> None:
     assert repeated_identifiers(read(frame), by_type(frame, unit="patient_id")) == []
 
 
-def test_persons_are_asked_about_unless_the_type_or_the_owner_says_no() -> None:
+def test_type_and_owner_can_say_that_nobody_is_identified() -> None:
     frame = visits().assign(MRN=range(ROWS), customer=[True, False] * (ROWS // 2), telephone=["yes", "no"] * 100)
     schema = by_type(frame)
     assert person_columns(read(frame), schema) == ["patient_id", "MRN"]

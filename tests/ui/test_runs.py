@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from privaware import fit
+from privaware._rounded import rounded_up
+from privaware.events import Pure
 from privaware.ledger import Ledger
 from privaware.ui._runs import Run
 from privaware.ui._tasks import Task
@@ -243,6 +246,53 @@ def test_limit_below_the_spent_epsilon_is_refused(copied: tuple[Served, Path], l
     assert Ledger.open(place / "people.csv.ledger").limit == 3.0
 
 
+def test_ledger_shows_changes_of_the_limit_and_totals(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    path = f"/{TOKEN}/ledger/people.csv.ledger"
+    page.ask(path, form={"limit": "4.5"})
+    ledger = Ledger.open(place / "people.csv.ledger")
+    ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    text = page.ask(path)[1]
+    assert "limit changed from 3 to 4.5" in text
+    assert f'<td class="number">{rounded_up(ledger.spent())}</td><td class="number">4.5</td>' in text
+
+
+def test_unfinished_charge_can_be_given_up(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    path = f"/{TOKEN}/ledger/people.csv.ledger"
+    ledger = Ledger.open(place / "people.csv.ledger")
+    entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    assert f"Entry {entry.number} (a sum) is charged but not finished" in page.ask(path)[1]
+    assert page.ask(path, form={"close": "999"})[0] == 400
+    assert page.ask(path, form={"close": str(entry.number)})[0] == 303
+    assert "Unfinished runs" not in page.ask(path)[1]
+    assert ledger.closing("a-sum") is not None
+
+
+def test_charge_is_not_given_up_while_a_run_works(stub: Served, place: Path) -> None:
+    ledger = Ledger.create(place / "people.csv.ledger", limit=3.0)
+    entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    start(stub, target="slow")
+    status, text, _ = stub.ask(f"/{TOKEN}/ledger/people.csv.ledger", form={"close": str(entry.number)})
+    assert (status, "expected no training on this page" in text) == (400, True)
+    assert ledger.closing("a-sum") is None
+
+
+def test_price_includes_the_check_of_persons(stub: Served, place: Path) -> None:
+    lines = (place / "people.csv").read_text().splitlines()
+    numbered = [f"PatNr,{lines[0]}", *(f"p{number},{line}" for number, line in enumerate(lines[1:]))]
+    (place / "visits.csv").write_text("\n".join(numbered) + "\n")
+    form = {"data": "visits.csv", "target": "y", "learner": "majority"}
+    Ledger.create(place / "visits.csv.ledger", limit=1.0)
+    page = stub.ask(f"/{TOKEN}/plan", form={**form, "check_persons": "yes"})[1]
+    assert "Charge epsilon 1 and train" in page
+
+
+def test_wrong_audit_is_one_sentence_on_the_model_page(page: Served) -> None:
+    status, text, _ = page.ask(f"/{TOKEN}/audit/model", form={"attack": "many_run", "runs": "few"})
+    assert (status, "expected runs as a whole number" in text, 'value="few"' in text) == (400, True, True)
+
+
 def test_report_can_be_saved_as_a_file(page: Served) -> None:
     _, text, headers = page.ask(f"/{TOKEN}/report/model?save")
     assert headers["content-disposition"] == "attachment; filename*=UTF-8''model-report.html"
@@ -250,10 +300,10 @@ def test_report_can_be_saved_as_a_file(page: Served) -> None:
 
 
 def test_real_training_is_cancelled_and_resumed_on_one_charge(place: Path) -> None:
-    form = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=700", "limit": "3"}
+    form = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}
     with served(place) as first:
         assert start(first, **form)[0] == 303
-        first.until("run/fit/new", "Charged to the ledger as entry 1.")
+        first.until("run/fit/new", "Charged to the ledger as entry 1.", every=0.05)
         act(first, "cancel")
         assert "continues on the same charge" in first.until("run/fit/new", ">cancelled<")
     assert not (place / "new" / "model.json").exists()
@@ -275,8 +325,8 @@ def press(tab: Tab, selector: str, then: str, **fields: str) -> None:
     """Fills in fields by name, presses a button, and waits for an element of the next page."""
     for name, value in fields.items():
         tab.run(f"document.querySelector('[name={name}]').value = {value!r}")
-    tab.run(f"document.querySelector({selector!r}).click()")
-    tab.wait(f"document.readyState === 'complete' && document.querySelector({then!r})")
+    tab.run(f"window.old = true; document.querySelector({selector!r}).click()")
+    tab.wait(f"!window.old && document.readyState === 'complete' && document.querySelector({then!r})")
 
 
 def ended(tab: Tab, state: str) -> str:
@@ -352,11 +402,13 @@ def test_limit_in_a_browser(tab: Tab, copied: tuple[Served, Path]) -> None:
 @needs_chromium
 def test_audit_and_report_in_a_browser(tab: Tab, copied: tuple[Served, Path]) -> None:
     page, place = copied
-    tab.show(f"{page.address}model/model")
+    schema = place / "people.toml"
+    fit(place / "people.csv", schema=schema, epsilon=0.5, learner="majority", out=place / "small")
+    tab.show(f"{page.address}model/small")
     tab.run("document.querySelector('#audit [name=ledger]').value = 'people.csv.ledger'")
-    press(tab, "#audit button", "#state", canaries="20")
+    press(tab, "#audit button", "#state", attack="many_run", runs="20")
     assert "Nothing was charged" in ended(tab, "finished")
-    assert (place / "model" / "audit.json").is_file()
+    assert (place / "small" / "audit.json").is_file()
     press(tab, "#next a[href*=report]", "h2")
-    assert "canaries" in tab.run("document.body.textContent")
+    assert "What an audit found" in tab.run("document.body.textContent")
     assert tab.problems == []

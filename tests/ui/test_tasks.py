@@ -28,6 +28,11 @@ def test_fit_form_becomes_a_call(place: Folder) -> None:
     assert fit_options(place, form)["settings"] == {"steps": 5, "lr": 0.1}
 
 
+def test_columns_with_commas_between_become_several_words(place: Folder) -> None:
+    task = fit_task(place, {**FORM, "not_persons": "telephone, PatNr", "check_persons": "yes", "score": "yes"})
+    assert {"--not-persons=telephone", "--not-persons=PatNr", "--check-persons", "--score"} <= set(task.words)
+
+
 def test_value_never_becomes_another_option(place: Folder) -> None:
     task = fit_task(place, {**FORM, "target": "--accept-schema", "settings": "a=--seed"})
     assert "--target=--accept-schema" in task.words

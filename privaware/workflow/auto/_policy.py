@@ -92,7 +92,10 @@ class Rule:
         return all(self.when.get(fact, facts[fact]) == facts[fact] for fact in ("form", "channels"))
 
     def matches(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the facts meet `when`, apart from networks that may be missing."""
+        """Return whether `facts` meet all conditions of `when`, except the condition on `installed`.
+
+        `choose` checks `installed` separately, because the plan names a network that is not installed.
+        """
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:

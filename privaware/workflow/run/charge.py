@@ -42,6 +42,7 @@ from privaware.schema import NOT_USED, Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
@@ -62,7 +63,7 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
 __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
-TRAINS = ("fit", "search", "crossover")
+TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive."""
 MAX_LINES = 8
 """Largest number of lines of a plan; `verbose` shows all of its sentences."""
@@ -208,7 +209,10 @@ class ChargedRun:
         return released
 
     def _journaled(self, mechanism: Any) -> Any:
-        """Return `mechanism` with a folder for the releases from which a killed run of `fit` resumes."""
+        """Return `mechanism` with `journal` set to a folder in which a killed run of `fit` finds its releases again.
+
+        A mechanism without a field `journal`, and the mechanism of any other verb, is returned unchanged.
+        """
         keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
         return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
 
@@ -221,6 +225,9 @@ class ChargedRun:
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
         self.plan = replace(self.plan, considered=tuple(rows))
         self.internal = self._internal_scores(model)
+        for sentence in guess_sentences(model.schema):
+            self.notices.append(sentence)
+            self.say(sentence)
         folder = self.options.folder
         if folder is None:
             self._close("model")

@@ -118,7 +118,7 @@ def register_rows(
         if say is None:
             warnings.warn(sentence, OverlapWarning, stacklevel=2)
         else:
-            say(sentence)
+            say(f"{sentence[:1].upper()}{sentence[1:]}.")
     if not ledger.lasting:
         return None
     register(digest, ledger, sketch.to_bytes())

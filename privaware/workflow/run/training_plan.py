@@ -173,7 +173,12 @@ def _chosen(
 
 
 def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
-    """Return the choice with the requested features, or `linear` if the chosen learner takes no features."""
+    """Return a choice whose learner accepts the features in `recipe.settings`, if there are any.
+
+    If the learner of `choice` has no setting `features`, the returned choice is `linear`. If `choice` has features of
+    its own, its reasons are replaced. Without requested features `choice` is returned unchanged. The caller adds
+    `recipe.settings` to the settings of the returned choice.
+    """
     if "features" not in recipe.settings:
         return choice
     if "features" in choice.settings:  # its reasons are for the features that it would have taken
@@ -193,7 +198,10 @@ def _requested_features(learner: str) -> tuple[Mapping[str, Any], ...]:
 def _with_selection(
     choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float], search: SearchSettings | None
 ) -> Choice:
-    """Return the choice with a selection of columns before its other releases."""
+    """Return `choice` with the selection of columns that `recipe` requests before its other releases.
+
+    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged.
+    """
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
         return choice
@@ -218,7 +226,10 @@ def planned(
     *,
     search: SearchSettings | None = None,
 ) -> Plan:
-    """Return the plan of the chosen learner after the releases before it, calibrated to the budget."""
+    """Return the plan: the releases in `choice.before`, then the training of the chosen learner.
+
+    With `search` the training is a search. The noise is calibrated so that all releases together cost at most `budget`.
+    """
     name = choice.learner
     make = find_learner(name)
     for each in (name,) if search is None else search.space.learners:
@@ -269,7 +280,7 @@ def expect_time_limit(time_limit: float | None) -> None:
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """Return a sampling rate below 1 if full batches would exceed the time limit; else no setting."""
+    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing."""
     if time_limit is None or "rate" not in setting_names(make):
         return {}
     width = (

@@ -106,7 +106,7 @@ def test_question_is_a_warning_in_python(table: Path) -> None:
     assert any(each.startswith("Not used: 'PatNr' (by its name") for each in result.plan)
 
 
-def test_column_that_identifies_nobody_is_used_without_a_question(table: Path) -> None:
+def test_column_that_identifies_nobody_is_used_unasked(table: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = select(table, target="well", epsilon=5.0, method="all", not_persons="PatNr")

@@ -222,7 +222,7 @@ def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:
         fit(changed, ledger=f"{ward}.ledger", **CALL)
     said: list[str] = []
     fit(changed, new_ledger=True, say=said.append, **CALL)
-    assert any("most of these rows are charged to another ledger too" in sentence for sentence in said)
+    assert any("Most of these rows are charged to another ledger too" in sentence for sentence in said)
     assert Ledger.open(f"{changed}.ledger").spent() <= 1.0
     with pytest.raises(WrongInput, match="expected one of --ledger and --new-ledger"):
         fit(changed, new_ledger=True, ledger=f"{ward}.ledger", **CALL)
