@@ -261,8 +261,12 @@ def planned(
         mechanism = stage.then(mechanism)
     plan = priced(name, mechanism, schema, what, **budget)
     shown = {key: value for key, value in chosen.items() if key != "public"}
-    reasons = (*reasons, *plan.reasons)
-    return replace(plan, settings=shown, reasons=reasons, details=choice.details, considered=choice.considered)
+    said: dict[str, Any] = {
+        "reasons": (*reasons, *plan.reasons),
+        "details": choice.details,
+        "considered": choice.considered,
+    }
+    return replace(plan, settings=shown, **said)
 
 
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
