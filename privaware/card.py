@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, events, features
+from privaware._summary import Summarised
 from privaware._version import __version__
 from privaware.errors import WrongInput
 from privaware.guarantee import PricedPlan, assumptions, guarantee_sentence
@@ -35,14 +36,15 @@ MAX_DEPTH = 60
 """Largest number of nested levels in a card."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Guarantee(Summarised):
     """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
 
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
     selection, `trade_off` or `papernot_steinke`. The last three are no keys of `accountants`.
-    `sentence` states the guarantee in words. `assumptions` are the facts that the guarantee takes as public or trusted.
+    `sentence` states the guarantee in words. `overlap` says which other releases of the same rows no ledger adds to
+    this one. `assumptions` are the facts that the guarantee takes as public or trusted.
     """
 
     epsilon: float
@@ -57,6 +59,7 @@ class Guarantee:
     seed: Any
     sentence: str
     assumptions: tuple[str, ...]
+    overlap: str = ""
 
     @classmethod
     def of(cls, plan: PricedPlan, seed: int | None) -> Guarantee:
@@ -72,7 +75,8 @@ class Guarantee:
         Returns
         -------
         Guarantee
-            The guarantee. It is certified if the run is unseeded, the plan has no flaw and the schema was reviewed.
+            The guarantee. It is certified if the run is unseeded, the plan has no flaw, the schema was reviewed, and
+            every other known release of the rows is in the same ledger.
         """
         return cls(
             epsilon=plan.epsilon,
@@ -83,17 +87,26 @@ class Guarantee:
             sampler=plan.sampler,
             method=plan.bounds["method"],
             accountants={name: plan.bounds.get(name) for name in ("pld", "cf", "rdp")},
-            certified=seed is None and not plan.flaw and plan.schema.reviewed,
+            certified=seed is None and not plan.flaw and not plan.overlap and plan.schema.reviewed,
             seed=seed,
             sentence=guarantee_sentence(plan, seed),
             assumptions=assumptions(plan),
+            overlap=plan.overlap,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        names = ("epsilon", "delta", "unit", "relation", "certified", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def _words(self) -> str:
+        return self.sentence
 
     def json(self) -> dict[str, Any]:
         """Return plain values for `model.json`."""
         entries = asdict(self) | {"assumptions": list(self.assumptions)}
         entries["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
-        return {name: entry for name, entry in entries.items() if name != "cap" or entry is not None}
+        absent = {"cap": None, "overlap": ""}
+        return {name: entry for name, entry in entries.items() if name not in absent or entry != absent[name]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Guarantee:
@@ -112,6 +125,7 @@ class Guarantee:
             certified=_entry(value, "certified", bool, where),
             seed=_entry(value, "seed", object, where),
             assumptions=_entries(value, "assumptions", str, where),
+            overlap=_entry(value, "overlap", str, where) if "overlap" in value else "",
             **{name: _entry(value, name, str, where) for name in ("unit", "relation", "sampler", "method", "sentence")},
         )
 
@@ -146,12 +160,14 @@ class LedgerEntry:
     run: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelCard:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ModelCard(Summarised):
     """Everything that a released model states about itself.
 
     `created` is the time of its charge. `tensors` is the SHA-256 hash of `model.safetensors`. `score` is its charged
-    score on held-out rows, if any. `description` is the owner's statement.
+    score on held-out rows, if any. `description` is the owner's statement. `data` has public facts about the data set:
+    its `name`, the `origin` of its schema (as in `Source.facts`), and the names of the `unused` columns. `considered`
+    has a row for each learner that the plan considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     version: str
@@ -169,6 +185,8 @@ class ModelCard:
     tensors: str = ""
     description: Mapping[str, Any] = field(default_factory=dict)
     score: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    considered: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -224,7 +242,17 @@ class ModelCard:
             tensors=tensors,
             score=score or {},
             description=description or {},
+            data=_data_facts(plan, model),
+            considered=plan.considered,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        guarantee = self.guarantee
+        proven = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "certified": guarantee.certified}
+        return {"learner": self.learner, **proven, "created": self.created}
+
+    def _words(self) -> str:
+        return self.guarantee.sentence
 
     def json(self) -> dict[str, Any]:
         """Return the entries of `model.json`, in their order."""
@@ -245,6 +273,8 @@ class ModelCard:
             "architecture": self.architecture,
             "tensors": self.tensors,
             **({"description": dict(self.description)} if self.description else {}),
+            **({"data": dict(self.data)} if self.data else {}),
+            **({"considered": [dict(row) for row in self.considered]} if self.considered else {}),
         }
 
     def content(self) -> bytes:
@@ -324,7 +354,16 @@ class ModelCard:
             architecture=_entry(value, "architecture", dict),
             tensors=_text(value.get("tensors")) or "",
             description=_entry(value, "description", dict) if "description" in value else {},
+            data=_entry(value, "data", dict) if "data" in value else {},
+            considered=_entries(value, "considered", dict) if "considered" in value else (),
         )
+
+
+def _data_facts(plan: PricedPlan, model: Model) -> dict[str, Any]:
+    """Return the facts about the data set of a plan, with the columns that the model does not use."""
+    used = {column.name for column in model.schema.declared}
+    facts = {name: value for name, value in plan.data.items() if name != "columns"}
+    return facts | {"unused": [name for name in plan.data["columns"] if name not in used]} if facts else {}
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,14 +5,20 @@ Every message says what was expected, what came and what to do. The command line
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 __all__ = [
     "BudgetExceeded",
     "CheckFailed",
     "OpenBoundsWarning",
     "OverlapWarning",
+    "PersonsWarning",
     "PrivawareError",
     "Refused",
+    "UnusedColumnWarning",
     "WrongInput",
+    "warn_caller",
 ]
 
 
@@ -62,5 +68,29 @@ class OverlapWarning(UserWarning):
     """The same rows are charged in several places, none of which adds up what they reveal together."""
 
 
+class PersonsWarning(UserWarning):
+    """A column may identify persons or cases, by its name, but the guarantee protects single rows."""
+
+
+class UnusedColumnWarning(UserWarning):
+    """A column is not used as a feature, and the caller did not ask for this."""
+
+
 class OpenBoundsWarning(UserWarning):
     """An estimator got real numbers without declared bounds, which may be what another step read off the rows."""
+
+
+def warn_caller(sentence: str, category: type[Warning]) -> None:
+    """Issue a warning at the line outside this package that called into it.
+
+    Parameters
+    ----------
+    sentence
+        The warning.
+    category
+        Its class.
+    """
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privaware":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, category, stacklevel=level)

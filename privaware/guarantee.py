@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
+from privaware._rounded import percent, rounded_up
+from privaware.accounting import TradeOff, trade_off
+from privaware.errors import PrivawareError
 from privaware.events import Event, Sampled, leaves
 from privaware.mechanism import Mechanism, unit
 from privaware.schema import Schema
@@ -13,10 +19,14 @@ from privaware.schema import Schema
 __all__ = [
     "CHOSEN_WITHOUT_NOISE",
     "UNREVIEWED",
+    "AttackRates",
     "PricedPlan",
     "assumptions",
-    "earlier_sentence_of",
+    "attack_rates",
+    "attacker_sentence",
+    "earlier_sentences_of",
     "guarantee_sentence",
+    "protection",
     "sampler_sentence",
     "sentence_of",
 ]
@@ -25,8 +35,13 @@ UNREVIEWED = "ranges and categories were read from the rows without noise, and n
 """Reason why the guarantee of a model with a drafted schema holds only conditionally."""
 CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
 """Flaw of a model whose columns or settings were chosen by the standard workflow."""
-WEAK_EPSILON = 10.0
-"""Epsilon above which a guarantee is called weak."""
+STRONG_EPSILON = 1.0
+"""Largest epsilon of a guarantee that is called strong."""
+MODERATE_EPSILON = 10.0
+"""Largest epsilon of a guarantee that is called moderate; above it a guarantee is called weak."""
+LARGEST_EXPONENT = 700.0
+"""Largest epsilon for which exp(epsilon) is computed; exp(epsilon) overflows a float from about 709.8 on."""
+_UNREVIEWED_SENTENCE = f"The guarantee treats the schema as public, although its {UNREVIEWED}."
 
 LEARNED_ELSEWHERE = {
     "sentences": "the text that the network all-MiniLM-L6-v2 was trained on; if that text contains rows of this data "
@@ -63,6 +78,12 @@ class PricedPlan(Protocol):
     def sentences(self) -> list[str]: ...
     @property
     def flaw(self) -> str: ...
+    @property
+    def overlap(self) -> str: ...
+    @property
+    def data(self) -> Mapping[str, Any]: ...
+    @property
+    def considered(self) -> tuple[Mapping[str, Any], ...]: ...
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
@@ -82,11 +103,19 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     str
         The sentence of `sentence_of` for this plan.
     """
-    return sentence_of(plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, what=what)
+    facts: dict[str, Any] = {"seed": seed, "flaw": plan.flaw, "overlap": plan.overlap}
+    return sentence_of(plan.schema, plan.epsilon, plan.delta, **facts, what=what)
 
 
 def sentence_of(
-    schema: Schema, epsilon: float, delta: float, *, seed: object = None, flaw: str = "", what: str = "this model"
+    schema: Schema,
+    epsilon: float,
+    delta: float,
+    *,
+    seed: object = None,
+    flaw: str = "",
+    overlap: str = "",
+    what: str = "this model",
 ) -> str:
     """Return the sentence of a guarantee from the facts that it states.
 
@@ -100,32 +129,162 @@ def sentence_of(
         The seed of the run, if there was one.
     flaw
         Why the result is not private, if it is not.
+    overlap
+        Which other releases of the same rows no ledger adds to this release, if there are any.
     what
         The thing that was released, such as "these columns".
 
     Returns
     -------
     str
-        One sentence, and one more for an unreviewed schema or a weak guarantee.
+        One sentence, one more about the strength of the guarantee, and one more for an unreviewed schema. The strength
+        of a guarantee that does not hold unconditionally is stated only if it is weak.
     """
+    numbers = _Numbers(factor=_factor(epsilon), epsilon=rounded_up(epsilon), delta=rounded_up(delta))
+    sentence = _statement(schema, numbers, seed, flaw, what)
+    whole = seed is None and not flaw and schema.reviewed
+    if whole or protection(epsilon) == "weak":
+        sentence += f" {_protection_sentence(epsilon)}"
+    if not schema.reviewed:
+        sentence += f" {_UNREVIEWED_SENTENCE}"
+    return f"NOT CERTIFIED: {overlap}. For this release alone: {sentence}" if overlap else sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Numbers:
+    """The numbers of a guarantee as text."""
+
+    factor: str
+    epsilon: str
+    delta: str
+
+
+def _factor(epsilon: float) -> str:
+    """Return exp(`epsilon`) as text, rounded up; for `epsilon > LARGEST_EXPONENT` return the formula as text."""
+    return rounded_up(math.exp(epsilon), 3) if epsilon <= LARGEST_EXPONENT else f"exp({rounded_up(epsilon)})"
+
+
+def _statement(schema: Schema, numbers: _Numbers, seed: object, flaw: str, what: str) -> str:
+    """Return the first sentence of a guarantee."""
     start = ""
     if seed is not None:
         start = "SEEDED, NOT FOR RELEASE: for anybody who does not know the seed, "
     if flaw:
         start = f"NOT PRIVATE: {flaw}. Apart from that, "
     change = _change(schema)
-    sentence = (
+    return (
         f"{start}{change if start else change[0].upper() + change[1:]} changes the probability of "
         f"every outcome computed from {what} "
-        f"by at most a factor of {math.exp(min(epsilon, 700.0)):.3g} (epsilon {epsilon:.4g}), plus {delta:g} (delta)."
+        f"by at most a factor of {numbers.factor} (epsilon {numbers.epsilon}), plus {numbers.delta} (delta)."
     )
-    if epsilon > WEAK_EPSILON:
-        sentence += f" This is a weak guarantee, because epsilon is above {WEAK_EPSILON:g}."
-    return (
-        sentence
-        if schema.reviewed
-        else f"{sentence} The guarantee treats the schema as public, although its {UNREVIEWED}."
-    )
+
+
+def protection(epsilon: float) -> str:
+    """Return the strength of a guarantee in one word: every page, card and line on the terminal uses these words.
+
+    Parameters
+    ----------
+    epsilon
+        The epsilon of all releases together.
+
+    Returns
+    -------
+    str
+        "strong" up to `STRONG_EPSILON`, "moderate" up to `MODERATE_EPSILON`, and "weak" above.
+
+    Examples
+    --------
+    >>> protection(1.0), protection(3.0), protection(100.0)
+    ('strong', 'moderate', 'weak')
+    """
+    return "strong" if epsilon <= STRONG_EPSILON else "moderate" if epsilon <= MODERATE_EPSILON else "weak"
+
+
+def _protection_sentence(epsilon: float) -> str:
+    reasons = {
+        "strong": f"epsilon is at most {STRONG_EPSILON:g}",
+        "moderate": f"epsilon is above {STRONG_EPSILON:g} and at most {MODERATE_EPSILON:g}",
+        "weak": f"epsilon is above {MODERATE_EPSILON:g}",
+    }
+    return f"This is a {protection(epsilon)} guarantee, because {reasons[protection(epsilon)]}."
+
+
+@dataclass(frozen=True, eq=False)
+class AttackRates:
+    """The largest true positive rates of any membership attack.
+
+    `of_events` says whether they follow from the events, or from epsilon and delta alone.
+    """
+
+    trade_off: TradeOff
+    of_events: bool
+
+    def at(self, fprs: np.ndarray) -> np.ndarray:
+        """Return the largest true positive rates at these false positive rates."""
+        return self.trade_off.powers(fprs)
+
+    @property
+    def accuracy(self) -> float:
+        """The largest probability of a correct guess about a candidate that is a member with probability 1/2."""
+        fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
+        return float(0.5 + (self.at(fprs) - fprs).max() / 2)
+
+
+def attack_rates(event: Event, epsilon: float, delta: float) -> AttackRates:
+    """Compute the largest rates of an attack on the releases `event`, whose guarantee is (epsilon, delta).
+
+    Parameters
+    ----------
+    event
+        All releases.
+    epsilon, delta
+        Their guarantee, which alone gives the rates if the trade-off function of `event` is not computable.
+
+    Returns
+    -------
+    AttackRates
+        The rates.
+    """
+    epsilons, deltas = np.array([min(epsilon, LARGEST_EXPONENT)]), np.array([delta])
+    try:
+        curve = trade_off(event)
+    except PrivawareError:
+        return AttackRates(TradeOff(epsilons, deltas), of_events=False)
+    together = TradeOff(np.concatenate([curve.epsilons, epsilons]), np.concatenate([curve.deltas, deltas]))
+    return AttackRates(together, of_events=True)
+
+
+def attacker_sentence(rates: AttackRates, schema: Schema, *, certified: bool = True) -> str:
+    """Return the success of the best possible attacker in one sentence.
+
+    Parameters
+    ----------
+    rates
+        The largest rates of an attack.
+    schema
+        The schema, for the unit and the neighbouring relation.
+    certified
+        Whether the guarantee is certified.
+
+    Returns
+    -------
+    str
+        The sentence, and one more if the guarantee is not certified.
+    """
+    right = percent(rates.accuracy)
+    guesser = f"an attacker who must guess {_secret(schema)}"
+    sentence = f"{guesser[0].upper()}{guesser[1:]} is right at most {right} of the time; a random guess is right 50%."
+    if right == "100%":
+        sentence = f"The guarantee does not exclude that {guesser} is always right."
+    return sentence if certified else f"{sentence} This bound is not certified."
+
+
+def _secret(schema: Schema) -> str:
+    """Return the fact that a membership attacker guesses."""
+    if schema.unit == "label":
+        return "whether the label of a given row is the true one"
+    whom = "a given row was" if schema.unit == "row" else f"the rows of a given {schema.unit} were"
+    return f"whether {whom} {'replaced' if schema.relation == 'replace_one' else 'in the data'}"
 
 
 def _change(schema: Schema) -> str:
@@ -136,11 +295,25 @@ def _change(schema: Schema) -> str:
     return f"{'replacing' if schema.relation == 'replace_one' else 'adding or removing'} {unit}"
 
 
-def earlier_sentence_of(schema: Schema, epsilon: float, delta: float, *, seed: object = None, flaw: str = "") -> str:
-    """Return the sentence that earlier versions stored in model.json for the same facts.
+def earlier_sentences_of(
+    schema: Schema, epsilon: float, delta: float, *, seed: object = None, flaw: str = ""
+) -> tuple[str, str]:
+    """Return the two sentences that earlier versions stored in model.json for the same facts, the oldest first.
 
     `verify` compares the stored sentence literally, so this wording must not change.
     """
+    factor = f"{math.exp(min(epsilon, 700.0)):.3g}"
+    rounded = _Numbers(factor=factor, epsilon=f"{epsilon:.4g}", delta=f"{delta:g}")
+    later = _statement(schema, rounded, seed, flaw, "this model")
+    if epsilon > 10:
+        later += " This is a weak guarantee, because epsilon is above 10."
+    return (
+        _oldest_sentence_of(schema, rounded, seed, flaw),
+        later if schema.reviewed else f"{later} {_UNREVIEWED_SENTENCE}",
+    )
+
+
+def _oldest_sentence_of(schema: Schema, numbers: _Numbers, seed: object, flaw: str) -> str:
     whom = {"row": "any one row", "label": "the label of any one row"}.get(
         schema.unit, f"all rows of any one {schema.unit}"
     )
@@ -153,8 +326,9 @@ def earlier_sentence_of(schema: Schema, epsilon: float, delta: float, *, seed: o
     read_off = "; private given bounds and categories read off the rows, which nobody has reviewed"
     return (
         f"{start}ever sees this model learns little about whether {whom} {change}: "
-        f"no conclusion becomes more than {math.exp(min(epsilon, 700.0)):.3g} times as likely "
-        f"(epsilon {epsilon:.4g}), except with a chance of {delta:g} (delta){'' if schema.reviewed else read_off}."
+        f"no conclusion becomes more than {numbers.factor} times as likely "
+        f"(epsilon {numbers.epsilon}), except with a chance of {numbers.delta} (delta)"
+        f"{'' if schema.reviewed else read_off}."
     )
 
 

@@ -100,15 +100,17 @@ def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str,
     Returns
     -------
     dict
-        `test_score`, `constant_score` and, for regression, `mae`. Scores of a regression that diverged are None.
+        `test_score` and `constant_score`; for regression also `mae` and `constant_mae`, the error of the median. Scores
+        of a regression that diverged are None.
     """
     if task == "classification":
         best = float(np.bincount(truth).max() / len(truth))
         return {"test_score": accuracy(truth, predictions), "constant_score": best}
+    constant = {"constant_score": 0.0, "constant_mae": float(np.abs(truth - np.median(truth)).mean())}
     if not np.isfinite(predictions).all():
-        return {"test_score": None, "mae": None, "constant_score": 0.0}
+        return {"test_score": None, "mae": None, **constant}
     error = mean_absolute_error(truth, predictions)
-    return {"test_score": r2(truth, predictions), "mae": error, "constant_score": 0.0}
+    return {"test_score": r2(truth, predictions), "mae": error, **constant}
 
 
 def auc(inside: np.ndarray, outside: np.ndarray) -> float:

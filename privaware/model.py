@@ -7,25 +7,26 @@ with its card.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privaware import datasets, features, models, registry
-from privaware.data import Data, Outside, Raw, from_array, read
+from privaware import datasets, features, metrics, models, registry
+from privaware._summary import Summarised
+from privaware.data import Data, Outside, Raw, coded_targets, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["TENSORS", "Model", "read_tensors", "scaled"]
+__all__ = ["TENSORS", "Model", "is_built_in", "read_tensors", "scaled"]
 
 MICROBATCH = 4096
 TENSORS = "model.safetensors"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Model:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Model(Summarised):
     """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`."""
 
     schema: Schema
@@ -112,7 +113,7 @@ class Model:
         middle, half = _range(self.schema)
         return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
-    def predict(self, data: Any, *, device: str = "cpu") -> np.ndarray:
+    def predict(self, data: Any, *, device: str = "cpu", allow_unreadable: bool = False) -> np.ndarray:
         """Predict labels as in the training data, or numbers.
 
         Parameters
@@ -121,19 +122,21 @@ class Model:
             A DataFrame, an array, a file or the name of a built-in data set.
         device
             "cpu" or "cuda".
+        allow_unreadable
+            Predict even if more than half of the values of a column cannot be read; they count as missing.
 
         Returns
         -------
         numpy.ndarray
             One prediction for each row.
         """
-        return self.labels(self.predictions(self.rows(data), device))
+        return self.labels(self.predictions(self.rows(data, allow_unreadable=allow_unreadable), device))
 
     def labels(self, predictions: np.ndarray) -> np.ndarray:
         """Convert class codes to labels of the schema; numbers are returned unchanged."""
         return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
 
-    def predict_proba(self, data: Any, *, device: str = "cpu") -> np.ndarray:
+    def predict_proba(self, data: Any, *, device: str = "cpu", allow_unreadable: bool = False) -> np.ndarray:
         """Predict the probability of each class, in the order of the schema.
 
         Parameters
@@ -142,6 +145,8 @@ class Model:
             A DataFrame, an array, a file or the name of a built-in data set.
         device
             "cpu" or "cuda".
+        allow_unreadable
+            Predict even if more than half of the values of a column cannot be read; they count as missing.
 
         Returns
         -------
@@ -150,18 +155,77 @@ class Model:
         """
         if not self.schema.classes:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
-        return self.probabilities(self.rows(data), device)
+        return self.probabilities(self.rows(data, allow_unreadable=allow_unreadable), device)
 
-    def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, in the order of the columns of `predict_proba`; a model of numbers has none."""
+        if not self.schema.classes:
+            raise AttributeError("a model that predicts numbers has no classes_")
+        return np.array(self.schema.classes, dtype=object)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The names of the columns, in the order that an array has them; images and texts have none."""
+        if self.schema.form != "table":
+            raise AttributeError(f"a model of form {self.schema.form!r} has no feature_names_in_")
+        return np.array([column.name for column in self.schema.columns], dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of an array of rows."""
+        return len(self.feature_names_in_)
+
+    def score(self, X: Any, y: Any = None, *, device: str = "cpu") -> float:
+        """Return the accuracy of the predictions, or R2 for a model of numbers.
+
+        The score has no noise. If the rows are private, it is for their owner only; `fit` with `score_epsilon` releases
+        a score with noise.
+
+        Parameters
+        ----------
+        X
+            The rows, as for `predict`.
+        y
+            The target of each row. Default: the target column of `X`.
+        device
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        float
+            The score on all rows.
+        """
+        truth, data = self._truth(X, y), self.rows(X)
+        if len(truth) != len(data):
+            raise WrongInput(f"expected one target for each of {len(data)} rows, got {len(truth)}")
+        predictions = self.predictions(data, device)
+        return metrics.accuracy(truth, predictions) if self.schema.classes else metrics.r2(truth, predictions)
+
+    def _truth(self, X: Any, y: Any) -> np.ndarray:
+        """Return the targets `y`, or the targets of `X`, as class codes or numbers."""
+        import pandas as pd
+
+        schema = replace(self.schema, low=None, high=None)
+        if y is not None:
+            return coded_targets(read(pd.DataFrame({schema.target: np.asarray(y)})), schema)
+        return self.rows(X).y if is_built_in(X) else coded_targets(read(X), schema)
+
+    def rows(
+        self, data: Any, *, outside: Outside | None = None, allow_unreadable: bool = False, **reading: Any
+    ) -> Data:
         """Read rows to predict by the schema.
 
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are read. The
-            target may be missing.
+            A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set, of which the
+            test rows are read. The target may be missing.
         outside
-            Counts values that the model has not seen.
+            Counts values that the model does not know.
+        allow_unreadable
+            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
+            column raises `WrongInput`.
         **reading
             The options of `data.read`.
 
@@ -170,13 +234,22 @@ class Model:
         Data
             The encoded rows.
         """
-        if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
+        if is_built_in(data):
             expected, built_in = self.schema, datasets.schema(data)
             if (expected.form, expected.shape) != (built_in.form, built_in.shape) or not _among(expected, built_in):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
-        raw = self._array(data) if isinstance(data, np.ndarray) else read(data, **reading)
-        return Data.of(raw, self.schema, labelled=False, outside=outside)
+        counts = outside or Outside()
+        rows = Data.of(self.raw(data, **reading), self.schema, labelled=False, outside=counts)
+        if not allow_unreadable:
+            counts.expect_readable()
+        return rows
+
+    def raw(self, data: Any, **reading: Any) -> Raw:
+        """Return the rows of a DataFrame, an array or a file as they are."""
+        if isinstance(data, Raw):
+            return data
+        return self._array(data) if isinstance(data, np.ndarray) else read(data, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
         """Read an array of images, or of the columns of a table in the order of the schema."""
@@ -187,6 +260,12 @@ class Model:
                 f"one of shape {rows.shape}; a data frame finds them by name"
             )
         return from_array(rows, names)
+
+    def _facts(self) -> dict[str, Any]:
+        schema = self.schema
+        shape = {"shape": schema.shape} if schema.form == "image" else {"columns": len(schema.declared)}
+        target = {"target": schema.target, "classes": schema.classes or None}
+        return {**target, **shape, "parameters": sum(value.size for value in self.tensors.values())}
 
     def tensor_file(self) -> bytes:
         """Return the content of `model.safetensors`."""
@@ -220,6 +299,11 @@ class Model:
             reason = " ".join(str(problem).split())
             raise WrongInput(f"the tensors do not fit the architecture in model.json: {reason:.160}") from None
         return network.eval()
+
+
+def is_built_in(data: Any) -> bool:
+    """Return whether `data` is the name of a built-in data set, and of no file."""
+    return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
 
 
 def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from privaware.datasets import schema
-from privaware.guarantee import assumptions, earlier_sentence_of, guarantee_sentence, sentence_of
+from privaware.events import Gaussian
+from privaware.guarantee import (
+    assumptions,
+    attack_rates,
+    attacker_sentence,
+    earlier_sentences_of,
+    guarantee_sentence,
+    protection,
+    sentence_of,
+)
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.training_plan import training_plan
 
@@ -33,7 +42,7 @@ def test_sentence_names_unit_and_relation(plan: Plan, change: dict[str, Any], wo
     assert sentence.startswith(
         f"{words} the probability of every outcome computed from this model by at most a factor of "
     )
-    assert sentence.endswith(", plus 1e-05 (delta).")
+    assert ", plus 1e-5 (delta). This is a strong guarantee" in sentence
 
 
 def test_sentence_of_a_seeded_or_flawed_plan_says_so(plan: Plan) -> None:
@@ -46,13 +55,48 @@ def test_sentence_of_a_seeded_or_flawed_plan_says_so(plan: Plan) -> None:
     )
 
 
-def test_an_epsilon_above_ten_is_called_weak(plan: Plan) -> None:
-    assert "weak guarantee" not in sentence_of(plan.schema, 10.0, 1e-5)
-    assert "This is a weak guarantee" in sentence_of(plan.schema, 10.1, 1e-5)
+@pytest.mark.parametrize(("epsilon", "word"), [(1.0, "strong"), (1.01, "moderate"), (10.0, "moderate"), (10.1, "weak")])
+def test_strength_follows_from_epsilon(plan: Plan, epsilon: float, word: str) -> None:
+    assert protection(epsilon) == word
+    assert f"This is a {word} guarantee, because epsilon is " in sentence_of(plan.schema, epsilon, 1e-5)
 
 
-def test_earlier_sentence_keeps_its_wording(plan: Plan) -> None:
-    assert earlier_sentence_of(plan.schema, 1.0, 1e-5) == (
+def test_uncertified_guarantee_is_never_called_strong(plan: Plan) -> None:
+    for facts in ({"seed": 1}, {"flaw": "no noise"}):
+        assert "guarantee, because" not in sentence_of(plan.schema, 1.0, 1e-5, **facts)  # type: ignore[arg-type]
+        assert "a weak guarantee" in sentence_of(plan.schema, 11.0, 1e-5, **facts)  # type: ignore[arg-type]
+    assert "strong" not in sentence_of(replace(plan.schema, reviewed=False), 1.0, 1e-5)
+    assert sentence_of(plan.schema, 1.0, 1e-5, overlap="more was released").startswith(
+        "NOT CERTIFIED: more was released. For this release alone: Adding"
+    )
+
+
+def test_epsilon_in_a_sentence_is_rounded_up(plan: Plan) -> None:
+    assert "a factor of 2.72 (epsilon 0.9999), plus 1e-5 (delta)" in sentence_of(plan.schema, 0.99981, 1e-5)
+    assert "a factor of exp(800) (epsilon 800)" in sentence_of(plan.schema, 800.0, 1e-5)
+
+
+def test_attacker_is_as_good_as_the_events_allow(plan: Plan) -> None:
+    rates = attack_rates(Gaussian(noise=4.0), 1.0, 1e-5)
+    assert "is right at most 55% of the time" in attacker_sentence(rates, plan.schema)
+    assert "not certified" in attacker_sentence(rates, plan.schema, certified=False)
+    hopeless = attack_rates(Gaussian(noise=0.05), 100.0, 1e-5)
+    assert "does not exclude" in attacker_sentence(hopeless, plan.schema)
+    for change, words in (
+        ({"unit": "label"}, "whether the label of a given row is the true one"),
+        ({"unit": "Person"}, "whether the rows of a given Person were in the data"),
+        ({"relation": "replace_one"}, "whether a given row was replaced"),
+    ):
+        assert words in attacker_sentence(rates, replace(plan.schema, **change))
+
+
+def test_earlier_sentences_keep_their_wording(plan: Plan) -> None:
+    oldest, later = earlier_sentences_of(plan.schema, 1.0, 1e-5)
+    assert later == (
+        "Adding or removing any one row changes the probability of every outcome computed from this model by at most "
+        "a factor of 2.72 (epsilon 1), plus 1e-05 (delta)."
+    )
+    assert oldest == (
         "Whoever sees this model learns little about whether any one row was in the data or not: no conclusion becomes "
         "more than 2.72 times as likely (epsilon 1), except with a chance of 1e-05 (delta)."
     )

@@ -52,12 +52,12 @@ def test_internal_scores_stand_beside_the_best_constant() -> None:
     assert internal("classification", codes, codes) == {"test_score": 1.0, "constant_score": 0.75}
     numbers = np.array([0.0, 1.0])
     scores = internal("regression", numbers, numbers[::-1])
-    assert scores == {"test_score": pytest.approx(-3.0), "mae": 1.0, "constant_score": 0.0}
+    assert scores == {"test_score": pytest.approx(-3.0), "mae": 1.0, "constant_score": 0.0, "constant_mae": 0.5}
 
 
 def test_internal_scores_of_a_diverged_regression_are_none() -> None:
     scores = internal("regression", np.array([0.0, 1.0]), np.array([0.0, np.nan]))
-    assert scores == {"test_score": None, "mae": None, "constant_score": 0.0}
+    assert scores == {"test_score": None, "mae": None, "constant_score": 0.0, "constant_mae": 0.5}
 
 
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30)

@@ -139,3 +139,53 @@ def test_features_are_computed_where_the_network_is(frame: pd.DataFrame, monkeyp
     assert list(model.predict(frame, device="cpu:0")) == list(model.predict(frame))
     assert model.predict_proba(frame, device="cpu:0") == pytest.approx(model.predict_proba(frame))
     assert places == ["cpu:0", "cpu", "cpu:0", "cpu"]
+
+
+def test_loaded_model_has_the_classes_of_its_schema() -> None:
+    assert load(FORMAT_1).classes_.tolist() == ["no", "yes"]
+
+
+def test_model_of_numbers_has_no_classes() -> None:
+    model = linear_model(np.ones((1, 1)), Schema(columns=(Column(name="x", low=0, high=1),), low=0, high=10))
+    assert not hasattr(model, "classes_")
+
+
+def test_feature_names_are_the_columns_that_a_frame_needs(frame: pd.DataFrame) -> None:
+    model = load(FORMAT_1)
+    assert model.feature_names_in_.tolist() == ["age", "town", "z"]
+    assert len(model.predict(frame[list(model.feature_names_in_)])) == 3
+    assert model.n_features_in_ == 3
+
+
+def test_images_have_no_feature_names() -> None:
+    schema = Schema(form="image", shape=(1, 2, 2), classes=("dark", "light"), rows=10)
+    assert not hasattr(linear_model(np.ones((2, 4)), schema), "feature_names_in_")
+
+
+def test_score_is_the_fraction_of_correct_labels(frame: pd.DataFrame) -> None:
+    model = load(FORMAT_1)
+    labels = model.predict(frame)
+    other = {"no": "yes", "yes": "no"}
+    assert model.score(frame, labels) == 1
+    assert model.score(frame, [other[labels[0]], *labels[1:]]) == pytest.approx(2 / 3)
+    assert model.score(frame.assign(y=labels)) == 1
+
+
+def test_score_of_numbers_is_r2() -> None:
+    model = linear_model(np.ones((1, 1)), Schema(columns=(Column(name="x", low=0, high=1),), low=0, high=10))
+    rows = pd.DataFrame({"x": [0.0, 0.5, 1.0]})
+    predictions = model.predict(rows)
+    assert model.score(rows, predictions) == 1
+    assert model.score(rows, predictions[::-1]) < 1
+
+
+def test_score_refuses_another_number_of_targets(frame: pd.DataFrame) -> None:
+    with pytest.raises(WrongInput, match="one target for each of 3 rows, got 2"):
+        load(FORMAT_1).score(frame, ["no", "yes"])
+
+
+def test_score_matches_labels_that_are_numbers(frame: pd.DataFrame) -> None:
+    schema = Schema(columns=(Column(name="x", low=0, high=1),), classes=("0", "1"), rows=10)
+    model = linear_model(np.array([[-1.0], [1.0]]), schema)
+    rows = pd.DataFrame({"x": [0.1, 0.9]})
+    assert model.score(rows, model.predict(rows).astype(int)) == 1

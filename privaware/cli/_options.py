@@ -71,8 +71,21 @@ ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
 PRIVATE = Annotated[
     bool, option("Estimate ranges and categories with part of the budget. This is the default.", "--private-schema")
 ]
+KINDS = Annotated[
+    Path | None,
+    option("A TOML file with the kinds of columns, which then cost nothing; `privaware schema --kinds` drafts one."),
+]
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: the largest number of rows used for each person.")]
+NOT_PERSONS = Annotated[
+    list[str] | None,
+    option("A column that identifies nobody although its name suggests it; repeatable. It is used as a feature."),
+]
+_CHECK_PERSONS = (
+    "Count, with 1% of the budget, the different values of columns that may identify persons or cases by their names. "
+    "If values clearly repeat, the run stops before its main charge."
+)
+CHECK_PERSONS = Annotated[bool, option(_CHECK_PERSONS, "--check-persons")]
 HEADER = Annotated[
     bool | None, option("Whether the first line of a CSV file contains the column names.", "--header/--no-header")
 ]
@@ -100,6 +113,15 @@ TEST = Annotated[str | None, option("Test rows. The test score is printed and ne
 DEVICE = Annotated[str, option("cpu or cuda.")]
 DRY_RUN = Annotated[
     bool, option("Show the plan and its privacy cost. Nothing is charged and nothing is trained.", "--dry-run")
+]
+STRATEGY_TEXT = "The strategy of a search: one of `privaware list strategies`, such as rs."
+SPACE_TEXT = "The search space of a search: one of `privaware list spaces`, or a TOML file."
+TRIALS = Annotated[
+    int | None,
+    option("The number of candidates of a search. It is the expected number if the strategy draws it at random."),
+]
+VERBOSE = Annotated[
+    bool, option("Show every sentence of the plan, with the mechanism and the noise of each release.", "--verbose")
 ]
 FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DATA-model.")]
 
@@ -131,8 +153,11 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "schema": (SCHEMA, None),
     "accept_schema": (ACCEPT, False),
     "private_schema": (PRIVATE, False),
+    "kinds": (KINDS, None),
     "unit": (UNIT, None),
     "cap": (CAP, 1),
+    "not_persons": (NOT_PERSONS, None),
+    "check_persons": (CHECK_PERSONS, False),
     "header": (HEADER, None),
     "sep": (SEP, None),
     "decimal": (DECIMAL, None),
@@ -142,6 +167,7 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "new_ledger": (NEW_LEDGER, False),
     "limit": (LIMIT, None),
     "dry_run": (DRY_RUN, False),
+    "verbose": (VERBOSE, False),
     "sign": (SIGN, None),
     "seed": (SEED, None),
 }

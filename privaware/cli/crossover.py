@@ -7,14 +7,30 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 _CONTENDER = "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
 COMPARISON = Annotated[Path | None, o.option("A new folder for crossover.json and a plot.")]
-EPSILONS = Annotated[str, o.option("The epsilons to try, in ascending order, separated by commas.")]
-REPEATS = Annotated[int, o.option("The number of times that each model is trained at each epsilon.")]
+EPSILONS = Annotated[
+    str | None,
+    o.option(
+        "The epsilons to try, in ascending order, separated by commas. Default: as many of 0.1,0.3,1,3,10 as --total "
+        "allows."
+    ),
+]
+REPEATS = Annotated[
+    int | None,
+    o.option(
+        "The number of times that each model is trained at each epsilon. Default: as many as --total allows, up to 5."
+    ),
+]
+TOTAL = Annotated[
+    float | None,
+    o.option("The largest epsilon of all trainings and scores together. Default: 5; no bound for built-in data."),
+]
 SIMPLE = Annotated[str, o.option(f"The simple model: {_CONTENDER}", "--simple")]
 COMPLEX = Annotated[str, o.option(f"The complex model: {_CONTENDER}", "--complex")]
 
@@ -27,8 +43,9 @@ def crossover(
     data: o.DATA,
     simple: SIMPLE,
     complex_: COMPLEX,
-    epsilons: EPSILONS = "0.1,0.3,1,3,10",
-    repeats: REPEATS = 5,
+    epsilons: EPSILONS = None,
+    repeats: REPEATS = None,
+    total: TOTAL = None,
     set_: o.SET = None,
     device: o.DEVICE = "cpu",
     out: COMPARISON = None,
@@ -42,8 +59,9 @@ def crossover(
         data,
         simple=simple,
         complex=complex_,
-        epsilons=o.numbers("--epsilons", epsilons),
+        epsilons=None if epsilons is None else o.numbers("--epsilons", epsilons),
         repeats=repeats,
+        total=total,
         settings=o.named_values("--set", set_),
         device=device,
         out=out,
@@ -55,5 +73,7 @@ def crossover(
         lines.append(
             f"epsilon {low.x:g}: simple {low.mean:.4f} ± {low.spread:.4f}, complex {high.mean:.4f} ± {high.spread:.4f}"
         )
-    lines.append(f"Note: {result.note}. Total cost: epsilon {result.epsilon:.4g} at delta {result.delta:g}.")
+    lines.append(
+        f"Note: {result.note}. Total cost: epsilon {rounded_up(result.epsilon)} at delta {rounded_up(result.delta)}."
+    )
     show(result.json(), lines, json)

@@ -23,8 +23,17 @@ LEARNER = Annotated[
 ]
 TIME_LIMIT = Annotated[float | None, o.option("The approximate limit of the training time, in seconds.")]
 
-_SCORE = "Release a score on held-out rows, with noise, for this epsilon."
-SCORE_EPSILON = Annotated[float | None, o.option(_SCORE)]
+_SCORE = (
+    "Release a score on held-out rows, with noise, for a tenth of the budget. The total epsilon stays --epsilon. "
+    "--score-epsilon chooses another part."
+)
+SCORE = Annotated[bool, o.option(_SCORE, "--score")]
+SCORE_EPSILON = Annotated[float | None, o.option("The epsilon of the released score, instead of a tenth of --epsilon.")]
+_ALSO = (
+    "A table to release within the epsilon of the score, with intervals: confusion, threshold (two classes) or "
+    "calibration; repeatable."
+)
+SCORE_ALSO = Annotated[list[str] | None, o.option(_ALSO)]
 _METRIC = "The metric to optimise and show: accuracy or auc for classification, r2 or mae for regression."
 METRIC = Annotated[str | None, o.option(_METRIC)]
 
@@ -42,21 +51,9 @@ USE = Annotated[
 SELECT = Annotated[
     str | None, o.option("Select columns with part of the budget, with one of `privaware list selectors`.")
 ]
-_SEARCH = (
-    "Search learners, hyper-parameters or architectures within the budget, with one of `privaware list strategies`, "
-    "such as --search rs --trials 10."
-)
+_SEARCH = f"{o.STRATEGY_TEXT} It tunes learners, hyper-parameters or architectures within the budget."
 SEARCH = Annotated[str | None, o.option(_SEARCH, completes="strategies")]
-_SPACE = (
-    "The search space of --search: one of `privaware list spaces`, or a TOML file. Default: a space for the learner."
-)
-SPACE = Annotated[str | None, o.option(_SPACE)]
-TRIALS = Annotated[
-    int | None,
-    o.option(
-        "The number of candidates of --search. It is the expected number if the strategy draws the number at random."
-    ),
-]
+SPACE = Annotated[str | None, o.option(f"{o.SPACE_TEXT} Default: a space for the learner.")]
 _FEATURES = (
     "A feature transformation, as NAME or NAME,SETTING=VALUE; repeatable, applied in the order given, such as "
     "--features scatter --features pca,components=32. normalise, pca and weigh use part of the budget."
@@ -81,7 +78,9 @@ def fit(
     test: o.TEST = None,
     describe: o.DESCRIBE = None,
     time_limit: TIME_LIMIT = None,
+    score: SCORE = False,
     score_epsilon: SCORE_EPSILON = None,
+    score_also: SCORE_ALSO = None,
     metric: METRIC = None,
     plan: PLAN = None,
     policy: POLICY = None,
@@ -89,7 +88,7 @@ def fit(
     select: SELECT = None,
     search: SEARCH = None,
     space: SPACE = None,
-    trials: TRIALS = None,
+    trials: o.TRIALS = None,
     features: FEATURES = None,
     workflow: WORKFLOW = None,
     device: o.DEVICE = "cpu",
@@ -113,7 +112,9 @@ def fit(
         test=test,
         describe=describe,
         time_limit=time_limit,
+        score=score,
         score_epsilon=score_epsilon,
+        score_also=score_also or (),
         metric=metric,
         plan=plan,
         policy=policy,
@@ -129,11 +130,9 @@ def fit(
         say=say,
         **run_options,
     )
-    lines = [result.sentence]
-    if (score := result.internal_score) is not None:
-        lines.append(f"Internal, not for release: {score}.")
-    if result.score:
-        lines.append(result.score_sentence)
+    lines = [result.sentence, result.attacker_sentence, *result.score_lines]
+    if run_options["dry_run"]:
+        lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")
     if result.out:

@@ -25,14 +25,19 @@ def ledger(
         float | None, typer.Option(help="A new limit for the total epsilon. The change is recorded in the ledger.")
     ] = None,
     restore: Annotated[bool, typer.Option("--restore", help=_RESTORE)] = False,
+    close: Annotated[
+        int | None,
+        typer.Option(help="Give up the unfinished run of this entry. Its epsilon stays spent; it cannot be resumed."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Write a chart of the spent budget to this .svg, .png, .pdf or .html file.")
     ] = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Show what was charged to a data set, by whom and for what, and the remaining budget."""
-    from privaware.ledger import Ledger, printed_lines
+    """Show what was charged to a data set, by whom and for what, the running total, and the remaining budget."""
+    from privaware.ledger import Ledger, explained_lines, ledger_lines
+    from privaware.workflow.run.same_rows import SameRows
 
     beside = Path(f"{file}.ledger")
     if beside.is_file():
@@ -43,19 +48,22 @@ def ledger(
     opened = Ledger.open(file)
     if set_limit is not None:
         opened.set_limit(set_limit)
-    facts = opened.json()
+    if close is not None:
+        opened.close(close)
+    same_rows = SameRows.of_ledger(opened)
+    facts = opened.json(totals=True) | same_rows.json()
     if plot is not None:
         from privaware.workflow._spending import plot_spending
 
         lines += [f"Chart: {plot_spending(opened, plot)}"]
-    show(_finite(facts), [*printed_lines(facts), *lines], json)
+    others = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in same_rows.sentences(during_run=False)]
+    show(_finite(facts), [*ledger_lines(facts), *others, *explained_lines(facts), *lines], json)
 
 
-def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+def _finite(values: Any) -> Any:
     """Return the facts for JSON, which has no infinity: an unproven epsilon becomes null."""
-    events = [event | {"epsilon": _or_none(event["epsilon"])} for event in facts["events"]]
-    return facts | {"epsilon_spent": _or_none(facts["epsilon_spent"]), "events": events}
-
-
-def _or_none(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
+    if isinstance(values, dict):
+        return {name: _finite(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [_finite(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values

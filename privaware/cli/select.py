@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
@@ -61,4 +62,4 @@ def _closing(selection: Any) -> list[str]:
     """Return the cost of the selection, or the sentence that no guarantee covers it."""
     if selection.sentence.startswith("NOT PRIVATE"):
         return [selection.sentence]
-    return [f"Cost: epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"]
+    return [f"Cost: epsilon {rounded_up(selection.epsilon)} at delta {rounded_up(selection.delta)}"]

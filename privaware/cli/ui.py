@@ -17,13 +17,13 @@ PORT = Annotated[int, typer.Option(help="The port on this machine. Default: a fr
 
 @app.command(epilog="Example: privaware ui . --port 8000")
 def ui(folder: FOLDER = Path(), port: PORT = 0, seed: o.SEED = None, json: o.JSON = False) -> None:
-    """Show ledgers, models, plans and reports in a browser on this machine. Nothing is charged."""
+    """Train, predict, audit, and see ledgers and reports in a browser on this machine."""
     from privaware.ui import serve
 
     def started(address: str) -> None:
         show(
             {"address": address},
-            [f"open {address} (anyone with this address can see the page; Ctrl-C stops the server)"],
+            [f"open {address} (anyone with this address can use the page; Ctrl-C stops the server and its runs)"],
             json,
         )
 

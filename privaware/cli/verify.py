@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
@@ -28,8 +29,9 @@ def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED 
         by = " and ".join(["the ledger"] * (ledger is not None) + ["a signature"] * (verdict.signed is True))
         lines.append(f"The files are those that were released, according to {by}.")
     lines += [line if line.startswith("not bound") else f"not checked: {line}" for line in verdict.unchecked]
-    epsilons = [f"epsilon by {name} {value:.5g}" for name, value in verdict.epsilon.items() if value is not None]
-    lines.append(", ".join([*epsilons, f"delta {verdict.delta:g}"]))
+    known = {name: value for name, value in verdict.epsilon.items() if value is not None}
+    epsilons = [f"epsilon by {name} {rounded_up(value)}" for name, value in known.items()]
+    lines.append(", ".join([*epsilons, f"delta {rounded_up(verdict.delta)}"]))
     show(verdict.json(), lines, json)
     return 0 if verdict.valid else 4
 

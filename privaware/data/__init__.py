@@ -10,15 +10,16 @@ same rows again.
 from privaware.data._arrays import from_array
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
-from privaware.data._data import Data, Rows, target_of
+from privaware.data._data import Data, Rows, coded_targets, target_of
 from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
-from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
-from privaware.data._notices import notices
+from privaware.data._names import is_identifier_name
+from privaware.data._notices import notices, person_columns, repeated_identifiers, unused_columns
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw, labelled, labelled_part, left_out
@@ -52,29 +53,34 @@ __all__ = [
     "cells_sketch",
     "coded",
     "coded_rows",
+    "coded_targets",
     "days_among",
-    "decided",
     "draft",
     "first_positions",
     "from_array",
     "hashed_grams",
     "hashes_and_sketch",
+    "is_identifier_name",
     "kind_counts",
     "labelled",
     "labelled_part",
     "large_csv",
     "large_table",
     "left_out",
+    "likeliest",
     "notices",
     "numbers_of",
+    "person_columns",
     "read",
     "read_names",
     "release",
+    "repeated_identifiers",
     "row_hashes",
     "rows_digest",
     "show_values",
     "target_of",
     "typed",
     "uncoded_column",
+    "unused_columns",
     "words_of",
 ]

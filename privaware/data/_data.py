@@ -204,7 +204,7 @@ class Data:
 
     @classmethod
     def _labelled(cls, raw: Raw, schema: Schema, x: Any, labelled: bool) -> Data:
-        y = _targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
+        y = coded_targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
         data = cls(schema=schema, x=x, y=y)
         return data.take(capped(raw, schema)) if labelled and of_persons(schema) else data
 
@@ -215,7 +215,21 @@ def _rows(raw: Raw, schema: Schema, outside: Outside | None) -> np.ndarray:
     return joined_texts(raw, schema) if schema.form == "text" else coded(raw, schema, outside)
 
 
-def _targets(raw: Raw, schema: Schema) -> np.ndarray:
+def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:
+    """Return class codes, or numbers clipped to the bounds of the target, if it has bounds.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    schema : Schema
+        The public facts.
+
+    Returns
+    -------
+    numpy.ndarray
+        The target of each row.
+    """
     values = target_of(raw, schema.target)
     if schema.task == "regression":
         numbers, _ = numbers_of(values)

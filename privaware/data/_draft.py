@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,15 @@ DRAFTED = "drafted from the rows and moved outward"
 """Phrase that marks a drafted bound in `Schema.assumed`."""
 
 
-def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
+def draft(
+    raw: Raw,
+    *,
+    target: str,
+    task: str | None = None,
+    unit: str = "row",
+    cap: int = 1,
+    not_persons: Collection[str] = (),
+) -> Schema:
     """Return a schema read off the rows, which a person must confirm: using it assumes that all of it is public.
 
     Drafted bounds are never bounds of the rows: each is moved outward. The draft says `reviewed = false` until its
@@ -47,6 +56,8 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
         "row", "label" or the column that identifies the person of a row.
     cap : int
         The largest number of rows used for each person.
+    not_persons : collection of str
+        Columns that identify nobody, although their names suggest it.
 
     Returns
     -------
@@ -59,26 +70,36 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
         facts = _facts(raw, target=target, task=task, unit=unit, cap=cap)
         if raw.frame is None:
             return _draft_images(raw, facts)
-        columns = tuple(draft_column(name, raw.frame[name]) for name in _feature_names(raw, facts))
+        columns = tuple(
+            draft_column(name, raw.frame[name], identifies=is_identifier_name(name) and name not in not_persons)
+            for name in _feature_names(raw, facts)
+        )
         return Schema(columns=columns, form=_form(columns), assumed=_assumed(columns, facts), **facts)
 
 
 def typed(
-    raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1, labels: pd.Series | None = None
+    raw: Raw,
+    *,
+    target: str,
+    task: str | None = None,
+    unit: str = "row",
+    cap: int = 1,
+    not_persons: Collection[str] = (),
+    labels: pd.Series | None = None,
 ) -> Schema:
     """Return a schema whose columns follow from their names and types, so that no row changes them, without bounds.
 
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
     dates, truth values and categories follow from types. Text columns and the columns of a text file are undecided,
-    because only a count over rows tells their kind. Columns that are named like identifiers, and columns of lists or
-    records, are not used. If every used column is free text, the schema has the form text, which needs no bounds; a
-    column that is constant except in one row is not free text.
+    because only a count over rows tells their kind. Columns that are named like identifiers are not used, unless their
+    type is boolean. Columns of lists or records are not used. If every used column is free text, the schema has the
+    form text, which needs no bounds; a column that is constant except in one row is not free text.
 
     Parameters
     ----------
     raw : Raw
         The rows.
-    target, task, unit, cap
+    target, task, unit, cap, not_persons
         As for `draft`.
     labels : pandas.Series, optional
         The target of all rows, if `raw` holds only the first rows.
@@ -93,10 +114,21 @@ def typed(
         facts = _facts(raw, target=target, task=task, unit=unit, cap=cap, labels=labels)
         if raw.frame is None:
             return _draft_images(raw, facts)
-        columns = tuple(_typed_column(name, raw.frame[name], raw) for name in _feature_names(raw, facts))
+        nameless = has_unnamed_columns(raw)
+        columns = tuple(
+            _typed_column(
+                name,
+                raw.frame[name],
+                raw,
+                identifies=(is_identifier_name(name) and name not in not_persons)
+                or (nameless and UNNAMED.fullmatch(name) is not None),
+            )
+            for name in _feature_names(raw, facts)
+        )
         used = [column for column in columns if column.kind not in NOT_USED]
         if 0 < len(used) <= MAX_TEXT_COLUMNS and all(column.kind == "undecided" for column in used):
-            texts = {column.name: draft_column(column.name, raw.frame[column.name]) for column in used}
+            drafts = [draft_column(column.name, raw.frame[column.name], identifies=False) for column in used]
+            texts = {column.name: column for column in drafts}
             if all(column.kind == "text" for column in texts.values()):
                 drafted = tuple(texts.get(column.name, column) for column in columns)
                 return Schema(columns=drafted, form="text", assumed=_assumed(drafted, facts), **facts)
@@ -129,11 +161,15 @@ def _form(columns: tuple[Column, ...]) -> str:
     return "text" if {column.kind for column in columns} - set(NOT_USED) == {"text"} else "table"
 
 
-def _typed_column(name: str, values: pd.Series, raw: Raw) -> Column:
+def has_unnamed_columns(raw: Raw) -> bool:
+    """Return whether some columns of a text file, but not all, have no name; such a column is usually an index."""
+    return not raw.typed and not all(UNNAMED.fullmatch(each) for each in raw.columns or ())
+
+
+def _typed_column(name: str, values: pd.Series, raw: Raw, *, identifies: bool) -> Column:
     import pandas as pd
 
-    unnamed = UNNAMED.fullmatch(name) and not all(UNNAMED.fullmatch(each) for each in raw.columns or ())
-    if is_identifier_name(name) or (unnamed and not raw.typed):
+    if identifies and values.dtype.kind != "b":
         return Column(name=name, kind="identifier")
     undecided = Column(name=name, kind="undecided", fold=True)
     if not raw.typed:

@@ -10,7 +10,7 @@ import numpy as np
 
 from privaware.data._code import days_among, has_date_type
 from privaware.data._kinds import COUNTED, decided, kind_counts
-from privaware.data._names import is_identifier_name, words_of_name
+from privaware.data._names import words_of_name
 from privaware.data._values import TRUE, Spelt, Words, numbers_of, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import DATE_PARTS, LARGEST, Column, folded
@@ -32,12 +32,13 @@ NEAR_ZERO = 1e-100
 """Numbers of smaller absolute value count as 0 when a bound is drafted."""
 
 
-def draft_column(name: str, values: pd.Series) -> Column:
+def draft_column(name: str, values: pd.Series, *, identifies: bool) -> Column:
     """Return the column with the kind that nearly all values have, and with its range or categories.
 
-    Identifiers and constant columns get a kind that is not used.
+    Identifiers and constant columns get a kind that is not used. `identifies` says whether the name of the column is
+    that of an identifier.
     """
-    if is_identifier_name(name):
+    if identifies and values.dtype.kind != "b":
         return Column(name=name, kind="identifier")
     if has_date_type(values):
         return _draft_dates(Column(name=name, kind="date"), days_among(values, Column(name=name, kind="date")))

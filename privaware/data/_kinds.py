@@ -6,6 +6,7 @@ A row has one value in a column, of one kind, so one row changes one count by 1.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +16,31 @@ from privaware.data._numbers import number_of
 from privaware.data._values import FALSE, TRUE, Spelt, Words, is_missing
 from privaware.schema import DATE_PARTS, Column
 
-__all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word"]
+__all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word", "likeliest"]
 
 DATES = ("date", "moment", "day_first", "month_first")
 COUNTED = ("number", "boolean", *DATES, "time", "email", "text", "word")
 """Kinds that are counted; dates are counted by how they are written, and a text has several words."""
+KINDS = {
+    "number": "number",
+    "boolean": "boolean",
+    **dict.fromkeys(DATES, "date"),
+    "time": "time",
+    "email": "identifier",
+    "text": "category",
+    "word": "category",
+}
+"""The kind of a column whose values have a counted kind."""
+PRIOR = np.array([0.55, 0.08, 0.02, 0.02, 0.01, 0.01, 0.01, 0.01, 0.04, 0.25])
+"""Probability of each kind in `COUNTED` for a column of which nothing is known."""
+PRIOR_COLUMNS = 4.0
+"""Number of columns of the table that weigh as much as `PRIOR` in the frequencies of kinds."""
+ROUNDS = 8
+"""Number of rounds in which the frequencies of kinds in a table are estimated."""
+LEAST_SCALE = 1e-3
+"""Smallest standard deviation of noise that is assumed, so that exact counts have finite evidence."""
+MIXED = 0.2
+"""A column of another kind is a category if its words exceed this fraction of its values of the other kind."""
 WORDS_OF_TEXT = 3
 """Smallest number of words of free text; a value of fewer words is a name."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -87,24 +108,70 @@ def decided(column: Column, counts: np.ndarray) -> Column:
     column : Column
         The column, of undecided kind.
     counts : numpy.ndarray
-        Counts, perhaps noisy, of each kind in `COUNTED`.
+        Exact counts of each kind in `COUNTED`.
 
     Returns
     -------
     Column
         The column with its kind.
     """
+    totals = dict.fromkeys(KINDS.values(), 0.0)
+    for name, count in zip(COUNTED, counts.tolist(), strict=True):
+        totals[KINDS[name]] += count
+    return _with_kind(column, max(totals, key=lambda name: totals[name]), counts)
+
+
+def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> list[Column]:
+    """Return columns with their likeliest kinds, given noisy counts, and with the probabilities of these kinds.
+
+    Counts far below the noise say little about one column. All columns together say how frequent each kind is in the
+    table, so an uncertain column gets the kind that is frequent in the table, beginning with `PRIOR`. A column of two
+    kinds, one of which is words, is a category.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Columns of undecided kind.
+    counts : numpy.ndarray
+        Noisy counts (columns, kinds) of each kind in `COUNTED`.
+    scale : float
+        The standard deviation of the noise of a count.
+
+    Returns
+    -------
+    list of Column
+        The columns with `kind` and `certainty`.
+
+    >>> sure, unsure = np.eye(10)[9] * 1000, np.eye(10)[0] * 20
+    >>> [column.kind for column in likeliest([Column(name="a", kind="undecided")] * 2, np.stack([sure, unsure]), 50.0)]
+    ['category', 'number']
+    >>> table = np.stack([sure] * 40 + [unsure])
+    >>> likeliest([Column(name="a", kind="undecided")] * 41, table, 50.0)[-1].kind
+    'category'
+    """
+    evidence = np.maximum(counts, 0.0) ** 2 / (2 * max(scale, LEAST_SCALE) ** 2)
+    frequencies = PRIOR
+    for _ in range(ROUNDS):
+        logs = evidence + np.log(frequencies)
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        frequencies = (PRIOR_COLUMNS * PRIOR + chances.sum(axis=0)) / (PRIOR_COLUMNS + len(columns))
+    return [_likeliest(*each, scale) for each in zip(columns, counts, chances, strict=True)]
+
+
+def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: float) -> Column:
+    """Return `column` with its likeliest kind, from the probability of each kind in `COUNTED`."""
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
-    dates = sum(each[name] for name in DATES)
-    groups = {
-        "number": each["number"],
-        "boolean": each["boolean"],
-        "date": dates,
-        "time": each["time"],
-        "identifier": each["email"],
-        "category": each["word"] + each["text"],
-    }
-    kind = max(groups, key=lambda name: groups[name])
+    best = COUNTED[int(np.argmax(chances))]
+    if KINDS[best] != "category" and each["word"] + each["text"] > MIXED * each[best] + np.sqrt(8) * scale:
+        return replace(_with_kind(column, "category", counts), certainty=1.0)
+    sure = sum(chance for name, chance in zip(COUNTED, chances.tolist(), strict=True) if KINDS[name] == KINDS[best])
+    return replace(_with_kind(column, KINDS[best], counts), certainty=min(float(sure), 1.0))
+
+
+def _with_kind(column: Column, kind: str, counts: np.ndarray) -> Column:
+    """Return `column` with this `kind`; `counts` tell how a date is written."""
+    each = dict(zip(COUNTED, counts.tolist(), strict=True))
     facts: dict[str, object] = {"kind": kind, "missing": "category", "unseen": "other"}
     if kind != "category":
         facts["fold"] = False

@@ -1,17 +1,21 @@
 """Notices for the owner of the rows before a charge.
 
-They are about unused columns, values that count as missing, rare classes, and persons with several rows. They follow
-from rows without noise, so they are for the owner only: they are printed and never stored.
+`notices` are about columns outside the schema, values that count as missing, and rare classes. `repeated_identifiers`
+are columns that may identify persons with several rows. Both follow from rows without noise, so they are for the owner
+only: they are printed and never stored. `unused_columns` and `person_columns` follow from names and kinds of columns,
+which are public.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
 from privaware.data._code import columns_read, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, draft_column
-from privaware.data._names import is_identifier_name, is_person_name
+from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
@@ -19,8 +23,10 @@ from privaware.data._values import numbers_of, quoted, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import NOT_USED, Column, Schema
 
-__all__ = ["notices"]
+__all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"]
 
+MOST_SHOWN = 20
+"""Largest number of unused columns that a sentence names."""
 RARE = 5
 """A class of fewer rows may be a typo."""
 NEARLY_ALL = 0.9
@@ -29,8 +35,69 @@ MIN_WORD_COLUMNS = 2
 """Smallest number of numeric columns whose first value is a word that suggests a second header row."""
 
 
+def person_columns(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
+    """Return the columns that may identify persons or cases, by their names and types.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows, of which only names and types of columns are used.
+    schema : Schema
+        The schema. If its unit is not one row, persons are declared and the list is empty.
+    not_persons : collection of str
+        Columns that identify nobody, as the owner says.
+
+    Returns
+    -------
+    list of str
+        The names of the columns.
+    """
+    apart = {schema.target, *not_persons}
+    names = (raw.columns or ()) if schema.unit == "row" else ()
+    named = [name for name in names if name not in apart and is_person_name(name)]
+    return [name for name in named if raw.frame is None or raw.frame[name].dtype.kind != "b"]
+
+
+def unused_columns(schema: Schema, *, written: bool) -> list[str]:
+    """Return a sentence about the declared columns that no learner sees, with the reasons; no sentence if all are used.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    written : bool
+        Whether the owner wrote the schema.
+
+    Returns
+    -------
+    list of str
+        At most one sentence. It follows from public facts.
+    """
+    unused = [column for column in schema.columns if column.kind in NOT_USED]
+    if not unused:
+        return []
+    shown = [f"{quoted(column.name)} ({_why_unused(column, written)})" for column in unused[:MOST_SHOWN]]
+    shown += [f"and {len(unused) - MOST_SHOWN} more"] if len(unused) > MOST_SHOWN else []
+    named = not written and any(column.kind == "identifier" and is_identifier_name(column.name) for column in unused)
+    way = " To use such a column as a feature, pass --not-persons COLUMN." if named else ""
+    return [f"Not used: {', '.join(shown)}.{way}"]
+
+
+def _why_unused(column: Column, written: bool) -> str:
+    """Return the reason why a column is not used, in a few words."""
+    if written:
+        return "left out by the schema"
+    if column.kind == "ignore":
+        return "it has no single values, or the same value in every row"
+    if is_person_name(column.name):
+        return "by its name it identifies persons or cases"
+    if is_identifier_name(column.name):
+        return "by its name an identifier"
+    return "it has no name" if UNNAMED.fullmatch(column.name) else "nearly every row has a different value"
+
+
 def notices(raw: Raw, schema: Schema) -> list[str]:
-    """Return sentences for the owner about unused columns, missing values, rare classes and repeated persons.
+    """Return sentences for the owner about columns outside the schema, missing values and rare classes.
 
     Parameters
     ----------
@@ -47,26 +114,49 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     if raw.frame is None:
         return []
     others = [name for name in raw.columns or () if name not in (schema.target, schema.unit)]
-    declared = {column.name: column for column in schema.columns}
+    declared = {column.name for column in schema.columns}
     used = {column.name: column for column in schema.declared}
-    unused = [f"{quoted(name)} ({_why_unused(raw, name, declared.get(name))})" for name in others if name not in used]
+    outside = [f"{quoted(name)} (left out by the schema)" for name in others if name not in declared]
     sentences = (
-        [f"Not used: {', '.join(unused)}. A schema file can include them (`privaware schema`)."] if unused else []
+        [f"Not used: {', '.join(outside)}. A schema file can include them (`privaware schema`)."] if outside else []
     )
     for name, column in used.items():
         if column.kind == "undecided" and name in raw.frame.columns:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _rare_classes(raw, schema)
-    if schema.unit == "row":
-        sentences += [_of_persons(name) for name in others if _names_persons(raw, name)]
     return sentences
+
+
+def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
+    """Return the columns that are named like identifiers and have many values, some of them in several rows.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows.
+    schema : Schema
+        The schema. If its unit is not one row, persons are declared and the list is empty.
+    not_persons : collection of str
+        Columns that identify nobody, as the owner says.
+
+    Returns
+    -------
+    list of str
+        The names of the columns. They reveal facts about rows and must not be released.
+    """
+    if raw.frame is None or schema.unit != "row":
+        return []
+    apart = {schema.target, *not_persons}
+    named = (name for name in raw.columns or () if name not in apart and is_identifier_name(name))
+    return [name for name in named if _repeats(raw, name)]
 
 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
     """Return a notice if the first row seems to hold names or units of numeric columns."""
-    words = [name for name in names if name in (raw.columns or ()) and _begins_with_a_word(raw, name)]
-    if raw.typed or len(words) < MIN_WORD_COLUMNS:
+    known = set(raw.columns or ())
+    words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]
+    if len(words) < MIN_WORD_COLUMNS:
         return []
     return [
         f"{raw.place(0)} contains text in {len(words)} columns whose other values are numbers. If it "
@@ -82,39 +172,11 @@ def _begins_with_a_word(raw: Raw, name: str) -> bool:
     return bool(np.isfinite(numbers[1:]).sum() >= NEARLY_ALL * max((~missing[1:]).sum(), 1))
 
 
-def _of_persons(name: str) -> str:
-    return (
-        f"{quoted(name)} has the same value in several rows. If it identifies a person, the guarantee "
-        "covers one row and "
-        f"not all rows of that person. To protect all of them, pass --unit {quoted(name)}."
-    )
-
-
-def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
-    """Return the reason why a column is not used, in a few words."""
-    if column is None:
-        return "left out by the schema"
-    if is_person_name(name):
-        return "it identifies persons"
-    if is_identifier_name(name):
-        return "an identifier"
-    assert raw.frame is not None
-    values = raw.frame[name]
-    try:
-        words_of(values)
-    except WrongInput:
-        return "no single values"
-    drafted = draft_column(name, values).kind
-    if drafted in NOT_USED:
-        return "identifiers" if drafted == "identifier" else "constant"
-    return "a column without a name" if column.kind == "identifier" else "left out by the schema"
-
-
 def _hardly_used(raw: Raw, name: str) -> list[str]:
     """Return a notice about an undecided column whose values are nearly all different, or all the same."""
     assert raw.frame is not None
     values = raw.frame[name]
-    drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values).kind
+    drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
     if drafted == "identifier":
         return [
             f"Hardly used: {quoted(name)}, because nearly every row has a different value. Only values "
@@ -181,11 +243,11 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
     return sentences
 
 
-def _names_persons(raw: Raw, name: str) -> bool:
-    """Return whether a column is named like an identifier and has many values, some of them in several rows."""
+def _repeats(raw: Raw, name: str) -> bool:
+    """Return whether a column has many values, some of them in several rows."""
     assert raw.frame is not None
     values = raw.frame[name]
-    if not is_identifier_name(name) or has_date_type(values):
+    if has_date_type(values):
         return False
     try:
         words = words_of(values)

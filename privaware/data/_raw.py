@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,7 +173,7 @@ class Raw:
         rows = self.frame if self.frame is not None else self.images
         return self.rows if rows is None else len(rows)
 
-    @property
+    @cached_property
     def columns(self) -> list[str] | None:
         """The names of the columns of a table."""
         if self.cells is not None:

@@ -180,7 +180,7 @@ def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
         name=file.path.name,
         line=file.line,
         separator=file.separator,
-        declared=file.header is not None,
+        declared=file.names_are_certain,
         typed=False,
     )
 

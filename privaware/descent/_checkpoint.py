@@ -130,6 +130,9 @@ class Checkpoint:
                 f"{self.path}; name another file, or remove it to start again"
             )
         state.step = facts["step"]
+        for name, tensor in tensors.items():  # an optimiser makes its state in its first step
+            if name.startswith("update."):
+                state.update.setdefault(name.removeprefix("update."), tensor)
         for name, value in state.tensors().items():
             value.copy_(tensors[name])
         vars(state.rng).update(vars(Rng.restore(facts["rng"])))

@@ -50,7 +50,7 @@ class Descent(DescentRecipe):
     clip : Clip
         Clips per-example gradients: `flat`, `per_layer`, `automatic` or `quantile`.
     update : Update
-        Moves the parameters: `sgd`, `momentum`, `adam` or `two_rates`.
+        Moves the parameters: `sgd`, `momentum`, `adam`, `two_rates`, or an optimiser of PyTorch by `torch_optimizer`.
     average : Average, optional
         Mean over steps that is released instead of the last parameters: `tail` or `ema`.
     loss : callable

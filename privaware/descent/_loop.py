@@ -10,6 +10,7 @@ from torch import nn
 
 from privaware.descent._checkpoint import Checkpoint
 from privaware.descent._cuda_graph import CapturedStep
+from privaware.descent._optimizer import TorchOptimizer
 from privaware.descent._training import Training
 from privaware.noise import Rng
 
@@ -106,8 +107,11 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 def stepper(training: Training) -> Callable[[], None]:
     """Return the function that takes one step.
 
-    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng` or there are no examples.
+    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng`, there are no examples, or an
+    optimiser of PyTorch takes the steps, which may run code on the host.
     """
+    if isinstance(training.recipe.update, TorchOptimizer):
+        return training.one_step
     if training.stack.device.type != "cuda" or type(training.rng) is not Rng or not training.examples:
         return training.one_step
     return CapturedStep(training).one_step

@@ -54,17 +54,24 @@ class PrivateEstimator(BaseEstimator):
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
-    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> None:
-        """Store the cost of a fit and its meaning; fits of this process on the same rows are composed."""
+    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> str:
+        """Set `epsilon_`, `certified_`, `guarantee_` and `assumptions_`, and return a sentence about an overlap.
+
+        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
+        Without an overlap the sentence is empty. With neither a schema nor a `seed`, warn of numbers without bounds.
+        """
         overlap = overlap_with_past_fits(
             rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
-        self.guarantee_ = result.sentence + (f" NOT CERTIFIED: {overlap}." if overlap and seed is None else "")
+        self.guarantee_ = result.sentence
+        if overlap and seed is None:
+            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {result.sentence}"
         self.assumptions_ = result.assumptions
         if self.schema is None and seed is None:
             _warn_of_open_bounds(rows, schema)
+        return overlap
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags; `non_deterministic` stays false: a fit with a `random_state` is reproducible."""
@@ -76,7 +83,10 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def _declared(self, X: Any, task: str) -> Schema | None:
-        """Return the given schema, or the schema from the types of a DataFrame; None if every column is a number."""
+        """Return the given schema; without one, return what `_from_types` returns.
+
+        Raise if the given schema is for another task than `task`, or for images.
+        """
         if self.schema is None:
             return self._from_types(X)
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
@@ -92,7 +102,10 @@ class PrivateEstimator(BaseEstimator):
         return schema
 
     def _from_types(self, X: Any) -> Schema | None:
-        """Return the schema that the types of a DataFrame and the settings of the estimator declare."""
+        """Return the schema that the types of `X` and the settings of the estimator declare.
+
+        Return None for an array if the settings declare nothing: `missing` is "refuse" and `unit` is None.
+        """
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
             if named or self.text:

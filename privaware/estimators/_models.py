@@ -56,6 +56,7 @@ class PrivateModel(PrivateEstimator):
         text: Sequence[str] = (),
         score_epsilon: float | None = None,
         policy: Mapping[str, Any] | str | Path | None = None,
+        not_persons: Sequence[str] = (),
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -70,6 +71,7 @@ class PrivateModel(PrivateEstimator):
         self.text = text
         self.score_epsilon = score_epsilon
         self.policy = policy
+        self.not_persons = not_persons
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
         """Plan, charge and train; keep only what may be published."""
@@ -85,15 +87,15 @@ class PrivateModel(PrivateEstimator):
                 settings=self.settings,
                 score_epsilon=self.score_epsilon,
                 policy=self.policy,
+                not_persons=self.not_persons,
                 ledger=ledger,
                 seed=seed,
             )
         assert result.model is not None
-        self._state(result, frame, schema, seed)
+        assert result.release is not None
+        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed))
         self.model_ = result.model
         self.score_ = result.score
-        assert result.release is not None
-        self.release_ = result.release
 
     def save(self, folder: str | Path) -> Path:
         """Write the released model to a new folder.
@@ -142,14 +144,16 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
         rows used for each person. Default: "row".
     missing : optional
-        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Missing entries
-        of a column of categories are always a category of their own.
+        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Without a
+        schema, missing entries of a column of categories are a category of their own.
     text : sequence of str
         Without a schema, the columns of free text, whose words are hashed.
     score_epsilon : float, optional
         The epsilon of a score on held-out rows, which is released with noise as `score_`.
     policy : mapping or path, optional
         The rules by which "auto" chooses. Default: the policy of the package.
+    not_persons : sequence of str
+        Columns that identify nobody although their names suggest it. A fit warns about other such columns.
 
     Notes
     -----

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware.data import Raw, Sketch, hashes_and_sketch
 from privaware.errors import OverlapWarning, WrongInput
 from privaware.events import Event
@@ -130,7 +131,7 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
     if any(past.promise != fit.promise for past in overlapping):
         return f"{start}, for another unit or relation, {end}"
     epsilon = accounting.epsilon(sum((past.event for past in overlapping), start=fit.event), delta)
-    return f"{start}: together they spend epsilon {epsilon:.4g} at delta {delta:g}, {end}"
+    return f"{start}: together they spend epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}, {end}"
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -47,7 +47,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         Settings of the selector, such as `columns`, the largest number of columns.
     task : str
         "classification" or "regression".
-    random_state, ledger, unit, cap, missing
+    random_state, ledger, unit, cap, missing, not_persons
         As in `PrivateClassifier`.
 
     Notes
@@ -76,6 +76,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         unit: str | None = None,
         cap: int = 1,
         missing: str | float = "refuse",
+        not_persons: Sequence[str] = (),
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -88,6 +89,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         self.unit = unit
         self.cap = cap
         self.missing = missing
+        self.not_persons = not_persons
 
     def fit(self, X: Any, y: Any) -> Self:
         """Release the names of columns of `X` that are informative about `y`.
@@ -122,6 +124,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
                 epsilon=self.epsilon,
                 delta=self.delta,
                 schema=schema,
+                not_persons=self.not_persons,
                 ledger=ledger,
                 seed=seed,
             )

@@ -25,7 +25,11 @@ SIZE = 512
 if triton is not None:
 
     def compiled(function):
-        """Compile `function` once for each shape; arguments without annotation do not cause another compilation."""
+        """Compile `function` once for all values of its arguments that have no annotation.
+
+        Another value of an argument that is annotated as constant (`tl.constexpr`) causes another compilation. So does
+        another type of any argument.
+        """
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         plain = [name for name in parameters if name not in function.__annotations__]
         return triton.jit(do_not_specialize=plain)(function)

@@ -96,6 +96,10 @@ class Fourier(AdditiveStart):
     def _count(self) -> int:
         return self.count
 
+    @property
+    def _interaction_steps(self) -> int:
+        return FEATURE_STEPS if self.count else 0
+
     def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
         used = fraction if self.count else 0.0
         return {

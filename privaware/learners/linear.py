@@ -110,6 +110,7 @@ class Linear(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     steps: int = 100
@@ -130,6 +131,8 @@ class Linear(Learner):
 
     def __post_init__(self) -> None:
         expect_in("linear", "(0, 1]", rate=self.rate)
+        expect_in("linear", "[0, 1)", momentum=self.momentum)
+        expect_in("linear", "[0, 1]", average=self.average)
         expect_count("linear", steps=self.steps)
         expect_count("linear", 0, bins=self.bins)
         expect_between("linear", 1e-9, 1e9, norm=self.norm)  # float32 must hold it

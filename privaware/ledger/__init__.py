@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
-from privaware.ledger._print import printed_lines
+from privaware.ledger._print import explained_lines, ledger_lines
 from privaware.ledger._registry import (
+    KnownCharges,
+    KnownLedger,
     digest_key,
     forget_sketch,
     known_ledgers,
@@ -34,14 +36,17 @@ from privaware.ledger._registry import (
 __all__ = [
     "Entry",
     "Facts",
+    "KnownCharges",
+    "KnownLedger",
     "Ledger",
     "digest_key",
+    "explained_lines",
     "forget_sketch",
     "known_ledgers",
     "known_sketches",
     "knows_rows",
+    "ledger_lines",
     "memory_ledger",
-    "printed_lines",
     "register",
     "spent_together",
 ]

@@ -17,7 +17,20 @@ from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.events import RELATIONS, Event, from_json, to_json
 
-__all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "misplaced", "parsed", "plain", "writable"]
+__all__ = [
+    "Entry",
+    "Facts",
+    "as_float",
+    "author",
+    "body",
+    "find",
+    "hashed",
+    "misplaced",
+    "parsed",
+    "plain",
+    "unfinished",
+    "writable",
+]
 
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
@@ -63,6 +76,11 @@ class Facts:
         different = len(set(map(repr, self.partitions))) == len(self.partitions)
         named = all(map(_text, self.partitions)) and different
         _expect(named, "partitions as different names", self.partitions)
+
+    @property
+    def promise(self) -> tuple[str, int, str]:
+        """The unit, the cap and the relation: charges compose only if all three are equal."""
+        return self.unit, self.cap, self.relation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +231,13 @@ def writable(event: Event) -> bool:
 
 def find(entries: Iterable[Entry], kind: str, run: str) -> Entry | None:
     return next((entry for entry in entries if (entry.kind, entry.run) == (kind, run)), None)
+
+
+def unfinished(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the charges of runs that no entry closes; a charge without a run has nothing to close."""
+    known = tuple(entries)
+    closed = {entry.run for entry in known if entry.kind == "finished"}
+    return [entry for entry in known if entry.kind == "spend" and entry.run is not None and entry.run not in closed]
 
 
 def author(who: str | None) -> str:

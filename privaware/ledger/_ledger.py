@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from privaware._summary import Summarised, card_html
 from privaware.accounting import DEFAULT_DELTA
-from privaware.errors import BudgetExceeded, WrongInput
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
-from privaware.ledger._entry import Entry, Facts, as_float, author, find, writable
+from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfinished, writable
 from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
@@ -20,10 +21,12 @@ from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refu
 __all__ = ["Ledger"]
 
 Paths = str | os.PathLike[str]
+CHARGES_SHOWN = 5
+"""Largest number of charges in a card for notebooks."""
 
 
-@dataclass(frozen=True)
-class Ledger:
+@dataclass(frozen=True, repr=False)
+class Ledger(Summarised):
     """The privacy budget of one data set, in an append-only file with a hash chain.
 
     `Ledger.create` makes a new file and `Ledger.open` opens one. Every call opens the file again, so threads and forked
@@ -56,6 +59,22 @@ class Ledger:
     facts: Facts
     genesis: str
     lasting: bool = True
+
+    def _facts(self) -> dict[str, Any]:
+        """Return facts that need no file, because a `repr` must not fail."""
+        return {"path": str(self.path), "delta": self.delta, "unit": self.unit, "relation": self.relation}
+
+    def _repr_html_(self) -> str:
+        """Return a card with the spent epsilon, the limit and the last charges."""
+        try:
+            book = self.json()
+        except (PrivawareError, OSError) as problem:
+            return card_html(type(self).__name__, self._facts(), str(problem))
+        budget = {"spent": book["epsilon_spent"], "limit": book["limit"], "charges": len(book["events"])}
+        last = {
+            f"charge {each['number']}": f"{each['what']} (epsilon {each['epsilon']:.4g})" for each in book["events"]
+        }
+        return card_html(type(self).__name__, {**self._facts(), **budget, **dict(list(last.items())[-CHARGES_SHOWN:])})
 
     @classmethod
     def create(
@@ -309,6 +328,29 @@ class Ledger:
         chain.set_file_time(self.path, (*entries, closing))
         return self._noted(closing)
 
+    def close(self, number: int, *, who: str | None = None) -> Entry:
+        """Close an unfinished run without a result; its charge stays spent, and the run cannot be resumed.
+
+        Parameters
+        ----------
+        number
+            The number of the entry that charged the run.
+        who
+            The author of the closing entry. Default: the user of the system.
+
+        Returns
+        -------
+        Entry
+            The closing entry, which is on disk and vouches for no file.
+        """
+        runs = {entry.number: entry.run for entry in unfinished(self.entries())}
+        run = runs.get(number)
+        if run is None:
+            numbers = ", ".join(map(str, runs)) or "none"
+            where = chain.shown_path(self.path)
+            raise WrongInput(f"{where}: expected the entry of an unfinished run ({numbers}), got {number!r:.40}")
+        return self.finish(run, files={}, who=who, what="closed without a result")
+
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
         """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run."""
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
@@ -350,9 +392,7 @@ class Ledger:
 
     def history(self) -> list[tuple[Entry, float]]:
         """Return each charge with the epsilon of all charges up to and including it, composed."""
-        entries = self.entries()
-        charges = [entry for entry in entries if entry.event is not None]
-        return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
+        return self._history(self.entries())
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in order; the first entry created the ledger."""
@@ -374,10 +414,14 @@ class Ledger:
         """Return the entry with which `finish` closed the run, or None."""
         return find(self.entries(), "finished", run)
 
-    def json(self) -> dict[str, Any]:
-        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events."""
+    def json(self, *, totals: bool = False) -> dict[str, Any]:
+        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events.
+
+        With `totals`, each event also has the `total` of all events up to it, composed. This accounts once for each.
+        """
         entries = self.entries()
-        return printable(self.path, self.facts, entries, self._epsilon(entries))
+        running = [total for _, total in self._history(entries)] if totals else None
+        return printable(self.path, self.facts, entries, self._epsilon(entries), running)
 
     @staticmethod
     def verify(path: Paths) -> list[str]:
@@ -398,10 +442,14 @@ class Ledger:
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
-            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another ledger: open it again")
         if self.lasting and (lost := lost_entries(self.genesis, entries)):
             raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries
+
+    def _history(self, entries: tuple[Entry, ...]) -> list[tuple[Entry, float]]:
+        charges = [entry for entry in entries if entry.event is not None]
+        return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
 
     def _noted(self, entry: Entry) -> Entry:
         if self.lasting:

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from privaware.events import Event, describe, from_json
-from privaware.ledger._entry import Entry, Facts, plain
+from privaware._rounded import rounded_down, rounded_up
+from privaware.events import Event
+from privaware.ledger._entry import Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
-__all__ = ["printable", "printed_lines"]
+__all__ = ["explained_lines", "ledger_lines", "printable"]
 
 EQUAL_WITHIN = 1e-3
 """Relative difference of two epsilons below which they are printed as equal."""
 
 
-def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float) -> dict[str, Any]:
-    """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events."""
+def printable(
+    path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float, totals: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """Return the whole ledger as plain values.
+
+    Parameters
+    ----------
+    path, facts, entries
+        The file of the ledger, its facts and its entries.
+    spent
+        The epsilon of all charges together.
+    totals
+        The epsilon of all charges up to and including each charge. Default: the charges are returned without totals.
+
+    Returns
+    -------
+    dict
+        The facts; `events` with the epsilon of each charge alone; `limits`, the changes of the limit; `open`, the
+        charges of runs that have not finished; `finished` and `audits`.
+    """
     events = []
     alone: dict[Event, float] = {}
     for entry in entries:
@@ -29,42 +48,95 @@ def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float
                 alone[entry.event] = epsilon_of(entry.event, facts.delta)
             absent = {"partition": None, "run": None, "seed": None, "rows": None}
             events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
+    for event, total in zip(events, totals or (), strict=totals is not None):
+        event["total"] = total
+    changes = [entry for entry in entries if entry.kind == "limit"]
     return {
         "path": str(path),
+        "created": {name: getattr(entries[0], name) for name in ("time", "who")} | {"limit": facts.limit},
         "epsilon_spent": spent,
         **(asdict(facts) | {"partitions": list(facts.partitions)}),
         "limit": limit_of(entries),
         "events": events,
-        "limits": [plain(entry) for entry in entries if entry.kind == "limit"],
+        "limits": [plain(entry) | {"limit_before": limit_of(entries[: entry.number])} for entry in changes],
+        "open": [
+            {name: getattr(entry, name) for name in ("number", "time", "who", "what", "run")}
+            for entry in unfinished(entries)
+        ],
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
         "audits": [plain(entry) for entry in entries if entry.kind == "audit"],
         "head": entries[-1].hash,
     }
 
 
-def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
-    """Return the spent epsilon and the limit, then one line for each charge, from the JSON of a ledger."""
-    spent = f"Spent: epsilon {ledger['epsilon_spent']:.5g} of {ledger['limit']:g} at delta {ledger['delta']:g}"
-    lines = [f"{spent}, unit {ledger['unit']}, {ledger['relation']}"]
-    for entry in ledger["events"]:
-        head = f"{entry['number']:>4}  {entry['time']}  {entry['who']}  {entry['what']}"
-        lines.append(f"{head}  epsilon {entry['epsilon']:.4g}: {describe(from_json(entry['event']))}")
-    return [*lines, *_explained(ledger)]
+def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
+    """Return the spent epsilon, a table of charges and limit changes, and the unfinished runs.
+
+    Parameters
+    ----------
+    ledger : Mapping
+        The result of `Ledger.json(totals=True)`.
+
+    Returns
+    -------
+    list of str
+        Lines for a terminal.
+    """
+    spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {ledger['limit']:g}"
+    first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {ledger['unit']}, {ledger['relation']}"
+    return [first, *_table(ledger), *_open_lines(ledger)]
 
 
-def _explained(ledger: Mapping[str, Any]) -> list[str]:
-    """Explain why the charges do not add up to the spent epsilon, and how much epsilon remains."""
+def _table(ledger: Mapping[str, Any]) -> list[str]:
+    """Return the charges and the changes of the limit in order, under a line of headings.
+
+    `epsilon` is the cost of one charge alone, and `total` the composition of all charges up to it. `--json` also shows
+    the event of each charge.
+    """
+    created, limit = ledger["created"], ledger["created"]["limit"]
+    rows = [("entry", "time (UTC)", "who", "epsilon", "total", "limit", "what")]
+    rows.append(("0", _time(created["time"]), created["who"], "", "", f"{limit:g}", "created"))
+    for entry in sorted([*ledger["events"], *ledger["limits"]], key=lambda entry: int(entry["number"])):
+        epsilon = total = ""
+        if entry["kind"] == "limit":
+            what = f"limit changed from {entry['limit_before']:g} to {entry['limit']:g}"
+            limit = entry["limit"]
+        else:
+            epsilon, total = rounded_up(entry["epsilon"]), rounded_up(entry["total"])
+            what = entry["what"]
+        row = (str(entry["number"]), _time(entry["time"]), entry["who"], epsilon, total, f"{limit:g}", what)
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([row[0].rjust(widths[0]), *map(str.ljust, row[1:-1], widths[1:-1]), row[-1]]) for row in rows]
+
+
+def _time(time: str) -> str:
+    """Return the time of an entry to the second."""
+    return time[:19].replace("T", " ")
+
+
+def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
+    return [
+        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. To resume it, repeat its command with "
+        "the same data, settings and --out; nothing is charged again. To give it up, type "
+        f"`privaware ledger {shlex.quote(ledger['path'])} --close {entry['number']}`; its epsilon stays spent."
+        for entry in ledger["open"]
+    ]
+
+
+def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
+    """Explain why the charges do not add up to the spent epsilon, and how much remains, from the JSON of a ledger."""
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
         return [
-            f"No finite epsilon is proven at delta {ledger['delta']:g} for the entries with epsilon inf, "
-            "or for all entries together."
+            f"No finite epsilon is proven at delta {rounded_up(ledger['delta'])} for the entries with an infinite "
+            "epsilon, or for all entries together."
         ]
     added = sum(entry["epsilon"] for entry in ledger["events"])
     lines = []
     if len(ledger["events"]) > 1 and added > spent * (1 + EQUAL_WITHIN):
         lines.append(
-            f"The charges add up to epsilon {added:.4g}, but their composition costs only {spent:.4g}: "
+            f"The charges add up to epsilon {rounded_up(added)}, but their composition costs only {rounded_up(spent)}: "
             "epsilon is the worst "
             "case of one release, and the worst case of all releases at once is unlikely."
         )
@@ -72,7 +144,7 @@ def _explained(ledger: Mapping[str, Any]) -> list[str]:
         lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
     elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
-            f"Remaining: epsilon {limit - spent:.4g}. A run with a slightly larger epsilon may also fit, "
+            f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a slightly larger epsilon may also fit, "
             "because charges "
             "compose (`privaware fit ... --dry-run` shows its cost)."
         )

@@ -16,16 +16,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from privaware._files import atomic_write, ledger_folder
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
-from privaware.ledger._known_entries import RolledBack, watch
+from privaware.ledger._entry import Entry, Facts
+from privaware.ledger._known_entries import RolledBack, lost_entries, watch
 from privaware.ledger._ledger import Ledger
 from privaware.ledger._owner_folder import append_lines, owner_folder, read_lines, unusable
 from privaware.ledger._spent import epsilon_of, spends, total
 
 __all__ = [
+    "KnownCharges",
     "KnownLedger",
     "digest_key",
     "forget_sketch",
@@ -42,6 +45,53 @@ KEY_BYTES = 32
 """Length of the key of the digests in bytes."""
 
 
+class HasEntries(Protocol):
+    """A ledger, or the charges of a ledger."""
+
+    def entries(self) -> tuple[Entry, ...]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownCharges:
+    """The entries of a known ledger, from its file or, if the file cannot be read, from copies in the data folder.
+
+    Attributes
+    ----------
+    path
+        The file of the ledger.
+    genesis
+        The hash of the first entry.
+    known
+        The entries; empty if the file cannot be read and the data folder has no copies.
+    problem
+        Why the file cannot be read; empty if it was read.
+    """
+
+    path: Path
+    genesis: str
+    known: tuple[Entry, ...]
+    problem: str = ""
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return the entries in order."""
+        return self.known
+
+    @property
+    def facts(self) -> Facts | None:
+        """The facts of the ledger; None if no entries are known."""
+        return self.known[0].facts if self.known else None
+
+    @property
+    def promise(self) -> tuple[str, int, str] | None:
+        """The unit, the cap and the relation of the ledger; None if no entries are known."""
+        return None if self.facts is None else self.facts.promise
+
+    def spent(self) -> float:
+        """Return the epsilon of all charges, at the delta of the ledger."""
+        assert self.facts is not None
+        return spent_together([self], self.facts.delta)
+
+
 @dataclass(frozen=True, kw_only=True)
 class KnownLedger:
     """A ledger that was charged for some rows: its file at that time, and the hash of its first entry."""
@@ -54,13 +104,32 @@ class KnownLedger:
 
         Raise `RolledBack` if the file is an older copy of the ledger.
         """
+        ledger = self._opened()
+        return ledger if isinstance(ledger, Ledger) else None
+
+    def charges(self) -> KnownCharges:
+        """Return the charges of the ledger, from the copies in the data folder if its file cannot be read.
+
+        Raise `RolledBack` if the file is an older copy of the ledger.
+        """
+        ledger = self._opened()
+        if isinstance(ledger, Ledger):
+            return KnownCharges(path=self.path, genesis=self.genesis, known=ledger.entries())
+        copies: tuple[Entry, ...] = ()
+        with suppress(WrongInput, ValueError, TypeError, KeyError):  # damaged copies count as none
+            copies = tuple(lost_entries(self.genesis, ()))
+        whole = bool(copies) and copies[0].facts is not None
+        return KnownCharges(path=self.path, genesis=self.genesis, known=copies if whole else (), problem=ledger)
+
+    def _opened(self) -> Ledger | str:
+        """Return the ledger, or the reason why its file cannot be used."""
         try:
             ledger = Ledger.open(self.path)
         except RolledBack:
             raise
-        except WrongInput:
-            return None
-        return ledger if ledger.genesis == self.genesis else None
+        except WrongInput as problem:
+            return str(problem)
+        return ledger if ledger.genesis == self.genesis else "another ledger is in its place"
 
 
 def digest_key() -> bytes:
@@ -155,7 +224,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
         append_lines(folder / f"{digest}.ledgers", [line])
 
 
-def spent_together(ledgers: Iterable[Ledger], delta: float, event: Event = NOTHING) -> float:
+def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = NOTHING) -> float:
     """Return the epsilon of several ledgers and of `event`, all about the same rows; a copied entry counts once."""
     counted: set[str] = set()
     together = event

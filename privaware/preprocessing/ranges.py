@@ -36,7 +36,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_count, expect_in
-from privaware.data import COUNTED, Rows, decided, release
+from privaware.data import COUNTED, Rows, likeliest, release
 from privaware.events import NOTHING, Approximate, Event, Gaussian
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation
@@ -108,14 +108,24 @@ class Ranges(Transformation):
         """
         return outline(schema)
 
+    def deviation(self, schema: Schema, noise: float) -> float:
+        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted."""
+        kinds = bool(open_columns(schema, "undecided"))
+        return _rounds(schema, noise)[kinds] * _sensitivity(schema, _counted(schema)) if _counted(schema) else 0.0
+
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema, computed from rows in the form of `Data.uncoded`."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
         kinds: dict[str, np.ndarray] = {}
         if undecided := open_columns(schema, "undecided"):
             counted = KindCounts(places=_places(schema, undecided), sensitivity=_sensitivity(schema, len(undecided)))
-            kinds = release(counted, data.parts, rounds.pop(0), rng)
-        columns = [self._decided(column, kinds) for column in schema.columns]
+            scale = rounds.pop(0)
+            kinds = release(counted, data.parts, scale, rng)
+            decided = likeliest(undecided, np.stack(list(kinds.values())), scale * counted.sensitivity)
+        else:
+            decided = []
+        by_name = {column.name: single(column) if self.single else column for column in decided}
+        columns = [by_name.get(column.name, column) for column in schema.columns]
         still_open = [column for column in columns if not column.bounded]
         grids = Grids(
             numbers=_places(schema, [column for column in still_open if column.kind in ("number", "date")]),
@@ -134,12 +144,6 @@ class Ranges(Transformation):
             column if column.bounded else self._filled(column, spans, bins, located.common, kinds) for column in columns
         ]
         return released(schema, tuple(bounded), spans.get("", (schema.low, schema.high)))
-
-    def _decided(self, column: Column, kinds: dict[str, np.ndarray]) -> Column:
-        if column.name not in kinds:
-            return column
-        column = decided(column, kinds[column.name])
-        return single(column) if self.single else column
 
     def _filled(
         self,

@@ -14,11 +14,16 @@ __all__ = ["BoughtScore", "bought_score", "score_view"]
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 
 
+CONSTANTS = {"accuracy": "the most frequent class", "r2": "the mean", "mae": "the private median"}
+"""The constant prediction that a score is compared with, by metric."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoughtScore:
     """A noisy score on held-out rows with its 95% interval and its cost.
 
-    For two classes there is also a noisy confusion matrix.
+    `constant` is the value and the interval of the score of a constant prediction. `confusion` has the noisy confusion
+    matrix with the ends of its intervals: value, low and high of each pair of classes.
     """
 
     metric: str
@@ -27,12 +32,22 @@ class BoughtScore:
     high: float
     epsilon: float
     rows: float
-    confusion: tuple[tuple[float, ...], ...] = ()
+    constant: tuple[float, float, float] | None = None
+    confusion: tuple[tuple[tuple[float, float, float], ...], ...] = ()
 
     @property
     def name(self) -> str:
         """The name of the metric in words."""
         return NAMES[self.metric]
+
+    @property
+    def constant_sentence(self) -> str:
+        """The score of a constant prediction in one sentence; empty if it is not known."""
+        if self.constant is None:
+            return ""
+        what = f" ({CONSTANTS[self.metric]})" if self.metric in CONSTANTS else ""
+        ends = _between(*self.constant) if self.constant[1] < self.constant[2] else ", by definition"
+        return f"A constant prediction{what} has {number(self.constant[0], 4)}{ends}."
 
 
 def bought_score(card: ModelCard) -> BoughtScore | None:
@@ -41,37 +56,126 @@ def bought_score(card: ModelCard) -> BoughtScore | None:
     numbers = {name: entries.get(name) for name in ("value", "low", "high", "epsilon", "rows")}
     if str(entries.get("metric")) not in NAMES or not all(_is_number(value) for value in numbers.values()):
         return None
-    table = entries.get("confusion")
-    size = len(card.schema.classes)
-    square = isinstance(table, list) and len(table) == size and all(_is_line(line, size) for line in table)
     return BoughtScore(
         metric=str(entries["metric"]),
-        confusion=tuple(tuple(map(float, line)) for line in table) if square and table is not None else (),
+        constant=_estimate(entries.get("constant")),
+        confusion=_confusion(card),
         **{name: float(value) for name, value in numbers.items() if value is not None},
     )
 
 
 def score_view(card: ModelCard) -> dict[str, Any] | None:
-    """Return the score in words, and its confusion matrix with negative counts shown as zero."""
+    """Return the score, its constant, its tables and its threshold in words; negative counts are shown as zero."""
     score = bought_score(card)
     if score is None:
         return None
     name = score.name[:1].upper() + score.name[1:]
+    ends = _between(score.value, score.low, score.high)
     return {
-        "sentence": (
-            f"{name} {number(score.value, 4)}, 95% interval {number(score.low, 4)} to {number(score.high, 4)}, "
-            f"on about {number(round(score.rows))} held-out rows"
-        ),
+        "sentence": f"{name} {number(score.value, 4)}{ends}, on about {number(round(score.rows))} held-out rows",
+        "constant": score.constant_sentence,
         "epsilon": rounded_up(score.epsilon),
         "table": [
-            (name, [number(max(0, round(count))) for count in line])
+            (name, [_count(*cell) for cell in line])
             for name, line in zip(card.schema.classes, score.confusion, strict=False)
         ],
+        "threshold": _threshold(card),
+        "calibration": _calibration(card),
     }
+
+
+def _threshold(card: ModelCard) -> dict[str, Any] | None:
+    """Return the released threshold in words, and its rates; None if there is none or it is not valid."""
+    entries = card.score.get("threshold")
+    if not isinstance(entries, dict) or len(card.schema.classes) != 2:
+        return None
+    names = ("balanced_accuracy", "at_half", "sensitivity", "specificity")
+    estimates = [_estimate(entries), *(_estimate(entries.get(name)) for name in names)]
+    value, best, at_half, sensitivity, specificity = estimates
+    if value is None or best is None or at_half is None or sensitivity is None or specificity is None:
+        return None
+    rates = [
+        ("balanced accuracy", best),
+        (f"found of {card.schema.classes[1]} (sensitivity)", sensitivity),
+        (f"found of {card.schema.classes[0]} (specificity)", specificity),
+        ("balanced accuracy at 0.5", at_half),
+    ]
+    sentence = (
+        f"To maximise balanced accuracy, predict {card.schema.classes[1]} if its probability is above "
+        f"{number(value[0], 4)} (95% interval {number(value[1], 4)} to {number(value[2], 4)})."
+    )
+    return {"sentence": sentence, "rates": [(name, number(rate[0], 4), _ends(rate)) for name, rate in rates]}
+
+
+def _calibration(card: ModelCard) -> dict[str, Any] | None:
+    """Return the bars of the calibration and what they are about; None if there are none or they are not valid."""
+    bins = card.score.get("calibration")
+    if not isinstance(bins, list) or not bins:
+        return None
+    lines = []
+    for entry in bins:
+        observed = _estimate({**entry, "value": entry.get("observed")} if isinstance(entry, dict) else None)
+        if observed is None or not all(_is_number(entry.get(name)) for name in ("from", "to", "rows")):
+            return None
+        low, high = (max(0.0, min(1.0, end)) for end in observed[1:])
+        known = high - low < 1
+        shown = f"{100 * observed[0]:.0f}% ({100 * low:.0f}% to {100 * high:.0f}%)"
+        lines.append(
+            {
+                "name": f"{100 * entry['from']:.0f}% to {100 * entry['to']:.0f}%",
+                "left": f"{100 * low:.2f}",
+                "width": f"{100 * (high - low) * known:.2f}",
+                "value": f"{shown}, about {number(max(0, round(entry['rows'])))} rows"
+                if known
+                else "too few rows to tell",
+            }
+        )
+    two = len(card.schema.classes) == 2
+    what = f"the class {card.schema.classes[1]}" if two else "the predicted class"
+    return {"of": what, "observed": "are of this class" if two else "are of the class predicted", "bars": lines}
+
+
+def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...], ...]:
+    """Return the confusion matrix with its intervals; a matrix without intervals, of an earlier version, has none."""
+    tables = [card.score.get(name) for name in ("confusion", "confusion_low", "confusion_high")]
+    size = len(card.schema.classes)
+    if not _is_square(tables[0], size):
+        return ()
+    counts = [table if _is_square(table, size) else tables[0] for table in tables]
+    return tuple(
+        tuple((float(value), float(low), float(high)) for value, low, high in zip(*lines, strict=True))
+        for lines in zip(*counts, strict=True)
+    )
+
+
+def _estimate(entry: Any) -> tuple[float, float, float] | None:
+    """Return value, low and high of an entry; None if one of them is not a number."""
+    ends = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
+    if len(ends) != 3 or not all(_is_number(end) for end in ends):
+        return None
+    return float(ends[0]), float(ends[1]), float(ends[2])
+
+
+def _between(value: float, low: float, high: float) -> str:
+    return f", 95% interval {number(low, 4)} to {number(high, 4)}"
+
+
+def _ends(estimate: tuple[float, float, float]) -> str:
+    return f"{number(estimate[1], 4)} to {number(estimate[2], 4)}"
+
+
+def _count(value: float, low: float, high: float) -> str:
+    """Format a count with its interval, if it has one; a negative count is shown as zero."""
+    value, low, high = (max(0, round(end)) for end in (value, low, high))
+    return number(value) if low == high else f"{number(value)} ({number(low)} to {number(high)})"
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_square(table: Any, size: int) -> bool:
+    return isinstance(table, list) and len(table) == size and all(_is_line(line, size) for line in table)
 
 
 def _is_line(line: Any, size: int) -> bool:

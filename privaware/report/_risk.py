@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from privaware.accounting import TradeOff, trade_off
 from privaware.card import ModelCard
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import WrongInput
 from privaware.events import NOTHING
+from privaware.guarantee import AttackRates, attack_rates
+from privaware.metrics import clopper_pearson
 from privaware.report import _charts, _words
 
-__all__ = ["AuditRecord", "Rates", "audit_view", "largest_rates", "read_audit", "risk_view"]
+__all__ = ["AuditRecord", "audit_view", "largest_rates", "read_audit", "risk_view"]
 
 NAME = "audit.json"
 MAX_FILE_BYTES = 1_000_000
@@ -40,6 +41,7 @@ class AuditRecord:
     auc: float
     members: int = 0
     non_members: int = 0
+    auc_interval: tuple[float, float] | None = None
     roc: tuple[tuple[float, float], ...]
 
 
@@ -69,6 +71,7 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
             refuted=content["refuted"] is not False,
             members=int(_number(content.get("members", 0))),
             non_members=int(_number(content.get("non_members", 0))),
+            auc_interval=_interval(content.get("auc_interval")),
             roc=tuple((_number(point[0]), _number(point[1])) for point in content["roc"][:100]),
         )
     except (OSError, LookupError, TypeError, ValueError, RecursionError):
@@ -82,38 +85,10 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-@dataclass(frozen=True, eq=False)
-class Rates:
-    """The largest true positive rates of any attack.
-
-    `of_events` says whether they follow from the events, or from epsilon and delta alone.
-    """
-
-    trade_off: TradeOff
-    of_events: bool
-
-    def at(self, fprs: np.ndarray) -> np.ndarray:
-        """Return the largest true positive rates at these false positive rates."""
-        return self.trade_off.powers(fprs)
-
-    @property
-    def correct(self) -> float:
-        """The largest probability of a correct guess about a candidate that is a member with probability 1/2."""
-        fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
-        return float(0.5 + (self.at(fprs) - fprs).max() / 2)
-
-
-def largest_rates(card: ModelCard) -> Rates:
-    """Compute the rates from all events of a card, or from epsilon and delta if the trade-off is not computable."""
+def largest_rates(card: ModelCard) -> AttackRates:
+    """Compute the largest rates of an attack on all events of a card."""
     event = sum((part.event for part in card.events), start=NOTHING)
-    guarantee = card.guarantee
-    epsilons, deltas = np.array([min(guarantee.epsilon, 700.0)]), np.array([guarantee.delta])
-    try:
-        curve = trade_off(event)
-    except PrivawareError:
-        return Rates(TradeOff(epsilons, deltas), of_events=False)
-    together = TradeOff(np.concatenate([curve.epsilons, epsilons]), np.concatenate([curve.deltas, deltas]))
-    return Rates(together, of_events=True)
+    return attack_rates(event, card.guarantee.epsilon, card.guarantee.delta)
 
 
 def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., str]) -> dict[str, Any]:
@@ -135,7 +110,7 @@ def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., st
         "svg": draw(_charts.rates, curves),
         "game": _words.attack_game(card.guarantee.unit, card.guarantee.relation),
         "bounds": [_words.attack_bound(fpr, tpr) for fpr, tpr in points],
-        "correct": _words.percent(rates.correct),
+        "correct": _words.percent(rates.accuracy),
         "alternative": "; ".join(f"{tpr} at a false positive rate of {fpr}" for fpr, tpr in points),
         "source": source,
     }
@@ -159,23 +134,44 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
         "assumes": audit.assumes,
         "verdict": verdict,
         "refuted": audit.refuted,
+        "auc": None if audit.auc_interval is None else _with_interval(audit.auc, audit.auc_interval, audit.confidence),
         "rates": [
             {
                 "fpr": f"{_words.number(100 * fpr)}%",
                 "possible": _words.percent(float(most)),
-                "measured": _measured(audit.roc, fpr),
+                "measured": _measured(audit, fpr),
             }
             for fpr, most in zip(FPRS, possible, strict=True)
         ],
     }
 
 
-def _measured(roc: tuple[tuple[float, float], ...], fpr: float) -> str:
-    """Return the measured true positive rate at the largest measured false positive rate up to `fpr`."""
-    rates = [tpr for at, tpr in roc if at <= fpr * (1 + 1e-9)]
-    return f"{_words.number(100 * max(rates), 3)}%" if rates else "too few canaries to tell"
+def _measured(audit: AuditRecord, fpr: float) -> str:
+    """Return the measured true positive rate, with its interval, at the largest measured rate of false ones to `fpr`.
+
+    The interval is the one of Clopper and Pearson for the number of members; it is left out if that is not known.
+    """
+    rates = [tpr for at, tpr in audit.roc if at <= fpr * (1 + 1e-9)]
+    if not rates:
+        return "too few canaries to tell"
+    shown = f"{_words.number(100 * max(rates), 3)}%"
+    if not audit.members or not 0 < audit.confidence < 1:
+        return shown
+    hits = np.array(round(audit.members * min(max(rates), 1.0)))
+    low, high = (float(end) for end in clopper_pearson(hits, audit.members, (1 - audit.confidence) / 2))
+    return f"{shown} ({_words.number(100 * low, 3)}% to {_words.number(100 * high, 3)}%)"
 
 
-def _curve(rates: Rates) -> tuple[tuple[float, float], ...]:
+def _with_interval(value: float, ends: tuple[float, float], confidence: float) -> str:
+    low, high = (_words.number(end, 3) for end in ends)
+    return f"{_words.number(value, 3)}, {_words.number(100 * confidence)}% interval {low} to {high}"
+
+
+def _interval(ends: Any) -> tuple[float, float] | None:
+    """Return the two ends of an interval; None in a file of an earlier version, which has none."""
+    return None if ends is None else (_number(ends[0]), _number(ends[1]))
+
+
+def _curve(rates: AttackRates) -> tuple[tuple[float, float], ...]:
     fprs = np.geomspace(_charts.LEAST_RATE, 1.0, 60)
     return tuple(zip(fprs.tolist(), rates.at(fprs).tolist(), strict=True))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 from privaware import events
+from privaware._rounded import number, percent, rounded_down, rounded_up
 from privaware.schema._column import as_date
 
 __all__ = [
@@ -29,34 +29,6 @@ __all__ = [
 ]
 
 LABEL_UNITS = ("label", "labels")  # units that protect only the target
-
-
-def number(x: float, digits: int = 6) -> str:
-    """Format a number: 12.3, 1e-5, 1,000,000."""
-    if not math.isfinite(x):
-        return "infinite" if x > 0 else str(x)
-    return _plain(Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x))))
-
-
-def rounded_up(x: float, digits: int = 4) -> str:
-    """Format an upper bound, rounded up so that the printed number is never below it.
-
-    >>> rounded_up(2.71828), rounded_up(0.1 + 0.2), rounded_up(0.99996)
-    ('2.719', '0.3', '1')
-    """
-    if not math.isfinite(x):
-        return "infinite"
-    # Round to twelve digits first: further digits are artefacts of binary fractions.
-    near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
-    return _plain(Context(prec=digits, rounding=ROUND_CEILING).plus(near))
-
-
-def rounded_down(x: float, digits: int = 4) -> str:
-    """Format a lower bound, rounded down so that the printed number is never above it."""
-    if not math.isfinite(x):
-        return "infinite"
-    near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
-    return _plain(Context(prec=digits, rounding=ROUND_FLOOR).plus(near))
 
 
 def tidy(sentence: str, epsilon: float) -> str:
@@ -82,22 +54,6 @@ def date(days: float) -> str:
     '2015-01-01'
     """
     return str(as_date(math.floor(days)) or number(days))
-
-
-def percent(x: float) -> str:
-    """Format a probability as a percentage, rounded up."""
-    return f"{rounded_up(100 * x, 3)}%"
-
-
-def _plain(x: Decimal) -> str:
-    if x == 0:
-        return "0"
-    if -4 <= x.adjusted() < 15:
-        integer, _, fraction = f"{x:,f}".partition(".")
-        return f"{integer}.{fraction.rstrip('0')}".rstrip(".")
-    digits = f"{x.scaleb(-x.adjusted()):f}"
-    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    return f"{digits}e{x.adjusted()}"
 
 
 def unproven_reason(event: events.Event) -> str | None:

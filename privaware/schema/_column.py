@@ -92,6 +92,8 @@ class Column:
         The parts of a date, or the hash buckets of a text, that are used; by default all.
     slots : int
         The number of hash buckets for the words of a text.
+    certainty : float
+        The probability that the column has this kind, if noisy counts decided the kind; 1 for a declared kind.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Column:
     day_first: bool = False
     parts: tuple[str, ...] = ()
     slots: int = 64
+    certainty: float = 1.0
 
     def __post_init__(self) -> None:
         lists_as_tuples(self, f"column {shown(self.name)}", ("categories", "bins", "parts"))
@@ -124,6 +127,7 @@ class Column:
         self._check_categories()
         for name in ("fold", "day_first"):
             self._expect(isinstance(getattr(self, name), bool), f"{name} as true or false", getattr(self, name))
+        self._expect(is_finite(self.certainty) and 0 < self.certainty <= 1, "certainty in (0, 1]", self.certainty)
         self._expect(is_count(self.slots, MOST_SLOTS), f"slots as a whole number from 1 to {MOST_SLOTS}", self.slots)
         known = [part for part in self.known_parts if part in self.parts]
         self._expect(list(self.parts) == known, f"parts in order among {', '.join(self.known_parts[:4])}", self.parts)

@@ -46,7 +46,9 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
 
 def _part(column: Column, part: str) -> CodedColumn:
     declared: dict[str, Any] = {
-        item.name: getattr(column, item.name) for item in fields(Column) if item.name not in ("parts", "slots")
+        item.name: getattr(column, item.name)
+        for item in fields(Column)
+        if item.name not in ("parts", "slots", "certainty")
     }
     named: dict[str, Any] = {"name": f"{column.name} ({part})", "source": column.name, "part": part}
     if part == "days":

@@ -1,8 +1,9 @@
-"""A local web page for a folder: its ledgers, its models, plans before spending, reports and verdicts.
+"""A local web page for a folder: train, predict, audit, change the limit of a ledger, read reports and verdicts.
 
 `serve` binds to 127.0.0.1 only. Every address starts with a random token that only the person who opened the page
-knows. Requests with another token or for another host get an empty answer. Nothing is charged and nothing is written: a
-plan is a dry run, and a verdict is computed. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
+knows. Requests with another token or for another host get an empty answer. A plan is a dry run. Only a form that is
+sent by POST charges or writes, and only inside the folder. Trainings, predictions and audits are calls of the command
+line in processes of their own. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) 
         page = application(folder, token=token, port=port)
         import uvicorn
 
-        quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "off"}
+        quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "on"}
         server = uvicorn.Server(uvicorn.Config(page, timeout_graceful_shutdown=2, **quiet))
         started(f"http://{HOST}:{port}/{token}/")
         server.run(sockets=[bound])

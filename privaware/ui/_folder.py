@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,10 +15,17 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
 from privaware.ledger import Ledger
 from privaware.report import _words
+from privaware.report._sentences import guarantee_words
 
 __all__ = ["Folder", "model_summary"]
 
-DATA = (".csv", ".tsv", ".parquet", ".feather", ".npz", ".gz", ".zip", ".zst")
+DATA = (
+    *(".csv", ".tsv", ".parquet", ".feather", ".npz", ".gz", ".zip", ".zst", ".bz2", ".jsonl", ".ndjson", ".xlsx"),
+    *(".arff", ".dta", ".xpt", ".sas7bdat", ".sav"),
+)
+"""Suffixes of files that may hold rows."""
+PREDICTIONS = "predictions"
+"""Folder in which the page writes predictions."""
 MAX_LISTED = 500
 """Largest number of ledgers, models or data files that a page lists."""
 HIDDEN = (
@@ -42,8 +50,18 @@ class Folder:
         return self._named(path for path in self._entries() if self._is_model(path))
 
     def data_files(self) -> dict[str, Path]:
-        """Return the files that may hold rows, by name."""
-        return self._named(path for path in self._entries() if path.is_file() and path.suffix in DATA)
+        """Return the files that may hold rows, by name; predictions are not among them."""
+        files = (path for path in self._entries() if path.is_file() and path.suffix in DATA)
+        return self._named(path for path in files if path.parent != self.path / PREDICTIONS)
+
+    def schemas(self) -> dict[str, Path]:
+        """Return the files that may declare a schema, by name."""
+        return self._named(path for path in self._entries() if path.is_file() and path.suffix == ".toml")
+
+    def predictions(self) -> dict[str, Path]:
+        """Return the files with predictions, by name."""
+        files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
+        return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
 
     def data(self) -> list[str]:
         """Return the names of files that may hold rows, then of the built-in data sets."""
@@ -69,18 +87,22 @@ class Folder:
 
     def _inside(self, folder: Path) -> list[Path]:
         """Return the entries of a folder, without hidden ones and without links that lead outside."""
-        return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self._holds(entry)]
+        return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self.holds(entry)]
 
-    def _holds(self, path: Path) -> bool:
+    def holds(self, path: Path) -> bool:
         """Whether a path, with every link followed, lies in this folder."""
         try:
             return path.resolve().is_relative_to(self.path)
         except (OSError, RuntimeError):  # a circle of links
             return False
 
+    def shown(self, text: str) -> str:
+        """Return `text` with paths of this folder relative to it."""
+        return text.replace(f"{self.path}{os.sep}", "")
+
     def _is_model(self, path: Path) -> bool:
         try:
-            return (path / "model.json").is_file() and all(map(self._holds, path.iterdir()))
+            return (path / "model.json").is_file() and all(map(self.holds, path.iterdir()))
         except OSError:
             return False
 
@@ -118,6 +140,6 @@ def model_summary(path: Path) -> dict[str, Any]:
         "epsilon": _words.rounded_up(card.guarantee.epsilon),
         "certified": card.guarantee.certified,
         "created": card.created,
-        "sentence": _words.tidy(card.guarantee.sentence, card.guarantee.epsilon),
+        "sentence": guarantee_words(card),
         "search": (HIDDEN if selected else SHOWN) if card.search else "",
     }

@@ -1,4 +1,4 @@
-"""The pages: everything is rendered here, and a plan or a verdict is the answer to a form.
+"""The pages: everything is rendered here, and whatever charges or writes is the answer to a form sent by POST.
 
 Only the holder of the token may ask, for this host and from this page. Everybody else gets an empty answer.
 """
@@ -6,27 +6,34 @@ Only the holder of the token may ask, for this host and from this page. Everybod
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from privaware import registry, report
+from privaware import accounting, registry, report
 from privaware._version import __version__
 from privaware.card import ModelCard
+from privaware.data import read_names
 from privaware.errors import PrivawareError, WrongInput
-from privaware.ledger import Ledger, printed_lines
+from privaware.events import NOTHING, Event, Pure
+from privaware.ledger import Ledger, explained_lines
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
+from privaware.ui._runs import COMMAND, Run, Runs
+from privaware.ui._tasks import Task, audit_task, data_path, default_name, fit_options, fit_task, predict_task, reading
 from privaware.workflow.fit import fit
+from privaware.workflow.run.persons_check import CHECK_SHARE
+from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
 
 __all__ = ["Guard", "guarded"]
@@ -55,6 +62,9 @@ class Guard:
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":  # start and end of the server
+            await self.app(scope, receive, send)
+            return
         if scope["type"] != "http" or not self._admits(scope):
             if scope["type"] == "http":
                 await PlainTextResponse("", status_code=403, headers=HEADERS)(scope, receive, send)
@@ -91,96 +101,294 @@ MAX_FORM_BYTES = 20_000
 """Size in bytes above which a submitted form is ignored."""
 
 ASSETS = {"style.css": "text/css", "script.js": "text/javascript"}
-NUMBERS = ("epsilon", "delta")
+TITLES = {"fit": "Train", "predict": "Predict", "audit": "Audit"}
+SLACK = 1e-9
+"""Relative error of the accountant by which a total may exceed the limit of a ledger."""
 
 
-def guarded(folder: Path, token: str, port: int) -> Guard:
-    """Return all pages of a folder behind the guard."""
-    pages = _Pages(Folder(folder.resolve()))
+def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COMMAND) -> Guard:
+    """Return all pages of a folder behind the guard; `command` calls the command line."""
+    found = Folder(folder.resolve())
+    runs = Runs(found, command)
+    pages = _Pages(found, runs)
+    both = ["GET", "POST"]
     routes = [
         Route("/", pages.home),
-        Route("/ledger/{name:path}", pages.ledger),
-        Route("/model/{name:path}", pages.model, methods=["GET", "POST"]),
+        Route("/plan", pages.plan, methods=both),
+        Route("/fit", pages.fit, methods=["POST"]),
+        Route("/predict", pages.predict, methods=both),
+        Route("/ledger/{name:path}", pages.ledger, methods=both),
+        Route("/model/{name:path}", pages.model, methods=both),
+        Route("/audit/{name:path}", pages.audit, methods=["POST"]),
         Route("/report/{name:path}", pages.report),
-        Route("/plan", pages.plan, methods=["GET", "POST"]),
+        Route("/file/{name:path}", pages.file),
+        Route("/run/{verb}/{name:path}", pages.run, methods=both),
         *(Route(f"/{name}", _asset(name, kind)) for name, kind in ASSETS.items()),
     ]
-    return Guard(Starlette(routes=routes), token, port)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(runs.close)
+
+    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port)
 
 
 class _Pages:
     """One method for each page; each reads the folder again, so that a reload shows its current content."""
 
-    def __init__(self, folder: Folder) -> None:
-        self.folder = folder
+    def __init__(self, folder: Folder, runs: Runs) -> None:
+        self.folder, self.runs = folder, runs
 
     async def home(self, request: Request) -> Response:
-        def view() -> dict[str, Any]:
+        def page() -> Response:
             ledgers, models = self.folder.summaries()
-            return {"folder": self.folder.path.name, "ledgers": ledgers, "models": models}
+            lists = {"ledgers": ledgers, "models": models, "predictions": list(self.folder.predictions())}
+            runs = [_run_view(run) for run in self.runs.all()]
+            data = list(self.folder.data_files())
+            return _page("home.html", up=".", folder=self.folder.path.name, runs=runs, data=data, **lists)
 
-        return await _answer(lambda: _page("home.html", up=".", **view()), up=".")
+        return await self._answer(page, up=".")
+
+    async def plan(self, request: Request) -> Response:
+        """Show the form of a training; a form that was sent by POST is planned, without training or charging."""
+        posted = request.method == "POST"
+        form = await _form(request) if posted else dict(request.query_params)
+
+        def page() -> Response:
+            return self._plan_page(form, plan=self._planned(form) if posted and form else None)
+
+        return await self._answer(page, up=".", again=lambda problem: self._plan_page(form, problem=problem))
+
+    async def fit(self, request: Request) -> Response:
+        """Charge and train what was planned, in a process of its own."""
+        form = await _form(request)
+        again = lambda problem: self._plan_page(form, problem=problem)  # noqa: E731
+        return await self._started(lambda: fit_task(self.folder, form), up=".", again=again)
+
+    async def predict(self, request: Request) -> Response:
+        form = await _form(request) if request.method == "POST" else dict(request.query_params)
+
+        def page(problem: str = "") -> Response:
+            choices = {"models": list(self.folder.models()), **self._data_choices()}
+            return _page("predict.html", up=".", status=400 if problem else 200, problem=problem, form=form, **choices)
+
+        if request.method == "GET":
+            return await self._answer(page, up=".")
+        return await self._started(lambda: predict_task(self.folder, form), up=".", again=page)
+
+    async def run(self, request: Request) -> Response:
+        """Show a run; a form cancels it, resumes it or removes it from the list."""
+        up, at = _up(request), (request.path_params["verb"], request.path_params["name"])
+        action = (await _form(request)).get("action", "") if request.method == "POST" else None
+
+        def page() -> Response:
+            run = self.runs.find(*at)
+            if action is None:
+                return _page("run.html", up=up, folder=self.folder.path.name, **_run_view(run, self.folder))
+            if action not in ("cancel", "resume", "forget"):
+                raise WrongInput("expected to cancel, resume or forget a run, got another request")
+            getattr(self.runs, action)(run)
+            return _see(f"{up}/" if action == "forget" else f"{up}/run/{at[0]}/{at[1]}")
+
+        return await self._answer(page, up=up)
 
     async def ledger(self, request: Request) -> Response:
-        name, up = request.path_params["name"], _up(request)
-        view = lambda: _ledger_view(_known(self.folder.ledgers(), name))  # noqa: E731
-        return await _answer(lambda: _page("ledger.html", up=up, **view()), up=up)
-
-    async def model(self, request: Request) -> Response:
+        """Show a ledger; a form changes its limit, or closes a run that was charged and has not finished."""
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
 
-        def view() -> dict[str, Any]:
-            return _model_view(_known(self.folder.models(), name), name, self.folder.ledgers(), form)
+        typed = "" if form is None else form.get("limit", "")
 
-        return await _answer(lambda: _page("model.html", up=up, **view()), up=up)
+        def page(problem: str = "") -> Response:
+            view = _ledger_view(_known(self.folder.ledgers(), name), self.folder)
+            return _page("ledger.html", up=up, status=400 if problem else 200, problem=problem, typed=typed, **view)
+
+        def changed() -> Response:
+            ledger = Ledger.open(_known(self.folder.ledgers(), name))
+            if form and "close" in form:
+                self.runs.expect_none()
+                ledger.close(int(_number("the entry", form["close"])))
+            else:
+                ledger.set_limit(_number("the limit", typed))
+            return _see(f"{up}/ledger/{name}")
+
+        return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
+
+    async def model(self, request: Request) -> Response:
+        """Show a model; a form verifies it."""
+        name, up = request.path_params["name"], _up(request)
+        form = await _form(request) if request.method == "POST" else None
+        return await self._answer(lambda: self._model_page(name, up, form), up=up)
+
+    async def audit(self, request: Request) -> Response:
+        """Attack the mechanism of a model on crafted rows, in a process of its own."""
+        name, up = request.path_params["name"], _up(request)
+        form = await _form(request)
+        again = lambda problem: self._model_page(name, up, None, audit=form, problem=problem)  # noqa: E731
+        return await self._started(lambda: audit_task(self.folder, name, form), up=up, again=again)
 
     async def report(self, request: Request) -> Response:
-        """Render the report of a model, with its audit if there is one."""
-        name = request.path_params["name"]
+        """Render the report of a model, with its audit if there is one; `?save` offers it as a file."""
+        name, save = request.path_params["name"], "save" in request.query_params
 
         def rendered() -> Response:
             folder = _known(self.folder.models(), name)
             card = ModelCard.read(folder)
-            return HTMLResponse(report.page(card, report.read_audit(folder), report.released_tensors(folder, card)))
+            page = report.page(card, report.read_audit(folder), report.released_tensors(folder, card))
+            disposition = f"attachment; filename*=UTF-8''{quote(folder.name)}-report.html"
+            return HTMLResponse(page, headers={"content-disposition": disposition} if save else None)
 
-        return await _answer(rendered, up=_up(request))
+        return await self._answer(rendered, up=_up(request))
 
-    async def plan(self, request: Request) -> Response:
-        form = await _form(request) if request.method == "POST" else {}
+    async def file(self, request: Request) -> Response:
+        """Offer a file with predictions."""
+        name = request.path_params["name"]
 
-        def view() -> dict[str, Any]:
-            choices = {"data": self.folder.data(), "learners": ["auto", *registry.names("learners")]}
-            return {**choices, "form": form, "plan": self._planned(form) if form else None}
+        def offered() -> Response:
+            path = _known(self.folder.predictions(), name)
+            return FileResponse(path, filename=path.name)
 
-        return await _answer(lambda: _page("plan.html", up=".", **view()), up=".")
+        return await self._answer(offered, up=_up(request))
+
+    def _plan_page(
+        self, form: Mapping[str, str], *, plan: Mapping[str, Any] | None = None, problem: str = ""
+    ) -> Response:
+        columns = [] if problem else self._columns(form)
+        choices = {
+            **self._data_choices(),
+            "learners": ["auto", *registry.names("learners")],
+            "ledgers": list(self.folder.ledgers()),
+            "schemas": list(self.folder.schemas()),
+        }
+        values = {"form": form, "columns": columns, "plan": plan, "problem": problem, "listed": "list" in form}
+        return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
+
+    def _columns(self, form: Mapping[str, str]) -> list[str]:
+        """Return the names of the columns of a text file, if the user says that the first line is not a row."""
+        if form.get("data") not in self.folder.data_files():
+            return []
+        names = read_names(data_path(self.folder, form), reading(self.folder, form))
+        return list(names.columns or ()) if names is not None and names.declared and not names.uneven else []
 
     def _planned(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Plan without training or charging (a dry run)."""
-        name, files = form.get("data", ""), self.folder.data_files()
-        if name not in files and name not in registry.names("datasets"):
-            raise WrongInput("expected data among those of the folder or built in; choose one of the list")
-        options: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
-        options |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
-        planned = fit(str(files.get(name, name)), **{"epsilon": 1.0, **options}, dry_run=True)
+        """Plan without training or charging (a dry run); the sentences are those of the command line."""
+        data, said = data_path(self.folder, form), list[str]()
+        out = form.get("out") or default_name(self.folder, form["data"])
+        task = fit_task(self.folder, {**form, "out": out})
+        if (self.folder.path / task.out / "model.json").exists():
+            raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
+        options = fit_options(self.folder, form)
+        planned = fit(data, **options, dry_run=True, say=said.append)
+        check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
+        price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
         return {
+            "out": out,
             "learner": planned.learner,
-            "epsilon": _words.rounded_up(planned.epsilon),
+            "epsilon": price,
             "delta": _words.rounded_up(planned.delta),
-            "sentences": [_words.tidy(line, planned.epsilon) for line in planned.plan],
+            "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            "assumptions": planned.assumptions,
+            **self._budget(data, form, planned.event + check, price),
         }
 
+    def _budget(self, data: str, form: Mapping[str, str], event: Event, price: str) -> dict[str, Any]:
+        """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
+        beside = f"{form.get('data', '')}.ledger"
+        name = form.get("ledger") or beside
+        path = self.folder.ledgers().get(name)
+        if path is None:
+            limit = form.get("limit") or price
+            built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
+            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {limit} in total."
+            return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
+        ledger = Ledger.open(path)
+        spent, limit = ledger.spent(), ledger.limit
+        after = accounting.epsilon(ledger.total(event), ledger.delta)
+        numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
+        budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
+        refused = "" if after <= limit * (1 + SLACK) else "The ledger has no room for this run. "
+        return {"ledger": name, "budget": budget, "refused": refused}
 
-def _ledger_view(path: Path) -> dict[str, Any]:
-    facts = Ledger.open(path).json()
-    charges = [
-        {"number": entry["number"], "time": entry["time"], "who": entry["who"], "what": entry["what"]}
-        | {"epsilon": _words.rounded_up(entry["epsilon"])}
-        for entry in facts["events"]
-    ]
-    explained = printed_lines(facts)[1 + len(facts["events"]) :]
+    def _model_page(
+        self,
+        name: str,
+        up: str,
+        form: Mapping[str, str] | None,
+        *,
+        audit: Mapping[str, str] | None = None,
+        problem: str = "",
+    ) -> Response:
+        view = _model_view(_known(self.folder.models(), name), name, self.folder.ledgers(), form)
+        status = 400 if problem else 200
+        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, **view)
+
+    def _data_choices(self) -> dict[str, list[str]]:
+        return {"data": list(self.folder.data_files()), "built_in": registry.names("datasets")}
+
+    async def _started(self, task: Callable[[], Task], *, up: str, again: Callable[[str], Response]) -> Response:
+        """Start the run of a task, and lead to its page."""
+
+        def started() -> Response:
+            run = self.runs.start(task())
+            return _see(f"{up}/run/{run.task.verb}/{run.task.out}")
+
+        return await self._answer(started, up=up, again=again)
+
+    async def _answer(
+        self, page: Callable[[], Response], *, up: str, again: Callable[[str], Response] | None = None
+    ) -> Response:
+        """Render a page in a thread; an error becomes one sentence that names no path outside the folder.
+
+        `again` renders the form with what was typed and the sentence. Without it the sentence is a page of its own.
+        """
+        try:
+            return await run_in_threadpool(page)
+        except PrivawareError as problem:
+            sentence = self.folder.shown(" ".join(str(problem).split()))
+        except OSError as problem:
+            sentence = (
+                f"cannot read a file of this folder ({problem.strerror or type(problem).__name__}); load the page again"
+            )
+        if again is not None:
+            return await self._answer(lambda: again(sentence), up=up)
+        return _page("problem.html", up=up, status=400, problem=sentence)
+
+
+def _run_view(run: Run, folder: Folder | None = None) -> dict[str, Any]:
+    """Return what the list shows about a run; with `folder`, also what its page shows."""
+    task = run.task
+    view: dict[str, Any] = {"verb": task.verb, "out": task.out, "state": run.state, "resumable": run.resumable}
+    view["title"] = f"{TITLES[task.verb]} {task.out}"
+    if folder is None:
+        return view
+    return view | {
+        "active": run.active,
+        "command": task.command(folder),
+        "lines": list(run.lines),
+        "printed": run.printed,
+        "problem": run.problem,
+        "progress": run.progress,
+        "seconds": round(run.elapsed),
+        "charged": run.charged,
+        "form": task.form,
+        "predicted": task.out if task.out in folder.predictions() else "",
+        "model": task.out if task.out in folder.models() else "",
+        "ledger": _ledger_of(folder, task),
+    }
+
+
+def _ledger_of(folder: Folder, task: Task) -> str:
+    """Return the name of the ledger that a training charges, if it is in the folder."""
+    names = (task.form.get("ledger", ""), f"{task.form.get('data', '')}.ledger", f"{task.out}/run.ledger")
+    return next((name for name in names if name in folder.ledgers()), "") if task.verb == "fit" else ""
+
+
+def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
+    ledger = Ledger.open(path)
+    facts = ledger.json(totals=True)
+    others = [f"{line[0].upper()}{line[1:]}." for line in SameRows.of_ledger(ledger).sentences(during_run=False)]
+    explained = [*others, *explained_lines(facts)]
     return {
         "name": path.name,
         "spent": _words.rounded_up(facts["epsilon_spent"]),
@@ -188,10 +396,30 @@ def _ledger_view(path: Path) -> dict[str, Any]:
         "delta": _words.number(facts["delta"]),
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": facts["unit"],
-        "charges": charges,
-        "explained": [_words.tidy(line, facts["epsilon_spent"]) for line in explained],
+        "entries": _entries(facts),
+        "open": [(entry["number"], entry["what"]) for entry in facts["open"]],
+        "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],
         "problems": Ledger.verify(path),
     }
+
+
+def _entries(facts: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the creation, the charges and the changes of the limit in order, from the JSON of a ledger."""
+    created, limit = facts["created"], _words.number(facts["created"]["limit"])
+    shown = [{"number": "0", **_author(created), "what": "created", "epsilon": "", "total": "", "limit": limit}]
+    for entry in sorted([*facts["events"], *facts["limits"]], key=lambda entry: int(entry["number"])):
+        row = {"number": str(entry["number"]), **_author(entry), "what": entry["what"], "epsilon": "", "total": ""}
+        if entry["kind"] == "limit":
+            limit = _words.number(entry["limit"])
+            row["what"] = f"limit changed from {_words.number(entry['limit_before'])} to {limit}"
+        else:
+            row |= {"epsilon": _words.rounded_up(entry["epsilon"]), "total": _words.rounded_up(entry["total"])}
+        shown.append(row | {"limit": limit})
+    return shown
+
+
+def _author(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {"time": entry["time"][:19].replace("T", " "), "who": entry["who"]}
 
 
 def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mapping[str, str] | None) -> dict[str, Any]:
@@ -218,6 +446,11 @@ def _number(name: str, text: str) -> float:
         raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None
 
 
+def _see(address: str) -> Response:
+    """Lead to another page after a change, so that loading it again changes nothing."""
+    return RedirectResponse(address, status_code=303)
+
+
 def _up(request: Request) -> str:
     """Return the relative path from an address back to the start page."""
     return "/".join([".."] * request.url.path.count("/", 1)) or "."
@@ -230,19 +463,6 @@ async def _form(request: Request) -> dict[str, str]:
         if len(body) > MAX_FORM_BYTES:
             return {}
     return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
-
-
-async def _answer(page: Callable[[], Response], *, up: str) -> Response:
-    """Render a page in a thread; an error becomes one sentence that names no path."""
-    try:
-        return await run_in_threadpool(page)
-    except PrivawareError as problem:
-        sentence = " ".join(str(problem).split())
-    except OSError as problem:
-        sentence = (
-            f"cannot read a file of this folder ({problem.strerror or type(problem).__name__}); load the page again"
-        )
-    return _page("problem.html", up=up, status=400, problem=sentence)
 
 
 def _page(template: str, *, up: str, status: int = 200, **values: Any) -> Response:

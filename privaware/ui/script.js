@@ -1,9 +1,8 @@
 // A form answers once: its button waits until the next page is there.
 for (const form of document.forms) {
-  form.addEventListener("submit", () => {
-    const button = form.querySelector("button");
-    button.disabled = true;
-    button.textContent = "working";
+  form.addEventListener("submit", event => {
+    const button = event.submitter ?? form.querySelector("button");
+    setTimeout(() => { button.disabled = true; button.textContent = "working"; });
   });
 }
 window.addEventListener("pageshow", event => { if (event.persisted) location.reload(); });

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from privaware import attacks
+from privaware._rounded import rounded_down, rounded_up
+from privaware._summary import Summarised
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.attacks import AttackResult
 from privaware.attacks._gradient_canaries import (
@@ -37,7 +39,7 @@ from privaware.strategies._search import Search, SearchResult
 from privaware.strategies.rs import Rs
 from privaware.workflow.run.learner_settings import configured
 
-__all__ = ["Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
+__all__ = ["SPACES", "Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 
 WITHHELD_FIELDS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
 """JSON fields that are null when the numbers of the attack must not be released."""
@@ -45,8 +47,8 @@ ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shad
 """JSON fields that come from the attack."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Audit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Audit(Summarised):
     """The claimed epsilon of a mechanism, and what an attack on it measured.
 
     `found` holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`.
@@ -62,7 +64,7 @@ class Audit:
     epsilon: float
     charged: str
     owner_only: bool = False
-    plan: list[str] = field(default_factory=list, repr=False)
+    plan: list[str] = field(default_factory=list)
     certified: bool = False
     seconds: float = 0.0
     out: str | None = None
@@ -85,18 +87,28 @@ class Audit:
     @property
     def sentence(self) -> str:
         """Say in words what the attack shows about the claimed epsilon."""
-        claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
+        claim = f"the claim of epsilon {rounded_up(self.epsilon_claimed)} at delta {rounded_up(self.delta)}"
         if not self.found:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
         if self.epsilon_lower is None:
             return (
-                f"AUC {self.found['auc']:.3f}. A membership attack gives no lower bound on "
+                f"AUC {self.found['auc']:.3f}{_interval(self.found)}. A membership attack gives no lower bound on "
                 f"epsilon, so it does not test {claim}."
             )
-        shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
+        confidence = f"{100 * self.found['confidence']:g}% confidence"
+        shown = f"epsilon is at least {rounded_down(self.epsilon_lower)} ({confidence})"
         if self.refuted:
             return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence; {shown}."
         return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the facts; the numbers of an attack that are for the data owner only are left out."""
+        found = {} if self.owner_only else {name: self.found.get(name) for name in ("epsilon_lower", "auc")}
+        claimed = {"epsilon_claimed": self.epsilon_claimed, "delta": self.delta}
+        return {"subject": self.subject, "attack": self.settings["attack"], **claimed, **found, "out": self.out}
+
+    def _words(self) -> str:
+        return f"{'' if self.owner_only else self.sentence} {self.charged}".strip()
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware audit --json`."""
@@ -118,7 +130,14 @@ class Audit:
         }
 
 
+def _interval(found: Mapping[str, Any]) -> str:
+    """Return the interval of the AUC in words; nothing if it is not known."""
+    low, high = found.get("auc_interval") or (None, None)
+    return "" if low is None else f" ({100 * found.get('confidence', 0.95):g}% interval {low:.3f} to {high:.3f})"
+
+
 SPACES = ("gradient", "input")
+"""Where one_run inserts canaries."""
 TRIALS = 3
 """Expected number of trials of the search that an audit runs."""
 CANARY_ATTACKS = ("one_run", "many_run")
@@ -148,7 +167,7 @@ class AuditSettings:
     device: str = field(default="cpu", repr=False)
 
     def __post_init__(self) -> None:
-        expect_one_of("", SPACES, space=self.space)
+        expect_one_of("", SPACES, insert=self.space)
         expect_count("", canaries=self.canaries, runs=self.runs)
         expect_count("", 0, optional=True, shadows=self.shadows)
         expect_one_of("", SHADOW_TRAININGS, shadow_training=self.shadow_training)
@@ -193,7 +212,7 @@ class OneRun:
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
         elif self.unit != "row" or schema.unit != "row":
-            raise WrongInput("expected the unit row with rows as canaries, got another; take --space gradient")
+            raise WrongInput("expected the unit row with rows as canaries, got another; take --insert gradient")
         elif not schema.bounded:
             raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
 

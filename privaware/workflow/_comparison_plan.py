@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism
+from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Schema
 from privaware.workflow._comparison import Comparison, Side
+from privaware.workflow._comparison_designs import Design
 from privaware.workflow._contenders import Contender
 from privaware.workflow.auto import Stage
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.plan import BOUNDS_SHARE, Plan, bounds_within, grouped, rows_moved
+from privaware.workflow.run.plan import BOUNDS_FRACTION, Plan, bounds_within, grouped, rows_moved
 from privaware.workflow.run.source import Source
 from privaware.workflow.run.training_plan import training_plan
 
-__all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_plan"]
+__all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_planner"]
 
 EVALUATION = "evaluation on public benchmark rows; these scores are not a private release"
 HELD_OUT = 0.25
@@ -32,24 +37,61 @@ class ComparisonPlan(Plan):
 
     @property
     def total_sentence(self) -> str:
-        return f"total epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+        return f"total epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}"
 
 
-def comparison_plan(
-    source: Source, sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, options: RunOptions
-) -> ComparisonPlan:
-    """Return the plan of a comparison, computed from public facts.
+def comparison_planner(
+    source: Source, sides: Mapping[str, Contender], options: RunOptions
+) -> Callable[[Design], ComparisonPlan]:
+    """Return a function from designs to plans; each training is calibrated once, however many designs are planned.
 
-    Each training is calibrated to its own epsilon of `epsilons`. The cost is the composition of all trainings.
+    Parameters
+    ----------
+    source
+        The data with their public facts.
+    sides
+        The two models by their names.
+    options
+        The options of the run.
+
+    Returns
+    -------
+    callable
+        Returns the plan of a design: every training is calibrated to its own epsilon, and the cost is the composition
+        of all trainings.
     """
     delta = options.delta_for(source.schema)
-    bounds = bounds_within(delta)
-    schema = source.schema if source.schema.bounded else bounds.outline(source.schema)
-    comparison = Comparison(sides=(), repeats=repeats, held_out=0.0 if source.builtin else HELD_OUT)
-    train_schema = comparison.train_schema(schema)
-    comparison = replace(
-        comparison, sides=tuple(_side(contender, train_schema, epsilons, options) for contender in sides.values())
-    )
+    schema = source.schema if source.schema.bounded else _ranges(delta).outline(source.schema)
+    held_out = 0.0 if source.builtin else HELD_OUT
+    train_schema = Comparison(sides=(), repeats=1, held_out=held_out).train_schema(schema)
+
+    @cache
+    def training(name: str, epsilon: float) -> Plan:
+        return training_plan(
+            sides[name].restricted(train_schema),
+            epsilon=epsilon,
+            delta=options.delta_for(train_schema),
+            learner=sides[name].learner,
+            settings=sides[name].settings,
+            runtime={"device": options.device},
+        )
+
+    @cache
+    def plan(design: Design) -> ComparisonPlan:
+        compared = tuple(_side([training(name, epsilon) for epsilon in design.epsilons]) for name in sides)
+        comparison = Comparison(sides=compared, repeats=design.repeats, held_out=held_out)
+        return _comparison_plan(source, comparison, schema, delta, _facts(sides, design, source))
+
+    return plan
+
+
+def _comparison_plan(
+    source: Source, comparison: Comparison, schema: Schema, delta: float, facts: Mapping[str, Any]
+) -> ComparisonPlan:
+    """Return the plan of a comparison, with noisy scores if rows are held out, and bounds first if none are declared.
+
+    `schema` is the schema after the release of bounds. `facts` are the settings and the reasons of the plan.
+    """
     size = rows_moved(comparison, schema)
     if comparison.held_out:
         noise = calibrate_score_noise(grouped(comparison.trainings(schema), size), delta)
@@ -57,12 +99,13 @@ def comparison_plan(
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
     if not source.schema.bounded:
-        share = BOUNDS_SHARE * min(noise for side in comparison.sides for noise in side.noises)
-        parts.append(("release bounds", grouped(bounds.cost(source.schema, share), size)))
-        mechanism = Stage(
-            what="release bounds", mechanism=bounds, join=Data.coded_by, outline=bounds.outline, share=share
-        ).then(comparison)
-    parts.append((f"train {2 * repeats * len(epsilons)} models", grouped(comparison.cost(schema, 1.0), size)))
+        bounds, what = _ranges(delta), "release bounds"
+        budget = BOUNDS_FRACTION * accounting.epsilon(grouped(comparison.trainings(schema), size), delta)
+        share = accounting.calibrate(lambda noise: grouped(bounds.cost(source.schema, noise), size), budget, delta)
+        parts.append((what, grouped(bounds.cost(source.schema, share), size)))
+        stage = Stage(what=what, mechanism=bounds, join=Data.coded_by, outline=bounds.outline, share=share)
+        mechanism = stage.then(comparison)
+    parts.append((f"train {math.prod(comparison.shape)} models", grouped(comparison.cost(schema, 1.0), size)))
     return ComparisonPlan(
         learner="crossover",
         mechanism=mechanism,
@@ -70,26 +113,26 @@ def comparison_plan(
         noise=1.0,
         delta=delta,
         parts=tuple(parts),
-        settings={name: contender.json() for name, contender in sides.items()}
-        | {"epsilons": list(epsilons), "repeats": repeats},
-        reasons=_reasons(sides, epsilons, repeats, source),
+        **facts,
     )
 
 
-def _side(contender: Contender, schema: Schema, epsilons: Sequence[float], options: RunOptions) -> Side:
-    plans = [
-        training_plan(
-            contender.restricted(schema),
-            epsilon=epsilon,
-            delta=options.delta_for(schema),
-            learner=contender.learner,
-            settings=contender.settings,
-            runtime={"device": options.device},
-        )
-        for epsilon in epsilons
-    ]
+def _ranges(delta: float) -> Ranges:
+    """Return the mechanism that releases the bounds of all columns at once."""
+    return Ranges(delta=bounds_within(delta).delta)
+
+
+def _side(plans: Sequence[Plan]) -> Side:
+    """Return a side from the plans of its trainings, one for each epsilon."""
     columns = tuple(column.name for column in plans[0].schema.used)
     return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(plan.noise for plan in plans))
+
+
+def _facts(sides: Mapping[str, Contender], design: Design, source: Source) -> dict[str, Any]:
+    """Return the settings of a plan and its reasons in words."""
+    settings: dict[str, Any] = {name: contender.json() for name, contender in sides.items()}
+    settings |= {"epsilons": list(design.epsilons), "repeats": design.repeats}
+    return {"settings": settings, "reasons": _reasons(sides, design.epsilons, design.repeats, source)}
 
 
 def _reasons(

@@ -42,6 +42,10 @@ class Crossing:
     @property
     def sentence(self) -> str:
         """The crossing in words."""
+        return self._claim if self.confidence else f"{self._claim}; one repeat gives no confidence interval"
+
+    @property
+    def _claim(self) -> str:
         if self.estimate is None:
             sentence = f"above {self.above:.4g}; the simple model is better even at the largest epsilon tried"
             if self.low == self.above:

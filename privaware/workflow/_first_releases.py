@@ -67,4 +67,4 @@ def with_target_range(choice: Choice, schema: Schema, metric: str | None = None)
         share=share_for(cost, TARGET_FRACTION),
     )
     reason = f"{TARGET_FRACTION:.0%} of the budget estimates the mean and the spread of the target."
-    return replace(choice, before=(*choice.before, stage), reasons=(*choice.reasons, reason))
+    return replace(choice, before=(*choice.before, stage), details=(*choice.details, reason))

@@ -4,26 +4,29 @@ Privacy:
 
 1. Each row is held out by an independent draw, so it either trains or scores. Only the larger of the two costs counts
    (parallel composition). If one person may have rows in both parts, the two costs compose.
-2. The release from the held-out rows is the cells of `_score_cells.py`. Their L1 sensitivity for one row is
-   `GROUPS[metric]`, and `2 * GROUPS[metric]` if labels are protected.
+2. The release from the held-out rows is the cells of `_score_cells.py`. Their L1 sensitivity for one row is the number
+   of their groups, and twice that number if labels are protected.
 3. The cells get Laplace noise of scale `sensitivity * rows / epsilon`, where `rows` is the largest number of rows of a
    unit. This is epsilon-DP for the unit.
-4. Score and interval are computed from the noisy cells only, so they are post-processing.
+4. A mean absolute error is compared with a constant, the private median of the held-out rows, which is released first.
+   It takes the fraction `CONSTANT_SHARE` of epsilon, and the cells take the remaining epsilon. The two costs compose.
+5. Score, tables and intervals are computed from the noisy cells only, so they are post-processing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from privaware import accounting
-from privaware._validate import expect_positive
+from privaware._validate import expect_one_of, expect_positive
 from privaware.data import Rows, release
 from privaware.errors import WrongInput
-from privaware.events import Disjoint, Event, Laplace
+from privaware.events import NOTHING, Disjoint, Event, Laplace, Pure
+from privaware.learners.median import Median
 from privaware.mechanism import Mechanism, Then, run
 from privaware.mechanism import unit as protected
 from privaware.model import Model
@@ -32,13 +35,30 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
-from privaware.workflow._score_cells import GROUPS, STATISTICS, CellSums, bootstrap_interval, groups_of, scored_words
+from privaware.workflow._score_cells import CellSums, ScoreCells, scored_words
+from privaware.workflow._score_statistics import NoisyCells, fraction_interval
 from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 
-__all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_words", "with_score"]
+__all__ = [
+    "CONSTANT_SHARE",
+    "SCORE_ALSO",
+    "SCORE_SETTINGS",
+    "SCORE_SHARE",
+    "Score",
+    "ScoredModel",
+    "ScoredTraining",
+    "score_words",
+    "with_score",
+]
 
-SCORE_SETTINGS = ("score_epsilon", "metric")
+SCORE_SETTINGS = ("score_epsilon", "score_also", "metric")
 """Settings of a plan that describe its score."""
+SCORE_SHARE = 0.1
+"""Fraction of the budget that `--score` spends on a score."""
+SCORE_ALSO = ("confusion", "threshold", "calibration")
+"""Tables that can be released with a score, within the epsilon of the score."""
+CONSTANT_SHARE = 0.2
+"""Fraction of the epsilon of a mean absolute error that releases the constant to compare with."""
 LARGEST_SHARE = 0.2
 """Largest fraction of the rows that is held out for the score."""
 
@@ -56,7 +76,9 @@ MOST_ROWS = 5000
 class Score:
     """A noisy score with its 95% interval; `rows` is the noisy number of held-out rows.
 
-    With two classes, `confusion` has the noisy confusion matrix: `confusion[true][predicted]`.
+    `constant` is the score of a constant prediction, with `value`, `low` and `high`. `confusion[true][predicted]` is
+    the noisy confusion matrix; with two classes it comes with every accuracy. `threshold` is the threshold with the
+    largest noisy balanced accuracy. `calibration` compares predicted probabilities with observed rates, by tenths.
     """
 
     metric: str
@@ -65,20 +87,67 @@ class Score:
     high: float
     epsilon: float
     rows: float
+    constant: Mapping[str, float] | None = None
     confusion: list[list[float]] | None = None
+    confusion_low: list[list[float]] | None = None
+    confusion_high: list[list[float]] | None = None
+    threshold: Mapping[str, Any] | None = None
+    calibration: list[dict[str, float]] | None = None
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> Score:
+        """Read the entry `score` of a card; entries of later versions are ignored."""
+        return cls(**{item.name: entries[item.name] for item in fields(cls) if item.name in entries})
 
     def json(self) -> dict[str, Any]:
         """Return plain values for `model.json`."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        entries = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in entries.items() if value is not None}
 
     @property
     def sentence(self) -> str:
-        """The score in words."""
+        """The score in words, beside the score of a constant prediction."""
+        beside = "" if self.constant is None else f" {constant_words(self.metric, self.constant)}"
         return (
             f"Released score: {NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval "
-            f"{_shown(self.low)} to "
-            f"{_shown(self.high)}, with noise for epsilon {self.epsilon:g}."
+            f"{_shown(self.low)} to {_shown(self.high)}, with noise for epsilon {self.epsilon:g}.{beside}"
         )
+
+    def table_sentences(self, classes: Sequence[str]) -> list[str]:
+        """Return the threshold for the second of `classes`, and where the tables are, in words."""
+        best, sentences = self.threshold, []
+        if best is not None:
+            sentences.append(
+                f"Released threshold: to maximise balanced accuracy, predict {classes[1]} if its probability is above "
+                f"{_interval_words(best)}. Balanced accuracy is {_interval_words(best['balanced_accuracy'])} there "
+                f"and {_interval_words(best['at_half'])} at a threshold of 0.5 (95% intervals)."
+            )
+        tables = {"confusion matrix": self.confusion, "calibration": self.calibration}
+        if released := [name for name, table in tables.items() if table is not None]:
+            sentences.append(f"Released with intervals, in the report: {' and '.join(released)}.")
+        return sentences
+
+
+def _interval_words(estimate: Mapping[str, float]) -> str:
+    """Format an estimate with its interval.
+
+    >>> _interval_words({"value": 0.8, "low": 0.71, "high": 0.9})
+    '0.8 (0.71 to 0.9)'
+    """
+    return f"{_shown(estimate['value'])} ({_shown(estimate['low'])} to {_shown(estimate['high'])})"
+
+
+def constant_words(metric: str, constant: Mapping[str, float]) -> str:
+    """Return the score of a constant prediction in one sentence.
+
+    >>> constant_words("accuracy", {"value": 0.6, "low": 0.55, "high": 0.65})
+    'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'
+    """
+    what = {"accuracy": " (the most frequent class)", "r2": " (the mean)", "mae": " (the private median)"}
+    said = f"A constant prediction{what.get(metric, '')} has {_shown(constant['value'])}"
+    if constant["low"] == constant["high"]:
+        return f"{said}, by definition."
+    return f"{said}, 95% interval {_shown(constant['low'])} to {_shown(constant['high'])}."
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -106,6 +175,7 @@ class ScoredTraining:
     epsilon: float
     held_out: float
     rows: int = 1
+    also: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -114,11 +184,22 @@ class ScoredTraining:
     @property
     def noise(self) -> float:
         """The noise multiplier of the cells: the Laplace scale divided by the sensitivity for one row."""
-        return self.rows / self.epsilon
+        return self.rows / (self.epsilon * (1 - self.constant_share))
+
+    @property
+    def constant_share(self) -> float:
+        """The fraction of the epsilon that a private constant takes."""
+        return CONSTANT_SHARE if self.metric == "mae" else 0.0
+
+    @property
+    def changes(self) -> float:
+        """The number of rows that a neighbour in the sense of `unit` changes: a changed label removes and adds one."""
+        return 2.0 if self.unit == "label" else 1.0
 
     def cost(self, schema: Schema, noise: float) -> Event:
         training = self.training.cost(self.train_schema(schema), noise)
-        score = Laplace(noise=self.noise)
+        constant = Pure(epsilon=self.epsilon * self.constant_share / self.rows) if self.constant_share else NOTHING
+        score = constant + Laplace(noise=self.noise)
         if schema.unit in ("row", "label"):
             return Disjoint(events=(training, score))
         return training + score
@@ -129,45 +210,75 @@ class ScoredTraining:
         trained = run(self.training, train.mapped(lambda part: replace(part, schema=schema)), noise, rng)
         model, point = (trained.model, trained.point) if isinstance(trained, SearchResult) else (trained, None)
         model = replace(model, schema=replace(model.schema, rows=data.schema.rows))
-        sensitivity = GROUPS[self.metric] * (2.0 if self.unit == "label" else 1.0)
-        cells = CellSums(metric=self.metric, model=model, sensitivity=sensitivity)
-        noisy = release(cells, held_out.parts, self.noise, rng)
-        score = self.score(noisy, model.schema, sensitivity * self.noise, rng)
+        cells = ScoreCells.of(self.metric, len(data.schema.classes), self.also)
+        sensitivity = len(cells.sizes) * self.changes
+        sums = CellSums(
+            cells=cells, model=model, sensitivity=sensitivity, constant=self._constant(held_out, model.schema, rng)
+        )
+        noisy = release(sums, held_out.parts, self.noise, rng)
+        score = self.score(cells, noisy, model.schema, rng)
         return ScoredModel(model=model, score=score, point=point)
+
+    def _constant(self, held_out: Rows, schema: Schema, rng: Rng) -> float:
+        """Release the private median of the held-out rows, if the metric needs a constant; otherwise return 0."""
+        if not self.constant_share:
+            return 0.0
+        noise = self.changes * self.rows / (self.epsilon * self.constant_share)
+        constant = run(Median(), held_out, noise, rng)
+        middle, half = (float(schema.high or 0.0) + float(schema.low or 0.0)) / 2, _range(schema) / 2
+        return middle + half * float(constant.tensors["value"][0])
 
     def train_schema(self, schema: Schema) -> Schema:
         """Return `schema` with the number of rows reduced to the training part."""
         return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
-    def score(self, noisy: np.ndarray, schema: Schema, scale: float, rng: Rng) -> Score:
-        """Compute the score and its interval from the noisy cells; this is post-processing."""
-        low, high = bootstrap_interval(self.metric, noisy, scale, rng.initial)
-        value = float(STATISTICS[self.metric](noisy[None])[0])
-        unit = best = 1.0
-        if self.metric == "mae":
-            unit = best = float(schema.high or 0.0) - float(schema.low or 0.0)
-        worst = -1.0 if self.metric == "r2" else 0.0
-        value, low, high = (float(np.clip(unit * each, worst, best)) for each in (value, low, high))
-        square = self.metric == "accuracy" and noisy.size == 4
+    def score(self, cells: ScoreCells, noisy: np.ndarray, schema: Schema, rng: Rng) -> Score:
+        """Compute the score, the requested tables and all intervals from the noisy cells; this is post-processing."""
+        scale = len(cells.sizes) * self.changes * self.noise
+        facts = NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=rng.initial, unit=_range(schema))
+        shown = "confusion" in self.also or (self.metric == "accuracy" and cells.classes == 2)
         return Score(
             metric=self.metric,
-            value=value,
-            low=min(low, value),
-            high=max(high, value),
             epsilon=self.epsilon,
-            rows=max(0.0, float(groups_of(noisy, GROUPS[self.metric])[0].sum())),
-            confusion=np.round(noisy.reshape(2, 2), 2).tolist() if square else None,
+            rows=facts.rows,
+            **facts.score(),
+            constant=facts.constant(),
+            **(facts.confusion() if shown else {}),
+            threshold=facts.threshold() if "threshold" in self.also else None,
+            calibration=facts.calibration() if "calibration" in self.also else None,
         )
 
 
-def with_score(plan: Plan, *, epsilon: float, metric: str | None, held_out: float | None = None) -> Plan:
+def _range(schema: Schema) -> float:
+    """Return the range of the target; 1 for classes."""
+    return 1.0 if schema.classes else float(schema.high or 0.0) - float(schema.low or 0.0)
+
+
+def expect_tables(also: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    """Return the tables to release with a score, in a fixed order; raise if the target does not have one of them."""
+    for name in also:
+        expect_one_of("", SCORE_ALSO, score_also=name)
+        if not schema.classes:
+            raise WrongInput(f"expected classes for --score-also {name}, got numbers; leave --score-also out")
+    if "threshold" in also and len(schema.classes) != 2:
+        raise WrongInput(
+            f"expected two classes for --score-also threshold, got {len(schema.classes)}; take confusion or calibration"
+        )
+    return tuple(name for name in SCORE_ALSO if name in also)
+
+
+def with_score(
+    plan: Plan, *, epsilon: float, metric: str | None, also: Sequence[str] = (), held_out: float | None = None
+) -> Plan:
     """Return `plan` with a charged score of its model, calibrated again so that the total stays within the budget.
 
+    `also` names tables of `SCORE_ALSO` that are released within the same epsilon.
     `held_out` is the fraction of the rows that score the model. Default: a fraction that follows from their number.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
     chosen = expect_metric(metric, schema.task, len(schema.classes))
+    tables = expect_tables(also, schema)
     assert total is not None
     share = held_out
     if share is None:
@@ -177,26 +288,58 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None, held_out: floa
     def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:
         if isinstance(mechanism, Then) and not chooses_columns(mechanism.first):
             return replace(mechanism, second=scored(mechanism.second))
-        return ScoredTraining(training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share, rows=rows)
+        return ScoredTraining(
+            training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share, rows=rows, also=tables
+        )
 
     mechanism = scored(plan.mechanism)
-    most = 0.9 * total if isinstance(mechanism, Then) else total
-    if epsilon > most:
-        raise WrongInput(
-            f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got "
-            f"{epsilon:g}; "
-            "training and score use different rows, so the total is the larger of the two costs"
-        )
+    _expect_affordable(epsilon, total, before=isinstance(mechanism, Then))
     outside = 0
     while isinstance(mechanism, Then):
         outside, mechanism = outside + 1, mechanism.second
     what = scored_words(", ".join(doing for doing, _ in plan.parts[outside:]), chosen)
     new = replace(plan, mechanism=scored(plan.mechanism), parts=((what, plan.event),))
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
-    held_out = f"About {schema.rows * share:.0f} of {schema.rows} rows are held out of training."
-    reason = f"{held_out} They score the model with noise for epsilon {epsilon:g}."
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
+    settings |= {"score_also": list(tables)} if tables else {}
+    reason = _reason(schema, share, (NAMES[chosen], *tables), epsilon, total)
+    cells = ScoreCells.of(chosen, len(schema.classes), tables)
+    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon)
+    if schema.unit in ("row", "label") and not outside and epsilon < total:
+        reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
+
+
+def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
+    """Raise if a score costs more than the budget, or more than nine tenths of it if a release comes `before`."""
+    most = 0.9 * total if before else total
+    if epsilon > most:
+        raise WrongInput(
+            f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got "
+            f"{epsilon:g}; "
+            "training and score use different rows, so the total is the larger of the two costs"
+        )
+
+
+def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float, total: float) -> str:
+    """Return the sentence of a plan about its score; `bought` names the metric and the tables."""
+    words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
+    listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    part = "a tenth of the budget" if abs(epsilon - SCORE_SHARE * total) < 1e-9 else f"within the total of {total:g}"
+    return (
+        f"Score: about {schema.rows * share:.0f} of {schema.rows} rows are held out of training. They release the "
+        f"{listed} with noise for epsilon {epsilon:g}, {part}."
+    )
+
+
+def _expected(cells: ScoreCells, rows: float, scale: float) -> str:
+    """Say how wide the interval of an accuracy of 0.8 would be; nothing for other metrics."""
+    if cells.metric != "accuracy":
+        return ""
+    half = cells.sizes[0] // 2
+    right, wrong = (np.full(half, part * rows / half) for part in (0.8, 0.2))
+    low, high = fraction_interval(right, wrong, scale)
+    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}."
 
 
 def _shown(value: float) -> str:
@@ -217,6 +360,6 @@ def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None
     score = internal.get(metric) if metric in ("auc", "mae") else internal.get("test_score")
     if score is None:
         return None
-    constant = 0.5 if metric == "auc" else internal.get("constant_score")
-    beside = "" if metric == "mae" or constant is None else f" (a constant prediction scores {constant:.4f})"
+    constant = 0.5 if metric == "auc" else internal.get("constant_mae" if metric == "mae" else "constant_score")
+    beside = "" if constant is None else f" (a constant prediction scores {constant:.4f})"
     return f"test {NAMES[metric]} {score:.4f}{beside}"

@@ -75,13 +75,11 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
 def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
     """Return the sentences of the plan about a search with `trials` expected trials."""
     space, candidates = settings.space, " or ".join(settings.space.learners)
-    first = (
-        f"Search: {settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials."
-    )
+    tunes = f"{settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials"
     rows = round(schema.rows * settings.held_out)
     return (
-        first,
-        f"About {rows} of {schema.rows} rows are held out to score the candidates. Only the best one is released.",
+        f"Search: {tunes}. About {rows} of {schema.rows} rows are held out to score the candidates. Only the best one "
+        "is released.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting, report
+from privaware._rounded import rounded_up
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
-from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentence_of, sampler_sentence, sentence_of
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentences_of, sampler_sentence, sentence_of
+from privaware.workflow._score import CONSTANT_SHARE
 from privaware.workflow._score_cells import scored_words
 from privaware.workflow.run.output import REPORT
 
@@ -127,11 +129,13 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         problems.append("the model is called certified although its run was seeded")
     if guarantee.certified and flaw:
         problems.append(f"the model is called certified although {flaw}")
+    if guarantee.certified and guarantee.overlap:
+        problems.append(f"the model is called certified although {guarantee.overlap:.200}")
     if problems:
         return problems
     facts: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "seed": guarantee.seed}
-    sentence = sentence_of(schema, **facts, flaw=flaw)
-    if guarantee.sentence not in (sentence, earlier_sentence_of(schema, **facts, flaw=flaw)):
+    sentence = sentence_of(schema, **facts, flaw=flaw, overlap=guarantee.overlap)
+    if guarantee.sentence not in (sentence, *earlier_sentences_of(schema, **facts, flaw=flaw)):
         problems.append(f"the sentence of the guarantee does not follow from its numbers; expected: {sentence:.300}")
     if guarantee.sampler != sampler_sentence(event):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
@@ -141,8 +145,10 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
 
 def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
     """Return a sentence if the last sentence of `plan` does not state this epsilon and delta."""
-    total = f"epsilon {epsilon:.4g} at delta {delta:g}"
-    return [f"the plan ends with another price than {total}"] if plan and not plan[-1].endswith(total) else []
+    total = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
+    earlier = f"epsilon {epsilon:.4g} at delta {delta:g}"
+    wrong = bool(plan) and not plan[-1].endswith((total, earlier))
+    return [f"the plan ends with another price than {total}"] if wrong else []
 
 
 def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:
@@ -156,21 +162,37 @@ def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list
     numbers: list[Any] = [score.get(name) for name in ("epsilon", "low", "value", "high")]
     if not all(isinstance(number, (int, float)) for number in numbers):
         return ["the score has no epsilon, value or interval"]
-    epsilon, low, value, high = (float(number) for number in numbers)
-    problems = [] if low <= value <= high else ["the score is outside its own interval"]
+    buys_constant = score.get("metric") == "mae" and "constant" in score
+    epsilon = float(numbers[0]) * (1 - CONSTANT_SHARE if buys_constant else 1.0)
+    problems = [] if all(map(_is_ordered, _estimates(score))) else ["the score is outside its own interval"]
     paid = [_last_event(part.event) for part in parts if part.what.endswith(scored_words("", str(score.get("metric"))))]
     if not any(
         isinstance(last, Laplace) and math.isclose(last.noise * epsilon, rows, rel_tol=SLACK) for last, rows in paid
     ):
-        problems.append(f"no event pays for a score of epsilon {epsilon:.6g}")
+        problems.append(f"no event pays for a score of epsilon {float(numbers[0]):.6g}")
     return problems
+
+
+def _estimates(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield every estimate in the entries of a score: everything that has both ends of an interval."""
+    if isinstance(value, Mapping) and {"low", "high"} <= set(value):
+        yield value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for entry in inner:
+        yield from _estimates(entry)
+
+
+def _is_ordered(estimate: Mapping[str, Any]) -> bool:
+    """Whether an estimate is a number within its own interval."""
+    ends = [estimate["low"], estimate.get("value", estimate.get("observed")), estimate["high"]]
+    return all(isinstance(end, (int, float)) for end in ends) and ends == sorted(ends)
 
 
 def _last_event(event: Event) -> tuple[Event | None, int]:
     """Return the last event of a release with two or more events (None with fewer), and the rows of a unit."""
     alone, rows = (event.event, event.size) if isinstance(event, Group) else (event, 1)
     last = alone.events[-1] if isinstance(alone, (Disjoint, Composed)) and len(alone.events) > 1 else None
-    return last, rows
+    return (last.events[-1] if isinstance(last, Composed) and last.events else last), rows
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:

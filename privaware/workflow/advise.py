@@ -19,6 +19,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from privaware import accounting
+from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.schema import Schema
@@ -42,8 +43,8 @@ GIVEN = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Advised:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Advised(Summarised):
     """The result of `advise`.
 
     `estimate` has the `epsilon` that the accuracy needs, its 10% and 90% quantiles `low` and `high`, and `about`, which
@@ -68,6 +69,13 @@ class Advised:
     advice: list[dict[str, Any]] = field(repr=False)
     risk: list[dict[str, float]] = field(repr=False)
     charged: str
+
+    def _facts(self) -> dict[str, Any]:
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "accuracy": self.accuracy}
+        return {"data": self.data, "learner": self.choice["learner"], **budget, "rules": len(self.advice)}
+
+    def _words(self) -> str:
+        return self.choice["why"]
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware advise --json`."""

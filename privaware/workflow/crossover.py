@@ -7,10 +7,11 @@ model.) The crossover is "above X" if the simple model is still better at X, the
 
 Paper: Bao, Bauer and Bindschaedler, Definition 2 and section VI-C. The paper reports one curve for each model.
 Differences of one point on fewer than five repeats are not significant, so this module adds the interval.
-Privacy: this releases many models. The composition of all of them is charged before a row is read. On private rows,
-a quarter of the rows is held out, and only noisy scores on these rows are released; the scores cost no more than the
-trainings. On built-in data the trainings are charged to a ledger of the run. The scores are computed exactly on public
-test rows, and are no private release.
+Privacy: this releases many models. The composition of all of them is charged before a row is read. The number of
+epsilons and of repeats is chosen so that this cost stays within a total. On private rows, a quarter of the rows is held
+out, and only noisy scores on these rows are released; the scores cost no more than the trainings. On built-in data the
+trainings are charged to a ledger of the run. The scores are computed exactly on public test rows, and are no private
+release.
 Use when: you choose between a simple and a complex model, on public data like yours, before you spend budget.
 
 >>> models = {"simple": "majority", "complex": "linear:steps=20"}
@@ -21,22 +22,29 @@ Use when: you choose between a simple and a complex model, on public data like y
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
-from privaware._validate import expect
+from privaware import accounting
+from privaware._summary import Summarised
+from privaware._validate import expect, expect_positive
+from privaware.errors import BudgetExceeded
+from privaware.ledger import Ledger
 from privaware.workflow._comparison import ComparisonScores, correct
-from privaware.workflow._comparison_plan import EVALUATION, comparison_plan
+from privaware.workflow._comparison_designs import TOTAL, Design, advice, choose_design, designs_sentence
+from privaware.workflow._comparison_plan import EVALUATION, comparison_planner
 from privaware.workflow._contenders import Contender, contender
 from privaware.workflow._crossing import Crossing, crossing
 from privaware.workflow._curves import Point, Result, lines, point
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow.run.plan import Plan
 
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
 
@@ -47,8 +55,8 @@ PLOT = "crossover.svg"
 """Name of the file with the chart."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crossover(Result):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Crossover(Summarised, Result):
     """The crossover epsilon, both score curves, and the total cost."""
 
     crossover: Crossing | None
@@ -59,7 +67,7 @@ class Crossover(Result):
     repeats: int
     evaluation: bool
     note: str
-    plan: list[str] = field(repr=False)
+    plan: list[str]
     certified: bool
     seconds: float
     out: str | None
@@ -93,6 +101,15 @@ class Crossover(Result):
             out=run.out,
         )
 
+    def _facts(self) -> dict[str, Any]:
+        ends = {} if self.crossover is None else {name: getattr(self.crossover, name) for name in ("low", "high")}
+        guarantee = {"epsilon": self.epsilon, "delta": self.delta, "certified": self.certified}
+        return {**ends, "models": [each.name for each in self.models.values()], **guarantee, "out": self.out}
+
+    def _words(self) -> str:
+        crossed = "" if self.crossover is None else f"Crossover epsilon: {self.crossover.sentence}. "
+        return f"{crossed}{self.note[:1].upper()}{self.note[1:]}."
+
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware crossover --json`."""
         curves = {name: [_point_json(each) for each in points] for name, points in self.curves.items()}
@@ -115,8 +132,9 @@ def crossover(
     *,
     simple: str | Mapping[str, Any],
     complex: str | Mapping[str, Any],
-    epsilons: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
-    repeats: int = 5,
+    epsilons: Sequence[float] | None = None,
+    repeats: int | None = None,
+    total: float | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
@@ -131,17 +149,21 @@ def crossover(
         The two models: a learner such as "linear" or "linear:columns=age+town,steps=50", a published model, or a
         mapping.
     epsilons
-        The epsilons to try, in ascending order.
+        The epsilons to try, in ascending order. Default: as many of 0.1, 0.3, 1, 3, 10 as the total allows.
     repeats
-        The number of times that each model is trained at each epsilon.
+        The number of times that each model is trained at each epsilon. Default: as many as the total allows, up to 5.
+    total
+        The largest total epsilon of all trainings and scores. Default: 5, or `limit` if it is smaller; for built-in
+        data, which are public, no bound. A design above the total raises `BudgetExceeded` and names a design that fits.
     settings
         Hyper-parameters of both learners.
     device
         "cpu" or "cuda".
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -155,28 +177,68 @@ def crossover(
     >>> plan.epsilon > 1.0  # every training is charged
     True
     """
-    grid = _grid(epsilons, repeats)
+    grid = _checked(epsilons, repeats, total)
     sides = {"simple": contender(simple, settings), "complex": contender(complex, settings)}
     options = RunOptions.of(run_options, device=device)
     with charged_run("crossover", data, options) as run:
-        plan = comparison_plan(run.source, sides, grid, repeats, options)
-        if run.charge(plan, what=f"crossover on {run.source.name}"):
-            result = Crossover.of(run, sides, grid, _score_table(run, (len(sides), len(grid), repeats)))
+        planned = comparison_planner(run.source, sides, options)
+        bound = _bound(total, run)
+        design = choose_design(lambda design: planned(design).epsilon, epsilons=grid, repeats=repeats, total=bound)
+        plan = planned(design)
+        if not math.isinf(bound):
+            prices = designs_sentence(lambda design: planned(design).epsilon, design, bound)
+            plan = replace(plan, reasons=(*plan.reasons, prices))
+        if _charged(run, plan, planned, design):
+            shape = (len(sides), len(design.epsilons), design.repeats)
+            result = Crossover.of(run, sides, design.epsilons, _score_table(run, shape))
             run.publish_result(FILE, result.json())
         else:
-            result = Crossover.of(run, sides, grid, None if run.result is None else _published_table(run.result, sides))
+            table = None if run.result is None else _published_table(run.result, sides)
+            result = Crossover.of(run, sides, design.epsilons, table)
     if run.out is not None and not (Path(run.out) / PLOT).exists():
         result.plot(Path(run.out) / PLOT)
     return result
 
 
-def _grid(epsilons: Sequence[float], repeats: int) -> list[float]:
-    grid = [float(epsilon) for epsilon in epsilons]
-    rising = bool(grid) and sorted(set(grid)) == grid and 0 < grid[0] <= grid[-1] < 1e6
-    expect(rising, "", "epsilons in rising order above 0 and below a million", grid)
-    valid = isinstance(repeats, int) and not isinstance(repeats, bool) and 1 <= repeats <= 1000
-    expect(valid, "", "repeats as a whole number from 1 to 1000", repeats)
+def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float | None) -> list[float] | None:
+    """Return the epsilons as a list; raise if one of the arguments is not valid."""
+    grid = None if epsilons is None else [float(epsilon) for epsilon in epsilons]
+    if grid is not None:
+        rising = bool(grid) and sorted(set(grid)) == grid and 0 < grid[0] <= grid[-1] < 1e6
+        expect(rising, "", "epsilons in rising order above 0 and below a million", grid)
+    if repeats is not None:
+        valid = isinstance(repeats, int) and not isinstance(repeats, bool) and 1 <= repeats <= 1000
+        expect(valid, "", "repeats as a whole number from 1 to 1000", repeats)
+    if total is not None:
+        expect_positive("", total=total)
     return grid
+
+
+def _bound(total: float | None, run: ChargedRun) -> float:
+    """Return the largest total epsilon of the design: for public rows it is not bounded unless `total` is given."""
+    if total is None and run.source.builtin:
+        return math.inf
+    requested, limit = TOTAL if total is None else total, run.options.limit
+    if limit is None:
+        return requested
+    expect_positive("", limit=limit)
+    return min(requested, limit)
+
+
+def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], design: Design) -> bool:
+    """Charge the plan; if the ledger has no room for it, name a smaller design for which it has."""
+    try:
+        return run.charge(plan, what=f"crossover on {run.source.name}")
+    except BudgetExceeded as refusal:
+        if refusal.ledger is None:
+            raise
+        room = Ledger.open(refusal.ledger)
+
+        def fits(smaller: Design) -> bool:
+            return accounting.epsilon(room.total(planned(smaller).event), room.delta) <= room.limit
+
+        ways = advice(lambda design: planned(design).epsilon, design, fits)
+        raise BudgetExceeded(f"{refusal}; {ways}", ledger=refusal.ledger, needed=refusal.needed) from None
 
 
 def _published_table(record: Mapping[str, Any], sides: Mapping[str, Contender]) -> np.ndarray:

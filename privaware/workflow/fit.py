@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
-from privaware.guarantee import assumptions
+from privaware.guarantee import assumptions, attack_rates, attacker_sentence
 from privaware.model import Model
+from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
 from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
-from privaware.workflow._metric import expect_metric
+from privaware.workflow._metric import expect_metric, task_reasons
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, score_words, with_score
+from privaware.workflow._score import SCORE_SETTINGS, SCORE_SHARE, Score, ScoredModel, score_words, with_score
 from privaware.workflow.auto import Policy
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
@@ -32,15 +34,30 @@ __all__ = ["Fit", "fit"]
 
 PLAN_SETTINGS = ("search", "workflow", "policy", *SCORE_SETTINGS)
 """Entries of the settings of a plan that are not settings of its learner."""
+NO_SCORE = (
+    "No score was computed, because every row trained the model. For a score that only you see, give test rows "
+    "(--test FILE). For a score that you may release, spend a tenth of the budget (--score) or another part "
+    "(--score-epsilon E) on held-out rows."
+)
+"""What to do about a missing score."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class ScoreRequest:
+    """The epsilon of a score to release, and the tables to release with it; no score if `epsilon` is None."""
+
+    epsilon: float | None = None
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fit(Summarised):
     """The result of `fit`.
 
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
-    the best candidate of a search. If the number of trials is secret, `seconds` would reveal it, so it is in
+    the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
+    `taken` and `reason`. If the number of trials is secret, `seconds` would reveal it, so it is in
     `internal`.
     """
 
@@ -56,13 +73,15 @@ class Fit:
     search: Mapping[str, Any] | None = None
     workflow: str = "aware"
     metric: str = ""
-    model: Model | None = field(default=None, repr=False)
+    model: Model | None = None
     sentence: str = ""
-    assumptions: list[str] = field(default_factory=list, repr=False)
-    event: Event = field(default=NOTHING, repr=False)
-    release: Release | None = field(default=None, repr=False)
+    assumptions: list[str] = field(default_factory=list)
+    event: Event = NOTHING
+    schema: Schema | None = None
+    considered: list[dict[str, Any]] = field(default_factory=list)
+    release: Release | None = None
     ledger: str | None = None
-    notices: list[str] = field(default_factory=list, repr=False)
+    notices: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
@@ -86,6 +105,8 @@ class Fit:
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
             event=plan.event,
+            schema=plan.schema,
+            considered=[dict(row) for row in plan.considered],
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
@@ -109,6 +130,12 @@ class Fit:
         return self.release.save(folder)
 
     @property
+    def attacker_sentence(self) -> str:
+        """The success of the best possible membership attacker in one sentence."""
+        rates = attack_rates(self.event, self.epsilon, self.delta)
+        return "" if self.schema is None else attacker_sentence(rates, self.schema, certified=self.certified)
+
+    @property
     def internal_score(self) -> str | None:
         """The score on test rows in words, for the data owner only."""
         return score_words(self.metric, self.internal)
@@ -116,7 +143,23 @@ class Fit:
     @property
     def score_sentence(self) -> str:
         """The charged score in words."""
-        return "" if self.score is None else Score(**self.score).sentence
+        return "" if self.score is None else Score.of(self.score).sentence
+
+    @property
+    def score_lines(self) -> list[str]:
+        """Everything that is known about the quality of the model, one sentence each; or both ways to a score."""
+        lines = [] if self.internal_score is None else [f"Internal, not for release: {self.internal_score}."]
+        if self.score is not None and self.model is not None:
+            lines += [self.score_sentence, *Score.of(self.score).table_sentences(self.model.schema.classes)]
+        return lines if lines or self.release is None else [NO_SCORE]
+
+    def _facts(self) -> dict[str, Any]:
+        score = None if self.score is None else self.score.get("value")
+        guarantee = {"epsilon": self.epsilon, "delta": self.delta, "certified": self.certified}
+        return {"learner": self.learner, **guarantee, "score": score, "out": self.out}
+
+    def _words(self) -> str:
+        return " ".join(filter(None, (self.score_sentence, self.sentence)))
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware fit --json`."""
@@ -135,7 +178,9 @@ def fit(
     test: Any = None,
     describe: Any = None,
     time_limit: float | None = None,
+    score: bool = False,
     score_epsilon: float | None = None,
+    score_also: Sequence[str] = (),
     metric: str | None = None,
     plan: Any = None,
     policy: Any = None,
@@ -170,8 +215,12 @@ def fit(
         A TOML file, or a mapping, with the owner's statement: owner, contact, intended use and so on.
     time_limit
         The approximate limit of the training time, in seconds.
+    score
+        Release a score on held-out rows with noise, as `score` of the result, for a tenth of the budget.
     score_epsilon
-        The epsilon of a score on held-out rows, which is released with noise as `score`.
+        The epsilon of the released score, instead of a tenth of the budget.
+    score_also
+        Tables to release within the epsilon of the score: "confusion", "threshold" (two classes), "calibration".
     metric
         The metric to optimise and to show: "accuracy" or "auc" for classification, "r2" or "mae" for regression.
     plan
@@ -196,8 +245,9 @@ def fit(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -229,10 +279,11 @@ def fit(
     if policy is not None and recipe.learner != "auto":
         raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
-        plan_of = partial(
-            _plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon, policy=rules
-        )
-        chosen = choose_on_public_rows(run, recipe, partial(plan_of, score_epsilon=None))
+        asked = (score or score_also) and score_epsilon is None
+        tenth = SCORE_SHARE * run.within(epsilon)
+        bought = ScoreRequest(epsilon=tenth if asked else score_epsilon, also=tuple(score_also))
+        plan_of = partial(_plan_of, run, epsilon=run.within(epsilon), time_limit=time_limit, score=bought, policy=rules)
+        chosen = choose_on_public_rows(run, recipe, partial(plan_of, score=ScoreRequest()))
         priced = chosen.applied(plan_of(chosen.recipe))
         if recipe.workflow == "standard":
             priced = replace(priced, settings={**priced.settings, "workflow": "standard"})
@@ -242,18 +293,12 @@ def fit(
             _publish(run, run.execute(observed(run, priced.mechanism)), chosen.search or _searched(priced))
         elif saved is not None:
             same = chosen.recipe is recipe  # what is chosen on public rows is chosen again
-            (_fixed(recipe, priced) if same else recipe).write(saved, priced.sentences)
+            (_fixed(recipe, priced) if same else recipe).write(saved, run.plan.sentences)
     return Fit.of(run, recipe.workflow)
 
 
 def _plan_of(
-    run: ChargedRun,
-    recipe: Recipe,
-    *,
-    epsilon: float,
-    time_limit: float | None,
-    score_epsilon: float | None,
-    policy: Policy,
+    run: ChargedRun, recipe: Recipe, *, epsilon: float, time_limit: float | None, score: ScoreRequest, policy: Policy
 ) -> Plan:
     """Return the plan of a recipe, with its charged score, if one is requested."""
     options, schema = run.options, run.schema
@@ -267,7 +312,11 @@ def _plan_of(
         runtime={"device": options.device, "progress": step_progress(options.say)},
         policy=policy,
     )
-    return plan if score_epsilon is None else with_score(plan, epsilon=score_epsilon, metric=run.metric)
+    declared = options.task is not None or options.schema is not None or run.source.builtin
+    plan = replace(plan, reasons=(*task_reasons(schema, declared=declared), *plan.reasons))
+    if score.epsilon is None:
+        return plan
+    return with_score(plan, epsilon=score.epsilon, metric=run.metric, also=score.also)
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from privaware import accounting
+from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.model import Model
@@ -39,8 +40,8 @@ from privaware.workflow.run.training_plan import training_plan
 __all__ = ["Searched", "search"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Searched:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Searched(Summarised):
     """The result of `search`.
 
     `best` are the settings of the chosen candidate. `epsilon_model` is the cost of training one candidate, and
@@ -60,8 +61,8 @@ class Searched:
     internal: dict[str, float | None]
     seconds: float | None
     out: str | None
-    model: Model | None = field(default=None, repr=False)
-    sentence: str = field(default="", repr=False)
+    model: Model | None = None
+    sentence: str = ""
 
     @classmethod
     def of(cls, run: ChargedRun, search: Search, strategy: str, workflow: str) -> Searched:
@@ -84,6 +85,14 @@ class Searched:
             model=run.model,
             sentence="" if run.model is None else run.sentence,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        best = None if self.best is None else [f"{name}={value}" for name, value in self.best.items()]
+        guarantee = {"epsilon total": self.epsilon_total, "delta": self.delta, "certified": self.certified}
+        return {"best": best, "strategy": self.strategy, "trials": self.trials, **guarantee, "out": self.out}
+
+    def _words(self) -> str:
+        return self.sentence
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware search --json`."""
@@ -145,8 +154,9 @@ def search(
         "cpu" or "cuda".
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -163,6 +173,7 @@ def search(
     chosen = dict(settings or {})
     run_settings = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
     with charged_run("search", data, run_settings, learner=described.learner) as run:
+        epsilon = None if epsilon is None else run.within(epsilon)
         expect_workflow(workflow, public, run.source)
         searched = SearchSettings(
             space=described, strategy=strategy, trials=trials, options=dict(options or {}), held_out=held_out

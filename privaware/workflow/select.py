@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
+from privaware._summary import Summarised
 from privaware.card import plain_settings
 from privaware.events import NOTHING, Event
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
@@ -23,8 +24,8 @@ NO_NOISE = 1e-9
 """Noise multiplier of a selection without noise; it is positive because selectors divide by it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Selection(Summarised):
     """The selected columns and their cost.
 
     `internal` is for the data owner only. If the number of trials is secret, `seconds` is None, and the running time is
@@ -35,14 +36,14 @@ class Selection:
     epsilon: float
     delta: float
     method: str
-    plan: list[str] = field(repr=False)
+    plan: list[str]
     certified: bool
     internal: dict[str, float | None]
     seconds: float | None
     out: str | None
-    sentence: str = field(default="", repr=False)
-    assumptions: list[str] = field(default_factory=list, repr=False)
-    event: Event = field(default=NOTHING, repr=False)
+    sentence: str = ""
+    assumptions: list[str] = field(default_factory=list)
+    event: Event = NOTHING
 
     @classmethod
     def of(cls, run: ChargedRun, columns: tuple[str, ...] | None) -> Selection:
@@ -63,6 +64,13 @@ class Selection:
             assumptions=list(assumptions(run.plan)),
             event=run.plan.event,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        guarantee = {"epsilon": self.epsilon, "delta": self.delta, "certified": self.certified}
+        return {"columns": self.columns, "method": self.method, **guarantee, "out": self.out}
+
+    def _words(self) -> str:
+        return self.sentence
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware select --json`."""
@@ -103,8 +111,9 @@ def select(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
-        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -121,7 +130,7 @@ def select(
         delta = options.delta_for(run.schema)
         expect_workflow(workflow, None, run.source)
         standard = workflow == "standard"
-        plan = selection_plan(run.schema, epsilon=epsilon, delta=delta, method=method, settings=settings)
+        plan = selection_plan(run.schema, epsilon=run.within(epsilon), delta=delta, method=method, settings=settings)
         if standard:
             reasons = (*plan.reasons, "Columns are selected without noise (standard workflow, for comparison).")
             marked = {**plan.settings, "workflow": workflow}

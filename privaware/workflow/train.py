@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,12 +12,25 @@ from privaware import accounting
 from privaware._validate import renamed_keywords
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
-from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
+from privaware.descent import (
+    Callbacks,
+    Checkpoint,
+    Descent,
+    FullBatch,
+    Poisson,
+    Update,
+    cross_entropy,
+    flat,
+    sgd,
+    torch_optimizer,
+)
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.workflow._torch_rows import rows_and_targets
 from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.progress import step_progress, to_stderr
 from privaware.workflow.run.row_ledger import known_path, register_rows
 
 if TYPE_CHECKING:
@@ -33,7 +46,7 @@ __all__ = ["train"]
 def train(
     module: nn.Module,
     inputs: Any,
-    targets: Any,
+    targets: Any = None,
     *,
     loss: Callable[..., Any] = cross_entropy,
     epsilon: float,
@@ -41,12 +54,13 @@ def train(
     steps: int,
     sampling_rate: float,
     clipping_norm: float,
-    lr: float,
+    lr: float | None = None,
+    optimizer: Any = None,
     ledger: Ledger | str | Path | None = None,
     rows: int | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    progress: Callable[[int, int, float], None] | None = None,
+    progress: Callable[[int, int, float], None] | bool | None = True,
     checkpoint: Checkpoint | str | None = None,
     **more: Any,
 ) -> nn.Module:
@@ -61,7 +75,9 @@ def train(
     module
         The module. It is not changed.
     inputs, targets
-        The training rows, as tensors or arrays.
+        The training rows, as tensors or arrays. Or, without `targets`, a data set of PyTorch with pairs (input,
+        target), or a DataLoader: only its data set is used, because its batches would break the sampling that is
+        priced. An item is read once, so a random transformation in the data set is applied once.
     loss
         A function `loss(outputs, targets)` that returns one value for each row.
     epsilon, delta
@@ -73,7 +89,12 @@ def train(
     clipping_norm
         The largest norm of a per-example gradient after clipping.
     lr
-        The learning rate.
+        The learning rate. Needed unless `optimizer` has its own.
+    optimizer
+        An optimiser of PyTorch: a class such as `torch.optim.AdamW`, a function that takes a list of parameters and
+        returns an optimiser, or a new optimiser of the parameters of `module`. It sees the noisy gradient only, so it
+        does not change the guarantee. An optimiser that needs a closure, such as LBFGS, is refused. Default: gradient
+        descent.
     ledger
         The ledger to charge, or its file. Default: the ledger of these rows in the user's data folder, whose limit is
         the `epsilon` of the first call.
@@ -84,7 +105,8 @@ def train(
     device
         "cpu" or "cuda".
     progress
-        A function `progress(step, steps, seconds_left)`.
+        A function `progress(step, steps, seconds_left)`. True: a training of more than two seconds writes its progress
+        to standard error. False or None: nothing is written.
     checkpoint
         A file from which an interrupted run resumes on the same rows, without a second charge. The file is as secret as
         the rows, and is removed at the end.
@@ -113,12 +135,13 @@ def train(
     >>> net.guarantee.epsilon <= 2.0, net.guarantee.certified
     (True, True)
     """
+    inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True else None)
     count = len(targets) if rows is None else rows
     if not 0 < delta * count < 1:
         raise WrongInput(
             f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
         )
-    settings = {"clip": flat(clipping_norm), "update": sgd(lr), "loss": loss, **more}
+    settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
     sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
     descent.check(module, inputs, targets, device=device)  # raises before anything is charged
@@ -132,7 +155,7 @@ def train(
     charged.ready(event, what=what, seed=seed, run=run)
     if saved is not None and run is not None:
         _expect_own_file(saved, charged.find(run), known()[0])
-    digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None)
+    digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
     entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
     if saved is not None:
         saved = replace(saved, run=_bound_to(entry, known()[0]))
@@ -144,7 +167,7 @@ def train(
         rows=count,
         rng=Rng(seed),
         device=device,
-        callbacks=Callbacks(checkpoint=saved, progress=progress),
+        callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
     )
     if saved is not None and run is not None:
         charged.finish(run)
@@ -160,6 +183,27 @@ def train(
     )
     trained.guarantee = Guarantee.of(plan, seed)  # type: ignore[assignment]
     return trained
+
+
+def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
+    """Return the update that the arguments of `train` ask for."""
+    if optimizer is not None:
+        if "update" in more:
+            raise WrongInput("expected one of optimizer and update, got both")
+        return torch_optimizer(optimizer, module, lr)
+    if "update" in more:
+        update: Update = more["update"]
+        return update
+    if lr is None:
+        raise WrongInput("expected lr, the learning rate, or an optimizer that has its own, got neither")
+    return sgd(lr)
+
+
+def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Callable[[int, int, float], None] | None:
+    """Return the listener to the steps, or None."""
+    if isinstance(progress, bool):
+        return step_progress(None) if progress else None
+    return progress
 
 
 def _bound_to(entry: Entry, digest: str) -> str:

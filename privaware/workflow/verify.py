@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from privaware._summary import Summarised
 from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.events import NOTHING
@@ -34,8 +35,8 @@ ALONE = (
 SIGNED_ALONE = "without --ledger: whether the data set was charged for this, and what else was"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Verdict(Summarised):
     """The result of `verify`.
 
     Attributes
@@ -66,6 +67,13 @@ class Verdict:
     bound: bool
     signed: bool | None
     certified: bool
+
+    def _facts(self) -> dict[str, Any]:
+        state = {"valid": self.valid, "certified": self.certified, "bound": self.bound, "signed": self.signed}
+        return {**state, "epsilon": self.epsilon.get("pld"), "delta": self.delta, "problems": len(self.problems)}
+
+    def _words(self) -> str:
+        return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in self.problems)
 
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware verify --json`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_refuted_claim_exits_with_4_and_words(run: Run, monkeypatch: pytest.Monk
     monkeypatch.setattr(Linear, "run", lambda self, data, noise, rng: whole(self, data, noise / 2, rng))
     result = run(*CALL, "--seed", 1)
     assert result.code == 4
-    words = "NOT PRIVATE AS CLAIMED: the claim of epsilon 3.999 at delta 1e-05 is refuted with 99.9% confidence"
+    words = "NOT PRIVATE AS CLAIMED: the claim of epsilon 4 at delta 1e-5 is refuted with 99.9% confidence"
     assert words in result.out
 
 
@@ -57,7 +58,7 @@ def test_owner_only_numbers_are_marked(run: Run, people: Path) -> None:
     )
     lines = run(*call).out.splitlines()
     assert lines[0].startswith("Internal, not for release: AUC")
-    assert all("Internal, not for release" in line or "false positive rate" in line for line in lines)
+    assert all("Internal, not for release" in line for line in lines)
     assert run(*call, "--json").json["auc"] is None
 
 
@@ -76,3 +77,9 @@ def test_wrong_calls_are_one_sentence(run: Run, model: Path, words: tuple[str, .
     assert result.code == 2
     assert sentence in result.err
     assert not (model / "audit.json").exists()
+
+
+def test_audit_shows_intervals_of_its_estimates(run: Run) -> None:
+    found = run(*CALL, "--seed", 1).out
+    assert re.search(r"AUC 0\.\d+ \(95% interval 0\.\d+ to [01]\.\d+\); random guessing has 0\.5\.", found)
+    assert re.search(r"false positive rate of 1% the true positive rate is \S+ \(95% interval \S+% to \S+%\)\.", found)

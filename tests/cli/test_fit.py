@@ -23,7 +23,7 @@ def spends(path: Path) -> list[Any]:
 
 
 def test_json_has_all_fields_and_progress_goes_to_stderr(run: Run, people: Path) -> None:
-    result = run("fit", people, "--target", "y", "--out", "m", "--json")
+    result = run("fit", people, "--target", "y", "--out", "m", "--json", "--verbose")
     assert result.code == 0
     fields = result.json
     assert set(fields) == FIELDS
@@ -258,12 +258,13 @@ def test_p50_notices_precede_the_charge_and_are_never_written(run, tmp_path):
     result = run("fit", "visits.csv", "--target", "y", "--learner", "majority", "--out", "m", "--json")
     before, charged, _ = result.err.partition("Charged to the ledger")
     assert charged
-    assert "Not used: 'patient_id' (it identifies persons)" in before
+    assert "Not used: 'patient_id' (by its name it identifies persons or cases)" in before
     assert "pass --unit 'patient_id'" in before
     written = b"".join(path.read_bytes() for path in (tmp_path / "m").iterdir()).decode("utf-8", "replace")
     for text in (result.out, written, (tmp_path / "visits.csv.ledger").read_bytes().decode("utf-8", "replace")):
         assert "--unit 'patient_id'" not in text
-        assert "Not used: '" not in text
+        assert "several rows" not in text
+    assert "Not used: 'patient_id' (by its name it identifies persons or cases)" in written
 
 
 def test_search_and_paid_features_are_one_charge(run: Run) -> None:
@@ -316,18 +317,39 @@ def test_dry_run_says_what_is_not_used_and_what_is_assumed(run: Run, tmp_path: P
     dry = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--dry-run")
     real = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--out", "m")
     for result in (dry, real):
-        assert "Not used: 'patient_id' (it identifies persons)" in result.err
-        assert "Assumed to be public: the number of rows." in result.err
-        assert "Assumed to be public: the classes of y." in result.err
+        assert "Not used: 'patient_id' (by its name it identifies persons or cases)" in result.err
+        assert "Assumed to be public: the number of rows; the names of the columns" in result.err
+        assert "; the classes of y.\n" in result.err
     assert not Path("d.csv.ledger-journal").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("digits",),
+        ("wisconsin", "--select", "top", "--score-epsilon", "0.3", "--metric", "auc"),
+        ("medical_cost", "--epsilon", "0.01"),
+        ("people.csv", "--target", "y", "--metric", "auc"),
+    ],
+)
+def test_plan_has_at_most_eight_lines(run: Run, people: Path, options: tuple[str, ...]) -> None:
+    lines = run("fit", *options, "--dry-run").err.splitlines()
+    assert lines[0].startswith(f"Data: {options[0]}, ")
+    cost = next(at for at, line in enumerate(lines) if line.startswith("Cost: epsilon "))
+    assert cost < 8
+    assert not any("noise multiplier" in line for line in lines)
+
+
+def test_verbose_plan_names_the_noise_of_each_release(run: Run, people: Path) -> None:
+    result = run("fit", people, "--target", "y", "--dry-run", "--verbose")
+    assert "release bounds: 1 x Gaussian, noise multiplier" in result.err
 
 
 def test_dry_run_names_columns_left_out_by_the_schema(run: Run, people: Path) -> None:
     Path("people.toml").write_text(Path("people.toml").read_text() + '\n[columns.name]\nkind = "ignore"\n')
     result = run("fit", people, "--schema", "people.toml", "--dry-run")
-    assert (
-        "Not used: 'name' (left out by the schema). Columns that the schema does not name are not used." in result.err
-    )
+    assert "Not used: 'name' (left out by the schema)." in result.err
+    assert "Columns that the schema does not name are not used." in result.err
 
 
 def test_finished_command_on_a_spent_ledger_ends_well(run: Run, people: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privaware._rounded import rounded_up
 from privaware.accounting import epsilon
 from privaware.events import Gaussian, Pure
 from privaware.ledger import Ledger
@@ -67,8 +68,8 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     for _ in range(2):
         ledger.spend(Gaussian(noise=4.0), what="a sum")
     lines = run("ledger", "book.ledger").out
-    assert f"The charges add up to epsilon {2 * epsilon(Gaussian(noise=4.0), 1e-5):.4g}," in lines
-    assert f"their composition costs only {ledger.spent():.4g}" in lines
+    assert f"The charges add up to epsilon {rounded_up(2 * epsilon(Gaussian(noise=4.0), 1e-5))}," in lines
+    assert f"their composition costs only {rounded_up(ledger.spent())}" in lines
 
 
 @pytest.mark.parametrize("broken", ["30,n,maybe", "30,n"], ids=["undeclared class", "short line"])
@@ -155,3 +156,65 @@ def test_restored_copy_of_a_ledger_keeps_what_was_spent(run: Run, people: Path) 
     assert run("ledger", "people.csv.ledger").code == 2
     assert "Restored 2 entries." in run("ledger", "people.csv.ledger", "--restore").out
     assert run("ledger", "people.csv.ledger", "--json").json["epsilon_spent"] == pytest.approx(spent)
+
+
+@pytest.fixture
+def book(run: Run) -> Ledger:
+    """A ledger with a finished run, a changed limit and an unfinished run."""
+    ledger = Ledger.create("book.ledger", limit=1.0, who="ann")
+    ledger.spend(Gaussian(noise=6.0), what="a sum", run="one", who="ann")
+    ledger.finish("one", who="ann")
+    ledger.set_limit(2.5, who="bob")
+    ledger.spend(Gaussian(noise=6.0), what="another sum", run="two", who="ann")
+    return ledger
+
+
+def test_each_charge_has_the_composed_total_up_to_it(run: Run, book: Ledger) -> None:
+    totals = [epsilon(count * Gaussian(noise=6.0), 1e-5) for count in (1, 2)]
+    facts = run("ledger", book.path, "--json").json
+    assert [event["total"] for event in facts["events"]] == pytest.approx(totals)
+    lines = run("ledger", book.path).out.splitlines()
+    (head,) = [line for line in lines if line.startswith("entry")]
+    assert head.split() == ["entry", "time", "(UTC)", "who", "epsilon", "total", "limit", "what"]
+    (second,) = [line for line in lines if line.startswith("    4 ")]
+    assert second.split()[3:7] == ["ann", rounded_up(totals[0]), rounded_up(totals[1]), "2.5"]
+
+
+def test_limit_changes_stand_in_the_table_with_author_and_time(run: Run, book: Ledger) -> None:
+    (change,) = run("ledger", book.path, "--json").json["limits"]
+    assert (change["limit"], change["limit_before"], change["who"]) == (2.5, 1.0, "bob")
+    (line,) = [line for line in run("ledger", book.path).out.splitlines() if "limit changed from 1 to 2.5" in line]
+    assert line.split()[:4] == ["3", *change["time"][:19].split("T"), "bob"]
+
+
+def test_unfinished_runs_are_listed_with_ways_to_end_them(run: Run, book: Ledger) -> None:
+    (unfinished,) = run("ledger", book.path, "--json").json["open"]
+    assert (unfinished["number"], unfinished["run"], unfinished["what"]) == (4, "two", "another sum")
+    shown = run("ledger", book.path).out
+    assert "Entry 4 (another sum) is charged but not finished" in shown
+    assert "repeat its command" in shown
+    assert f"`privaware ledger {book.path} --close 4`" in shown
+
+
+def test_closed_run_stays_spent_and_is_not_open(run: Run, book: Ledger) -> None:
+    spent = book.spent()
+    closed = run("ledger", book.path, "--close", 4, "--json")
+    assert closed.code == 0
+    assert closed.json["open"] == []
+    assert closed.json["epsilon_spent"] == pytest.approx(spent)
+    assert "not finished" not in run("ledger", book.path).out
+    for number in (1, 3, 4, 9):
+        refused = run("ledger", book.path, "--close", number)
+        assert refused.code == 2
+        assert "expected the entry of an unfinished run" in refused.err
+
+
+def test_ledgers_of_the_same_rows_are_shown_with_one_total(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority")
+    for name in ("a", "b", "c"):
+        assert run(*call, "--ledger", f"{name}.ledger", "--out", name).code == 0
+    facts = run("ledger", "a.ledger", "--json").json
+    assert [Path(other["path"]).name for other in facts["other_ledgers"]] == ["b.ledger", "c.ledger"]
+    assert facts["epsilon_together"] == pytest.approx(3 * facts["epsilon_spent"], rel=0.01)  # Laplace noise adds up
+    shown = run("ledger", "a.ledger").out
+    assert f"all 3 ledgers together spend epsilon {rounded_up(facts['epsilon_together'])} at delta 1e-5" in shown

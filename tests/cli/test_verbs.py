@@ -133,3 +133,15 @@ def test_a_wrong_call_is_one_sentence_and_touches_nothing(run: Run, words: list[
     assert len(result.err.splitlines()) == 1
     assert result.json == {"error": result.err.removeprefix("privaware: ").strip()}
     assert os.listdir(tmp_path) == []
+
+
+def test_package_runs_as_a_module() -> None:
+    call = [sys.executable, "-m", "privaware", "list", "learners", "--json"]
+    answer = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["learners"]
+
+
+def test_module_exits_with_the_code_of_the_command() -> None:
+    answer = subprocess.run([sys.executable, "-m", "privaware", "fitt"], capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert "Traceback" not in answer.stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privaware.data import COUNTED, decided, kind_counts, words_of
+from privaware.data import COUNTED, kind_counts, likeliest, words_of
+from privaware.data._kinds import decided
 from privaware.schema import DATE_PARTS, Column
 
 VALUES = st.one_of(
@@ -41,3 +43,52 @@ def test_most_values_decide_and_dates_count_together() -> None:
     town = decided(column, counts_of(["Ulm", "Bonn", "yes"]))
     assert (town.kind, town.fold, town.unseen, town.missing) == ("category", True, "other", "category")
     assert decided(column, np.zeros(len(COUNTED))).kind == "number"
+
+
+OPEN = Column(name="a", kind="undecided", fold=True)
+
+
+def noisy(kinds: list[str], rows_over_noise: float, seed: int = 0) -> np.ndarray:
+    """Counts of columns with 1,000 values of these kinds, with normal noise of deviation 1,000 / `rows_over_noise`."""
+    exact = np.zeros((len(kinds), len(COUNTED)))
+    for row, kind in zip(exact, kinds, strict=True):
+        row[COUNTED.index(kind)] = 1000.0
+    return exact + np.random.default_rng(seed).normal(0, 1000 / rows_over_noise, exact.shape)
+
+
+def right(kinds: list[str], rows_over_noise: float, wanted: list[str]) -> float:
+    """The fraction of columns that get their true kinds."""
+    decided_columns = likeliest([OPEN] * len(kinds), noisy(kinds, rows_over_noise), 1000 / rows_over_noise)
+    return float(np.mean([column.kind == kind for column, kind in zip(decided_columns, wanted, strict=True)]))
+
+
+@pytest.mark.parametrize("columns", [10, 60, 300])
+def test_letters_are_categories_though_noise_is_half_the_rows(columns: int) -> None:
+    assert right(["word"] * columns, 2.0, ["category"] * columns) >= 0.9
+
+
+@pytest.mark.parametrize("columns", [10, 60, 300])
+def test_numbers_stay_numbers_though_noise_is_half_the_rows(columns: int) -> None:
+    assert right(["number"] * columns, 2.0, ["number"] * columns) >= 0.9
+
+
+@pytest.mark.parametrize("columns", [10, 60, 300])
+def test_clear_columns_get_their_kinds_in_any_table(columns: int) -> None:
+    kinds = ["number", "word", "boolean", "date", "time", "email", "number", "word", "word", "number"] * (columns // 10)
+    wanted = {"word": "category", "email": "identifier"}
+    assert right(kinds, 8.0, [wanted.get(kind, kind) for kind in kinds]) >= 0.97
+
+
+def test_a_column_of_sex_is_a_category() -> None:
+    counts = counts_of(["F"] * 480 + ["M"] * 520)
+    assert likeliest([OPEN], counts[None], 20.0)[0].kind == "category"
+    assert likeliest([OPEN], counts_of(["yes"] * 480 + ["no"] * 515 + ["?"] * 5)[None], 20.0)[0].kind == "boolean"
+
+
+def test_certainty_is_not_above_the_fraction_that_is_right() -> None:
+    kinds = ["number", "word"] * 400
+    columns = likeliest([OPEN] * 800, noisy(kinds, 2.0), 500.0)
+    correct = [column.kind == {"word": "category"}.get(kind, kind) for column, kind in zip(columns, kinds, strict=True)]
+    sure = [column.certainty for column in columns]
+    assert 0 < min(sure) < 0.7 < max(sure) <= 1
+    assert 0.75 < np.mean(sure) < np.mean(correct) + 0.02

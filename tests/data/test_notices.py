@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware.data import Raw, draft, notices, read, typed
+from privaware.data import Raw, draft, notices, person_columns, read, repeated_identifiers, typed, unused_columns
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -38,21 +38,43 @@ def by_type(frame: pd.DataFrame, unit: str = "row") -> Schema:
 def test_p50_unused_columns_are_said_with_their_reason() -> None:
     frame = visits()
     frame["code"] = [f"P{at:04}" for at in range(ROWS)]
-    first, second, *_ = notices(read(frame), by_type(frame))
-    assert first.startswith("Not used: 'patient_id' (it identifies persons), 'codes' (no single values).")
+    (first,) = unused_columns(by_type(frame), written=False)
+    second, *_ = notices(read(frame), by_type(frame))
+    assert first == (
+        "Not used: 'patient_id' (by its name it identifies persons or cases), 'codes' (it has no single values, or the "
+        "same value in every row). To use such a column as a feature, pass --not-persons COLUMN."
+    )
     assert second.startswith("Hardly used: 'code', because nearly every row has a different value.")
     assert not any("note" in sentence or "seen" in sentence for sentence in (first, second))
 
 
 def test_p50_persons_with_several_rows_are_pointed_out() -> None:
     frame = visits()
-    assert "pass --unit 'patient_id'" in notices(read(frame), by_type(frame))[-1]
-    frame = frame.rename(columns={"patient_id": "customer name"}).assign(
+    assert repeated_identifiers(read(frame), by_type(frame)) == ["patient_id"]
+    assert repeated_identifiers(read(frame), by_type(frame), ["patient_id"]) == []
+    named = frame.rename(columns={"patient_id": "customer name"}).assign(
         **{"customer name": [f"p{at}" for at in range(ROWS)]}
     )
-    assert not any("--unit" in sentence for sentence in notices(read(frame), by_type(frame)))
-    frame = visits()
-    assert not any("--unit" in sentence for sentence in notices(read(frame), by_type(frame, unit="patient_id")))
+    assert repeated_identifiers(read(named), by_type(named)) == []
+    assert repeated_identifiers(read(frame), by_type(frame, unit="patient_id")) == []
+
+
+def test_type_and_owner_can_say_that_nobody_is_identified() -> None:
+    frame = visits().assign(MRN=range(ROWS), customer=[True, False] * (ROWS // 2), telephone=["yes", "no"] * 100)
+    schema = by_type(frame)
+    assert person_columns(read(frame), schema) == ["patient_id", "MRN"]
+    assert person_columns(read(frame), schema, ["MRN"]) == ["patient_id"]
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert (kinds["MRN"], kinds["customer"], kinds["telephone"]) == ("identifier", "boolean", "undecided")
+
+
+def test_column_that_identifies_nobody_is_used() -> None:
+    frame = visits().assign(PatNr=range(ROWS))
+    for make in (typed, draft):
+        kinds = {
+            column.name: column.kind for column in make(read(frame), target="y", not_persons=["patient_id"]).columns
+        }
+        assert (kinds["patient_id"], kinds["PatNr"]) == ("number", "identifier")
 
 
 def test_columns_outside_a_schema_are_said() -> None:
@@ -76,10 +98,10 @@ def test_notices_of_typos_and_spellings_show_no_values() -> None:
     assert "fourty" not in " ".join(sentences)
 
 
-def test_contact_columns_are_not_used_whatever_their_values() -> None:
-    frame = visits()[["age", "y"]].assign(email=["same"] * ROWS, customer_type=["a", "b"] * (ROWS // 2))
+def test_number_of_a_contact_is_not_used_and_a_contact_alone_is() -> None:
+    frame = visits()[["age", "y"]].assign(phone_number=["same"] * ROWS, telephone=["yes", "no"] * (ROWS // 2))
     kinds = {column.name: column.kind for column in by_type(frame).columns}
-    assert kinds == {"age": "number", "email": "identifier", "customer_type": "undecided"}
+    assert kinds == {"age": "number", "phone_number": "identifier", "telephone": "undecided"}
 
 
 def test_classes_of_few_rows_are_said_without_their_names() -> None:

@@ -16,7 +16,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema, fit
+from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema, fit, verify
+from privaware.card import ModelCard
 from privaware.errors import OverlapWarning, WrongInput
 from privaware.estimators import _overlap
 from privaware.schema import Column
@@ -39,7 +40,7 @@ def classifier(**settings: object) -> PrivateClassifier:
 
 
 def composed(warning: warnings.WarningMessage) -> float:
-    match = re.search(r"together they spend epsilon ([\d.]+) at delta 1e-05", str(warning.message))
+    match = re.search(r"together they spend epsilon ([\d.]+) at delta 1e-5", str(warning.message))
     assert match is not None
     return float(match[1])
 
@@ -53,6 +54,19 @@ def test_p48_third_plain_fit_warns_with_the_epsilon_of_all_three() -> None:
         third = classifier().fit(pd.DataFrame(X[::-1], columns=["a", "b"]), y[::-1])
     assert [model.certified_ for model in (first, second, third)] == [True, False, False]
     assert 1.0 < composed(after_two[0]) < composed(after_three[0]) <= 3.0
+
+
+def test_saved_second_fit_says_that_it_is_not_certified(tmp_path: Path) -> None:
+    X, y = rows()
+    first, second = classifier().fit(X, y), classifier()
+    with pytest.warns(OverlapWarning):
+        second.fit(X, y)
+    cards = [ModelCard.read(model.save(tmp_path / name)) for name, model in (("one", first), ("two", second))]
+    assert [card.guarantee.certified for card in cards] == [True, False]
+    assert [card.guarantee.sentence for card in cards] == [first.guarantee_, second.guarantee_]
+    assert second.guarantee_.startswith("NOT CERTIFIED: rows of this fit were in earlier fits of this process: ")
+    verdict = verify(tmp_path / "two")
+    assert (verdict.valid, verdict.certified, verdict.problems) == (True, False, [])
 
 
 def test_p48_cross_validation_and_grid_search_are_not_certified() -> None:

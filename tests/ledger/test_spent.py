@@ -10,7 +10,7 @@ import pytest
 from privaware import accounting
 from privaware.errors import Refused
 from privaware.events import Composed, Disjoint, Gaussian, Laplace, from_json, leaves
-from privaware.ledger import Ledger, _ledger, _spent, printed_lines
+from privaware.ledger import Ledger, _ledger, _spent, explained_lines
 from tests.ledger.books import DELTA
 
 pytestmark = pytest.mark.usefixtures("adding")
@@ -63,7 +63,7 @@ def ledger_of_an_earlier_version(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_p52_ledger_with_an_unproven_failure_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.open(ledger_of_an_earlier_version(tmp_path / "a.ledger", monkeypatch).path)
     assert ledger.spent() == math.inf
-    assert "No finite epsilon is proven" in printed_lines(ledger.json())[-1]
+    assert "No finite epsilon is proven" in explained_lines(ledger.json())[-1]
 
 
 @pytest.mark.usefixtures("real")

@@ -33,3 +33,19 @@ def test_values_far_beyond_their_noise_stay_on_the_lattice() -> None:
     released = add_noise(exact, ones, ones, stream())
     assert np.array_equal(released, np.rint(released))
     assert (np.abs(released - exact) <= 8 + np.abs(exact) * 2.0**-51).all()
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("power", [51, 52, 53, 60])
+def test_large_values_of_both_signs_are_multiples_of_the_step(sign: float, power: int) -> None:
+    ones = np.ones((1, 1))
+    exact = sign * (2.0**power + np.arange(64)[None] / 2)
+    released = add_noise(exact, ones, ones, stream())
+    assert np.array_equal(released, np.rint(released))
+    assert (np.abs(released - exact) <= 8 + np.abs(exact) * 2.0**-51).all()
+
+
+def test_large_values_without_noise_are_kept() -> None:
+    zero = np.zeros((1, 1))
+    exact = np.array([[1e12, -1e20, 0.1]])
+    assert np.array_equal(add_noise(exact, zero, lattice(zero), stream()), exact)

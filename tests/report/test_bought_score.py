@@ -51,3 +51,34 @@ def test_confusion_of_another_form_is_left_out(table: Any) -> None:
     text = Reader(page(scored(confusion=table))).text
     assert "Accuracy 0.8712" in text
     assert not re.search("true class predicted", text)
+
+
+ESTIMATE = {"value": 0.62, "low": 0.6, "high": 0.65}
+
+
+def test_bought_score_stands_beside_the_constant() -> None:
+    text = Reader(page(scored(constant=ESTIMATE))).text
+    assert "A constant prediction (the most frequent class) has 0.62, 95% interval 0.6 to 0.65." in text
+    fixed = Reader(page(scored(metric="auc", constant={"value": 0.5, "low": 0.5, "high": 0.5}))).text
+    assert "A constant prediction has 0.5, by definition." in fixed
+
+
+def test_confusion_matrix_shows_its_intervals() -> None:
+    ends = {"confusion_low": [[280.0, 10.0], [-9.0, 170.0]], "confusion_high": [[320.0, 30.0], [4.0, 200.0]]}
+    assert "low 300 (280 to 320) 20 (10 to 30) high 0 (0 to 4) 184 (170 to 200)" in Reader(page(scored(**ends))).text
+
+
+def test_threshold_shows_its_rates() -> None:
+    rates = dict.fromkeys(("balanced_accuracy", "at_half", "sensitivity", "specificity"), ESTIMATE)
+    text = Reader(page(scored(threshold={"value": 0.3, "low": 0.2, "high": 0.4, **rates}))).text
+    assert "predict high if its probability is above 0.3 (95% interval 0.2 to 0.4)" in text
+    assert "found of high (sensitivity) 0.62 0.6 to 0.65" in text
+    assert "To maximise" not in Reader(page(scored(threshold={"value": 0.3, "low": 0.2, "high": 0.4}))).text
+
+
+def test_calibration_shows_observed_rates_by_bin() -> None:
+    line = {"from": 0.1, "to": 0.2, "rows": 41.3, "observed": 0.14, "low": 0.05, "high": 0.3}
+    text = Reader(page(scored(calibration=[line]))).text
+    assert "10% to 20% 14% (5% to 30%), about 41 rows" in text
+    assert "10% to 20% too few rows to tell" in Reader(page(scored(calibration=[line | {"low": 0, "high": 1}]))).text
+    assert "14%" not in Reader(page(scored(calibration=[line | {"low": None}]))).text

@@ -27,8 +27,9 @@ from privaware.selectors.top import Top
 from privaware.testing import BrokenPromise, check_mechanism, rows_for
 from privaware.workflow import _score_cells
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._score import ScoredModel, ScoredTraining, with_score
-from privaware.workflow._score_cells import STATISTICS, bootstrap_interval, exact_cells
+from privaware.workflow._score import ScoredModel, ScoredTraining, score_words, with_score
+from privaware.workflow._score_cells import ScoreCells
+from privaware.workflow._score_statistics import NoisyCells, fraction_interval
 from privaware.workflow._statements import _last_event, _wrong_score
 from privaware.workflow.run.paid_columns import keep_columns
 from privaware.workflow.run.plan import grouped
@@ -47,13 +48,24 @@ def scored(metric: str, training: Any = None, **changed: Any) -> ScoredTraining:
     )
 
 
+ALL = ("confusion", "calibration")
+
+
 @pytest.mark.parametrize(
-    ("metric", "schema"),
-    [("accuracy", TABLE), ("accuracy", THREE), ("auc", TABLE), ("mae", NUMBERS), ("r2", NUMBERS)],
-    ids=["accuracy", "accuracy of three classes", "auc", "mae", "r2"],
+    ("metric", "schema", "also"),
+    [
+        ("accuracy", TABLE, ()),
+        ("accuracy", TABLE, (*ALL, "threshold")),
+        ("accuracy", THREE, ()),
+        ("accuracy", THREE, ALL),
+        ("auc", TABLE, ("calibration",)),
+        ("mae", NUMBERS, ()),
+        ("r2", NUMBERS, ()),
+    ],
+    ids=["accuracy", "two tables", "three classes", "three tables", "auc", "mae", "r2"],
 )
-def test_score_passes_the_mechanism_checks(metric: str, schema: Schema) -> None:
-    check_mechanism(scored(metric, Mean() if schema is NUMBERS else Majority()), schema=schema, games=6)
+def test_score_passes_the_mechanism_checks(metric: str, schema: Schema, also: tuple[str, ...]) -> None:
+    check_mechanism(scored(metric, Mean() if schema is NUMBERS else Majority(), also=also), schema=schema, games=6)
 
 
 def test_score_after_descent_passes_the_mechanism_checks() -> None:
@@ -66,8 +78,9 @@ class ScoreOfAllRows(ScoredTraining):
 
     def run(self, data: Data, noise: float, rng: Rng) -> ScoredModel:
         released = super().run(data, noise, rng)
-        noisy = rng.laplace(exact_cells(self.metric, released.model, data), noise=1 / self.epsilon, sensitivity=1.0)
-        return replace(released, score=self.score(noisy, data.schema, 1 / self.epsilon, rng))
+        cells = ScoreCells.of(self.metric, 2)
+        noisy = rng.laplace(cells.exact(released.model, data, 0.0), noise=1 / self.epsilon, sensitivity=1.0)
+        return replace(released, score=self.score(cells, noisy, data.schema, rng))
 
 
 def test_planted_score_of_training_rows_is_caught() -> None:
@@ -77,12 +90,12 @@ def test_planted_score_of_training_rows_is_caught() -> None:
         )
 
 
-def test_planted_sensitivity_of_one_group_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    halved = {**_score_cells.GROUPS, "r2": 0.5}
-    monkeypatch.setattr("privaware.workflow._score.GROUPS", halved)
+@pytest.mark.parametrize(("metric", "schema"), [("r2", NUMBERS), ("mae", NUMBERS), ("accuracy", THREE)])
+def test_planted_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, metric: str, schema: Schema) -> None:
+    monkeypatch.setattr("privaware.workflow._score.ScoredTraining.changes", 0.2)
     monkeypatch.setattr("privaware.workflow._score.ScoredTraining.score", lambda *_: None)
     with pytest.raises(AssertionError):
-        check_mechanism(scored("r2", Mean()), schema=NUMBERS, games=0)
+        check_mechanism(scored(metric, Mean() if schema is NUMBERS else Majority()), schema=schema, games=0)
 
 
 def test_price_is_the_dearer_part_and_composes_for_persons() -> None:
@@ -109,15 +122,39 @@ def test_labels_move_twice_as_much() -> None:
     assert noise_of(LabelMajority()) == pytest.approx(2 * noise_of(Majority()), rel=0.25)
 
 
+def facts(metric: str, classes: int, noisy: np.ndarray, scale: float, also: tuple[str, ...] = ()) -> NoisyCells:
+    cells = ScoreCells.of(metric, classes, also)
+    return NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=np.random.default_rng(0))
+
+
+def histogram(truth: np.ndarray, odds: np.ndarray, *also: str, metric: str = "accuracy") -> np.ndarray:
+    edges = ScoreCells.of(metric, 2, also).edges
+    cells = np.zeros((2, len(edges) + 1))
+    np.add.at(cells, (truth.astype(int), np.searchsorted(edges, odds)), 1.0)
+    return cells.ravel()
+
+
 @pytest.mark.parametrize("chance", [0.5, 0.9, 0.99])
 def test_interval_of_an_accuracy_covers_it(chance: float) -> None:
     draw = np.random.default_rng(3)
     inside = 0
     for _ in range(200):
-        right = draw.binomial(300, chance)
-        noisy = np.array([right, 300 - right]) + draw.laplace(0, 2.0, 2)
-        low, high = bootstrap_interval("accuracy", noisy, 2.0, draw)
-        inside += low <= chance <= high
+        right, classes = draw.binomial(300, chance), draw.multinomial(300, [0.5, 0.3, 0.2])
+        noisy = np.array([300 - right, right, *classes]) + draw.laplace(0, 2.0, 5)
+        score = facts("accuracy", 3, noisy, 2.0).score()
+        inside += score["low"] <= chance <= score["high"]
+    assert inside >= 180
+
+
+@pytest.mark.parametrize("most", [0.6, 0.9])
+def test_interval_of_a_constant_covers_it(most: float) -> None:
+    draw = np.random.default_rng(6)
+    inside = 0
+    for _ in range(200):
+        truth = draw.random(400) < most
+        noisy = histogram(truth, draw.normal(size=400)) + draw.laplace(0, 4.0, 4)
+        constant = facts("accuracy", 2, noisy, 4.0).constant()
+        inside += constant["low"] <= most <= constant["high"]
     assert inside >= 180
 
 
@@ -126,12 +163,10 @@ def test_interval_of_an_auc_covers_it_and_is_not_idle() -> None:
     inside, widths = 0, []
     for _ in range(120):
         truth = draw.random(400) < 0.4
-        scores = draw.normal(truth * 1.0, 1.0)
-        cells = np.zeros((2, len(_score_cells.GRID) + 1))
-        np.add.at(cells, (truth.astype(int), np.searchsorted(_score_cells.GRID, scores)), 1.0)
-        low, high = bootstrap_interval("auc", cells.ravel() + draw.laplace(0, 2.0, cells.size), 2.0, draw)
-        inside += low <= 0.7602 <= high  # two normal distributions, one deviation apart
-        widths.append(high - low)
+        cells = histogram(truth, draw.normal(truth * 1.0, 1.0), metric="auc")
+        score = facts("auc", 2, cells + draw.laplace(0, 2.0, cells.size), 2.0).score()
+        inside += score["low"] <= 0.7602 <= score["high"]  # two normal distributions, one deviation apart
+        widths.append(score["high"] - score["low"])
     assert inside >= 105
     assert np.mean(widths) < 0.3
 
@@ -140,15 +175,81 @@ def test_cells_tell_the_same_as_the_metrics() -> None:
     draw = np.random.default_rng(5)
     truth, scores = draw.random(3000) < 0.5, draw.normal(size=3000)
     scores += truth
-    cells = np.zeros((2, len(_score_cells.GRID) + 1))
-    np.add.at(cells, (truth.astype(int), np.searchsorted(_score_cells.GRID, scores)), 1.0)
     exact = metrics.auc(scores[truth], scores[~truth])
-    assert STATISTICS["auc"](cells.reshape(1, -1))[0] == pytest.approx(exact, abs=0.005)
+    assert facts("auc", 2, histogram(truth, scores, metric="auc"), 1e-6).score()["value"] == pytest.approx(
+        exact, abs=5e-3
+    )
     target, guess = draw.random(500), draw.random(500)
     guess = (target + guess) / 2
     errors = (target - guess) ** 2
     cells = np.array([errors.sum(), (1 - errors).sum(), (target**2).sum(), (target - target**2).sum()])
-    assert STATISTICS["r2"](cells[None])[0] == pytest.approx(metrics.r2(target, guess))
+    assert facts("r2", 0, cells, 1e-6).score()["value"] == pytest.approx(metrics.r2(target, guess))
+
+
+@pytest.mark.parametrize(("rate", "rows", "scale"), [(0.05, 200, 1.0), (0.5, 60, 5.0), (0.9, 20, 3.0), (1.0, 40, 2.0)])
+def test_interval_of_a_fraction_covers_it(rate: float, rows: int, scale: float) -> None:
+    draw = np.random.default_rng(7)
+    inside = 0
+    for _ in range(400):
+        hits = draw.binomial(rows, rate)
+        noise = draw.laplace(0, scale, 2)
+        low, high = fraction_interval(hits + noise[:1], rows - hits + noise[1:], scale)
+        inside += low <= rate <= high
+    assert inside >= 368
+
+
+def planted(count: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Labels drawn from known probabilities, and log-odds that say them too large by one unit."""
+    draw = np.random.default_rng(8)
+    odds = draw.normal(-1.0, 1.5, count)
+    return draw.random(count) < 1 / (1 + np.exp(-odds)), odds + 1.0
+
+
+def test_threshold_undoes_a_shift_of_the_log_odds() -> None:
+    """Probabilities that are too large ask for a larger threshold than those that are right."""
+    truth, odds = planted()
+    shifted, right = (
+        facts("accuracy", 2, histogram(truth, each, "threshold"), 1e-6, ("threshold",)).threshold()
+        for each in (odds, odds - 1)
+    )
+    assert right["value"] < shifted["value"]
+    assert shifted["low"] <= shifted["value"] <= shifted["high"]
+    assert shifted["balanced_accuracy"]["value"] >= shifted["at_half"]["value"]
+
+
+def test_calibration_tells_right_from_shifted_probabilities() -> None:
+    truth, odds = planted()
+    for shift, covered in ((0.0, False), (1.0, True)):
+        cells = histogram(truth, odds - shift, "calibration")
+        bins = facts("accuracy", 2, cells, 1.0, ("calibration",)).calibration()
+        assert [bins[0]["from"], bins[-1]["to"], len(bins)] == [0.0, 1.0, 10]
+        fits = [line["low"] <= line["to"] and line["from"] <= line["high"] for line in bins]
+        assert all(fits) == covered
+        assert sum(line["rows"] for line in bins) == pytest.approx(4000, abs=0.1)
+
+
+def test_calibration_of_an_auc_sums_its_finer_bins() -> None:
+    truth, odds = planted()
+    bins = [
+        facts(metric, 2, histogram(truth, odds, "calibration", metric=metric), 1.0, ("calibration",)).calibration()
+        for metric in ("accuracy", "auc")
+    ]
+    assert [line["rows"] for line in bins[0]] == [line["rows"] for line in bins[1]]
+
+
+def test_constant_of_three_classes_is_the_most_frequent() -> None:
+    noisy = np.array([100.0, 200.0, 60.0, 90.0, 150.0])
+    assert facts("accuracy", 3, noisy, 1.0).constant()["value"] == pytest.approx(0.5)
+    assert facts("auc", 2, np.ones(64), 1.0).constant() == {"value": 0.5, "low": 0.5, "high": 0.5}
+    assert facts("r2", 0, np.ones(4), 1.0).constant()["value"] == 0.0
+
+
+def test_constant_of_an_absolute_error_is_the_median() -> None:
+    data = replace(rows_for(NUMBERS, 400), y=np.where(np.arange(400) < 250, 2.0, 9.0))
+    released = scored("mae", Mean(), epsilon=400.0).run(data, 1e-3, Rng(seed=0))
+    error = np.abs(data.y - 2.0).mean()
+    assert released.score.constant is not None
+    assert released.score.constant["value"] == pytest.approx(error, abs=0.5)
 
 
 def test_p39_prediction_of_a_row_does_not_depend_on_other_rows() -> None:
@@ -209,6 +310,7 @@ def test_score_is_charged_released_and_verified(tmp_path: Path, metric: str) -> 
     assert 0.7 < score["value"] <= 1.0
     assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
     assert ("confusion" in score) == (metric == "accuracy")
+    assert score["constant"]["low"] <= score["constant"]["value"] <= score["constant"]["high"]
     assert result.epsilon <= 2.0
     model = load(tmp_path / "m")
     assert model.card.score == score
@@ -312,3 +414,67 @@ def test_choice_by_the_rows_that_score_is_caught() -> None:
     planted = ScoreOfChoosingRows(training=plain.training, metric="accuracy", epsilon=0.95, held_out=0.4)
     with pytest.raises(BrokenPromise):
         check_mechanism(planted, schema=TABLE, games=0)
+
+
+def test_score_is_a_tenth_of_the_budget_and_the_plan_says_so(tmp_path: Path) -> None:
+    people = write_people(tmp_path / "people.csv", rows=1500)
+    result = fit(people, target="y", epsilon=2.0, score=True, accept_schema=True, dry_run=True)
+    [line] = [line for line in result.plan if "epsilon 0.2, a tenth of the budget" in line]
+    assert "The 95% interval of an accuracy of 0.8 would be about" in line
+    assert result.epsilon <= 2.0
+    given = fit(people, target="y", epsilon=2.0, score=True, score_epsilon=0.5, accept_schema=True, dry_run=True)
+    assert any("epsilon 0.5, within the total of 2" in line for line in given.plan)
+
+
+def test_all_tables_are_released_and_verified(tmp_path: Path) -> None:
+    people = write_people(tmp_path / "people.csv", rows=1500)
+    result = fit(
+        people,
+        target="y",
+        epsilon=20.0,
+        score_also=["calibration", "threshold", "confusion"],
+        accept_schema=True,
+        out=tmp_path / "m",
+    )
+    assert result.score is not None
+    assert result.score["epsilon"] == pytest.approx(2.0)
+    assert {"confusion_low", "threshold", "calibration", "constant"} <= set(result.score)
+    assert verify(tmp_path / "m", ledger=tmp_path / "people.csv.ledger").valid
+    assert any("balanced accuracy" in line for line in result.score_lines)
+
+
+@pytest.mark.parametrize("also", ["calibration", "threshold", "constant"])
+def test_forged_table_outside_its_interval_is_not_valid(tmp_path: Path, also: str) -> None:
+    score = {"metric": "accuracy", "value": 0.9, "low": 0.8, "high": 1.0, "epsilon": 0.5}
+    wrong = {"value": 0.9, "low": 0.2, "high": 0.3}
+    shown = {"calibration": [wrong], "threshold": {"sensitivity": wrong}, "constant": wrong}
+    assert "outside its own interval" in _wrong_score({**score, also: shown[also]}, [])[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "also", "words"),
+    [
+        (TABLE, "roc", "among confusion, threshold, calibration"),
+        (THREE, "threshold", "expected two classes for --score-also threshold, got 3"),
+        (NUMBERS, "confusion", "expected classes for --score-also confusion"),
+    ],
+)
+def test_tables_that_a_target_lacks_are_refused(schema: Schema, also: str, words: str) -> None:
+    learner = "majority" if schema.classes else "mean"
+    plan = training_plan(replace(schema, rows=900), epsilon=1.0, delta=1e-5, learner=learner)
+    with pytest.raises(WrongInput, match=words):
+        with_score(plan, epsilon=0.5, metric=None, also=(also,))
+
+
+def test_fit_without_a_score_names_both_ways_to_one(tmp_path: Path) -> None:
+    people = write_people(tmp_path / "people.csv")
+    result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority")
+    [line] = result.score_lines
+    assert "--test FILE" in line
+    assert "--score-epsilon E" in line
+
+
+def test_every_internal_score_stands_beside_a_constant() -> None:
+    internal = {"test_score": 0.8, "auc": 0.9, "mae": 2.0, "constant_score": 0.5, "constant_mae": 3.0}
+    for metric in ("accuracy", "auc", "r2", "mae"):
+        assert "a constant prediction scores" in (score_words(metric, internal) or "")

@@ -148,3 +148,13 @@ def test_earlier_and_new_keyword_together_are_refused(tmp_path):
     settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "lr": 0.5, "ledger": tmp_path / "l"}
     with pytest.raises(WrongInput, match="expected one of clipping_norm and its earlier name norm, got both"):
         train(nn.Linear(4, 2), x, y, clipping_norm=1.0, norm=2.0, **settings)
+
+
+def test_progress_of_long_training_is_written_to_stderr(capsys, monkeypatch):
+    monkeypatch.setattr("privaware.workflow.run.progress.FIRST_SECONDS", 0.0)
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "seed": 1}
+    train(nn.Linear(4, 2), x, y, **settings)
+    assert "step 1 of 5" in capsys.readouterr().err
+    train(nn.Linear(4, 2), x + 1, y, progress=False, **settings)
+    assert capsys.readouterr().err == ""

@@ -35,6 +35,7 @@ from privaware.learners._boosting.regression import (
 from privaware.learners._boosting.splits import column_chances
 from privaware.learners._boosting.stages import Budget, CodedData, Curves, Interactions, Releases, Stage, Start
 from privaware.learners._momentum import MOMENTUM, response
+from privaware.learners._networks.plain_descent import paced
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -86,11 +87,12 @@ class AdditiveStart(Learner):
         Directions by name of a number column: the model must rise (1) or fall (-1) along the column. In a
         classification, the probability of the second of two classes rises or falls.
     progress
-        Called after each tree with the steps and trees done, their number in all, and the seconds left. It changes
-        nothing that is released.
+        Called after each step and each tree with the steps and trees done, their number in all, the seconds left and
+        the word "training". It changes nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     steps: int = 100
@@ -100,7 +102,7 @@ class AdditiveStart(Learner):
     bias_clip: float = BIAS_CLIP
     skew_correction: float = 0.0
     monotone: dict[str, int] = field(default_factory=dict)
-    progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+    progress: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         expect_count(self._name, 0, steps=self.steps)
@@ -120,6 +122,11 @@ class AdditiveStart(Learner):
     def _count(self) -> int:
         """Return the number of trees or features."""
         return 0
+
+    @property
+    def _interaction_steps(self) -> int:
+        """Return the number of steps that learn the trees or features."""
+        return self._count
 
     def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
         """Return the releases of trees or features by the name of their stage.
@@ -148,13 +155,22 @@ class AdditiveStart(Learner):
         coded = CodedData(layout=layout, rows=data.parts.held(partial(CodedRows, layout), CodedRows.joined))
         start = self._start(coded, noises.start, rng)
         most_noise = layout.most_noise(noise, not schema.classes and is_skewed(float(start.bias[0]), start.unit))
-        curves = self._curves(coded, start, noises.steps, most_noise, rng)
+        steps = self.steps if math.isfinite(noises.steps) else 0
+        report = paced(self.progress, steps + self._interaction_steps, "training")
+        curves = self._curves(coded, start, noises.steps, most_noise, rng, report)
         coded.rows.update(GradientSums(layout=layout, weights=curves.weights, unit=start.unit).add_outputs)
         unit = start.unit
         if self._measures_again(schema):
             unit = min(unit, self.residual_clip * residual_spread(coded, noises.start, rng))
         chances = column_chances(layout, curves.weights, curves.deviations) if len(curves.deviations) else None
-        stage = Stage(data=coded, noises=noises, unit=unit, chances=chances, most_noise=most_noise)
+        stage = Stage(
+            data=coded,
+            noises=noises,
+            unit=unit,
+            chances=chances,
+            most_noise=most_noise,
+            report=lambda done: report(steps + done),
+        )
         learnt = self._interactions(stage, rng)
         weights = curves.weights.copy()
         weights[0] += learnt.bias
@@ -173,7 +189,7 @@ class AdditiveStart(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _measures_again(self, schema: Schema) -> bool:
-        """Return whether the spread of residuals is released after the additive start, for the unit of the rest."""
+        """Return whether the spread of the residuals is released once more after the additive start."""
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:
@@ -206,11 +222,13 @@ class AdditiveStart(Learner):
         bias = _zero_of_clipped_gradients(logs[1:] - logs[:1]) if layout.classes == 2 else logs - logs.mean()
         return Start(bias=bias, unit=1.0)
 
-    def _curves(self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng) -> Curves:
+    def _curves(
+        self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng, report: Callable[[int], None]
+    ) -> Curves:
         """Release an additive model: the mean of its weights over the last half of the steps.
 
         `noise` is the noise multiplier of one step (infinite: no step). `most_noise` bounds the standard deviation of
-        the noise in an output, in units of `start.unit`.
+        the noise in an output, in units of `start.unit`. `report` takes the number of steps that are done.
         """
         layout, steps = data.layout, self.steps
         weights = np.zeros((layout.width, layout.outputs))
@@ -232,6 +250,7 @@ class AdditiveStart(Learner):
             weights = basis.weights(coefficients)
             if step >= steps // 2:
                 average += weights / (steps - steps // 2)
+            report(step + 1)
         monotone = Monotone.of(layout.schema, self.monotone, self._name)
         return Curves(
             weights=monotone.scores(average, layout.starts, layout.levels),

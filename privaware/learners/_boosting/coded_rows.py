@@ -160,7 +160,8 @@ class CodedLayout:
     def most_noise(self, noise: float, skewed: bool = False) -> float:
         """Return the largest standard deviation that noise may give an output, in units (`Start.unit`).
 
-        `noise` is the noise multiplier of all releases as one; `skewed` says whether the target of a regression is.
+        `noise` is the noise multiplier of all releases as one. `skewed` says whether the target of a regression is
+        skewed.
         """
         if self.classes:
             return MOST_NOISE

@@ -142,6 +142,7 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
         weights = weights + rate * velocity
         if step >= FEATURE_STEPS // 2:
             average += weights / (FEATURE_STEPS - FEATURE_STEPS // 2)
+        stage.report(step + 1)
     rows.update(FeatureSums(layout=layout, weights=average, unit=stage.unit).add_outputs)
     by_output, bias = centre.outputs_for(stage.unit * average.T, np.zeros(layout.outputs))
     return Amplitudes(amplitudes=by_output.T * _feature_scale(frequencies.shape[1]), bias=bias)

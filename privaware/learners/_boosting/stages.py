@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -36,7 +37,10 @@ class Releases:
 
 @dataclass(frozen=True, kw_only=True)
 class Noises:
-    """The noise multiplier of `all` releases as one, and of one release of each stage (infinite: no release)."""
+    """The noise multiplier of one release of each stage; infinity means that the stage has no release.
+
+    `all` is the noise multiplier of the one Gaussian release that costs as much as all releases together.
+    """
 
     all: float
     start: float
@@ -107,7 +111,7 @@ class Stage:
 
     `unit` is the residual of a regression that gives a gradient of 1. `chances` are the probabilities with which
     columns are read, by what the additive model found; None for equal ones. `most_noise` is the largest standard
-    deviation that noise may give an output, in units.
+    deviation that noise may give an output, in units. `report` takes the number of trees or steps that are done.
     """
 
     data: CodedData
@@ -115,6 +119,7 @@ class Stage:
     unit: float
     chances: np.ndarray | None
     most_noise: float
+    report: Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

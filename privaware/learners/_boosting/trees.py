@@ -8,7 +8,6 @@ units of the largest. So the sums of all leaves together move by at most sqrt(G^
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -76,15 +75,12 @@ class RandomTrees(AdditiveStart):
         layout, rows, noise = stage.data.layout, stage.data.rows, stage.noises.trees
         monotone = Monotone.of(layout.schema, self.monotone, self._name)
         leaves = np.zeros((len(splits.columns), 2**self.depth, layout.outputs))
-        began, total = time.monotonic(), self.steps + self.trees
         for tree, (columns, right) in enumerate(zip(splits.columns, splits.right, strict=True)):
             sums = LeafSums(layout=layout, columns=columns, right=right, unit=stage.unit)
             noisy = release(sums, rows, noise, rng)
             leaves[tree] = monotone.leaves(self._leaves(layout, noisy, noise, stage.most_noise) * stage.unit, columns)
             rows.update(partial(sums.add_leaves, leaves=leaves[tree]))
-            if self.progress is not None:
-                at = self.steps + tree + 1
-                self.progress(at, total, (time.monotonic() - began) / (tree + 1) * (total - at))
+            stage.report(tree + 1)
         return leaves
 
     def _leaves(self, layout: CodedLayout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:

@@ -302,9 +302,27 @@ class Langevin:
         generator: np.random.Generator,
         report: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Return images in [0, 1], starting from `initial`; entries that are not finite become 0.
+        """Run a chain from each image of `initial`, and return the last image of each chain.
 
-        `report` is called with the number of finished images.
+        Pixels are clipped to [0, 1]; pixels that are not finite become 0.
+
+        Parameters
+        ----------
+        network : callable
+            Returns `level * score` for images, the level of each image, and the rows of `one_hot` or None.
+        initial : ndarray
+            The images at which the chains start.
+        one_hot : ndarray or None
+            The class of each image, one-hot; None for a network without classes.
+        generator : Generator
+            Seeds the noise of the chains.
+        report : callable, optional
+            Called after each `at_once` images with the number of images finished so far.
+
+        Returns
+        -------
+        ndarray
+            The sampled images, in the order of `initial`.
         """
         device = self.levels.device
         parts = []

@@ -100,6 +100,7 @@ class Network(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "bounded"
 
     architecture: dict[str, Any] | None = None
     steps: int | None = None
@@ -157,7 +158,10 @@ class Network(Learner):
     def cost(self, schema: Schema, noise: float) -> Event:
         described = self._architecture(schema)  # raises before any charge if the architecture does not fit
         if self.copies > 1 and (schema.form != "image" or self.features is not None):
-            raise WrongInput(f"expected copies = 1 for a {schema.form}: only images can be shifted")
+            raise WrongInput(
+                f"{self._name}: expected images without features if copies > 1, because copies are shifted images, "
+                f"got {'features' if schema.form == 'image' else f'a {schema.form}'}; set copies = 1"
+            )
         if self.trainable is not None:
             self._freeze(models.build(described, device="meta"))
         return self._descent(schema, noise).cost(noise)

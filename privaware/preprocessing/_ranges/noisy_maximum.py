@@ -6,7 +6,7 @@
 - Each category column without categories gets its common values: Laplace noise is added to their counts, and only those
   above a threshold are released.
 - If the kind of a column is undecided, noisy counts of its values of each kind decide it first: the column gets the
-  kind with the largest noisy count (`privaware.data.decided`).
+  likeliest kind (`privaware.data.likeliest`).
 
 How far into the tails the quantiles reach follows from public numbers only (noise and declared rows). About one row in
 a hundred is clipped on each side, and more (up to a quarter) if the noise exceeds one row in a hundred (`tail_share`).
@@ -42,7 +42,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_in
-from privaware.data import COUNTED, Data, Spelt, Words, decided, kind_counts, uncoded_column
+from privaware.data import COUNTED, Data, Spelt, Words, kind_counts, likeliest, uncoded_column
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
 from privaware.preprocessing import Transformation
@@ -110,23 +110,38 @@ class NoisyMaximumRanges(Transformation):
         schema, columns = data.schema, []
         positions = {column.name: at for at, column in enumerate(schema.declared)}
         delta = self.delta / max(len(open_columns(schema, "category")) + len(open_columns(schema, "undecided")), 1)
+        price = _Price(noise=noise, delta=delta, rng=rng)
+        kinds = self._kinds(data, positions, price)
         for column in schema.columns:
             if not column.bounded:
                 values = uncoded_column(data.x, positions[column.name])
-                column = self._bought(column, values, schema, _Price(noise=noise, delta=delta, rng=rng))
+                decided, counts = kinds.get(column.name, (column, np.zeros(len(COUNTED))))
+                column = self._bought(decided, counts, values, schema, price)
             columns.append(column)
         limits = (schema.low, schema.high)
         if open_target(schema):
             limits = _range(data.y.astype(float), schema.rows, noise, rng)
         return released(schema, tuple(columns), limits)
 
-    def _bought(self, column: Column, values: np.ndarray | Words | Spelt, schema: Schema, price: _Price) -> Column:
-        """Return the column with its released kind, and with bounds or categories if the kind has them."""
+    def _kinds(self, data: Data, positions: dict[str, int], price: _Price) -> dict[str, tuple[Column, np.ndarray]]:
+        """Release the kinds of undecided columns: by name, the column with its kind, and its noisy counts."""
+        undecided = open_columns(data.schema, "undecided")
+        if not undecided:
+            return {}
+        changed = 2 if data.schema.relation == "replace_one" else 1
+        counts = [
+            _noisy_kinds(uncoded_column(data.x, positions[column.name]), price, changed=changed) for column in undecided
+        ]
+        deviation = math.sqrt(2) * KIND_NOISE * price.noise * changed  # of Laplace noise
+        decided = likeliest(undecided, np.stack(counts), deviation)
+        decided = [single(column) for column in decided] if self.single else decided
+        return {column.name: (column, noisy) for column, noisy in zip(decided, counts, strict=True)}
+
+    def _bought(
+        self, column: Column, counts: np.ndarray, values: np.ndarray | Words | Spelt, schema: Schema, price: _Price
+    ) -> Column:
+        """Return the column with bounds or categories if its kind has them; `counts` are its noisy counts of kinds."""
         changed = 2 if schema.relation == "replace_one" else 1
-        counts = np.zeros(len(COUNTED))
-        if column.kind == "undecided":
-            counts = _noisy_kinds(values, price, changed=changed)
-            column = single(decided(column, counts)) if self.single else decided(column, counts)
         if column.kind in ("number", "date"):
             grid = days() if column.kind == "date" else None
             return filled(column, _range(on_line(values, column), schema.rows, price.noise, price.rng, grid), ())

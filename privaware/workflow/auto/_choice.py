@@ -37,18 +37,26 @@ class Stage:
 class Choice:
     """A learner with its settings, the releases before it, and the reasons in words; a function of public facts only.
 
-    `releases` names the releases that a rule asks for ("bins", "target_range"). `before` holds the stages that are
-    built from these names, in order, after bounds that are not declared. `rule` is the name of the rule that chose, and
-    `evidence` its page of results.
+    `details` are sentences that the summary of a plan may leave out, the most useful first. `releases` names the
+    releases that a rule asks for ("bins", "target_range"). `before` holds the stages that are built from these names,
+    in order, after bounds that are not declared. `rule` is the name of the rule that chose, and `evidence` its page of
+    results. `considered` has a row for each learner that was considered (`_considered.py`).
     """
 
     learner: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
     before: tuple[Stage, ...] = ()
     rule: str = ""
     evidence: str = ""
+    considered: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All sentences about the choice."""
+        return (*self.reasons, *self.details)
 
 
 def constant_learner(schema: Schema, metric: str | None = None) -> str:

@@ -26,21 +26,26 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, metrics, registry, report
+from privaware._rounded import rounded_up
 from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded
+from privaware.errors import BudgetExceeded, PersonsWarning, Refused, UnusedColumnWarning, warn_caller
+from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
-from privaware.schema import Schema
+from privaware.schema import NOT_USED, Schema
+from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.options import RunOptions
+from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.resume import next_run, run_key, same_rows
@@ -56,11 +61,19 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve, scoring
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive."""
+MAX_LINES = 8
+"""Largest number of lines of a plan; `verbose` shows all of its sentences."""
+MAX_ASSUMED = 4
+"""Largest number of assumed facts that a plan names; `verbose` names them all."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
+CHARGED = "Charged to the ledger as entry"
+"""Start of the sentence that says that a run was charged."""
+RESUMING = "Resuming: this run is already charged"
+"""Start of the sentence that says that a run continues on its earlier charge."""
 
 
 @contextmanager
@@ -103,6 +116,7 @@ class ChargedRun:
         self._rows: Rows | None = None
         self._resources = resources
         self._signer: Signer | None = None
+        self.check: PersonsCheck | None = None
 
     @property
     def schema(self) -> Schema:
@@ -130,7 +144,8 @@ class ChargedRun:
         """The model with its plan and its charge, which can be written to a folder later."""
         if self.model is None:
             return None
-        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, score=self.score)
+        said = {"score": self.score, "search": self.search, "description": self.description}
+        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, **said)
 
     @property
     def sentence(self) -> str:
@@ -142,6 +157,10 @@ class ChargedRun:
         if self.options.say is not None:
             self.options.say(sentence)
 
+    def within(self, epsilon: float) -> float:
+        """Return the part of a budget that is left for the plan after a check of persons."""
+        return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
+
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Write the cost of `plan` to the ledger, and return whether a mechanism is left to execute.
 
@@ -149,12 +168,16 @@ class ChargedRun:
         interrupted run that left a complete result in the folder, which is then closed and published. Nothing is
         shown or charged before the input is known to be usable and the epsilon to be finite.
         """
-        self.plan = plan
+        self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
+        checked = () if self.check is None else (self.check.sentence,)
+        facts = self.source.facts(self.options.schema is not None)
+        plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
             self._say_plan()
             self._say_notices(self.source.dry_notices)
+            self._ask_about_persons()
             return False
         folder = self.options.folder
         if folder is not None and self._finished_before(folder):
@@ -186,7 +209,10 @@ class ChargedRun:
         return released
 
     def _journaled(self, mechanism: Any) -> Any:
-        """Return `mechanism` with a folder for the releases from which a killed run of `fit` resumes."""
+        """Return `mechanism` with `journal` set to a folder in which a killed run of `fit` finds its releases again.
+
+        A mechanism without a field `journal`, and the mechanism of any other verb, is returned unchanged.
+        """
         keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
         return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
 
@@ -195,7 +221,13 @@ class ChargedRun:
     ) -> None:
         """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
         self.model, self.search, self.score = model, search or {}, score or {}
+        best = (self.search.get("point") or {}).get("learner")
+        rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
+        self.plan = replace(self.plan, considered=tuple(rows))
         self.internal = self._internal_scores(model)
+        for sentence in guess_sentences(model.schema):
+            self.notices.append(sentence)
+            self.say(sentence)
         folder = self.options.folder
         if folder is None:
             self._close("model")
@@ -255,18 +287,61 @@ class ChargedRun:
             self.say(
                 f"{self.schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
             )
+        first = [_data_sentence(self.plan.data["name"], self.schema)]
         if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
-            self.say(
-                f"Delta: {self.plan.delta:.4g} (0.1 / {self.schema.rows} rows), because no --delta was given "
-                f"and {accounting.DEFAULT_DELTA:g} is too large for this many rows."
+            first.append(
+                f"Delta: {rounded_up(self.plan.delta)} (0.1 / {self.schema.rows:,} rows), because no --delta was given "
+                f"and {rounded_up(accounting.DEFAULT_DELTA)} is too large for this many rows."
             )
-        for sentence in self.plan.sentences:
+        if (assumed := self.plan.schema.assumed) and self.options.verbose:
+            first += [f"Assumed to be public: {fact}." for fact in assumed]
+        elif assumed:
+            more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
+            first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
+        plan = self.plan.sentences if self.options.verbose else self.plan.summary(MAX_LINES - len(first))
+        for sentence in (*first, *plan):
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out, which columns are unused and what is assumed."""
-        self.notices = notices()
-        for sentence in (*self.notices, *(f"Assumed to be public: {fact}." for fact in self.plan.schema.assumed)):
+        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
+        about_rows = notices()
+        self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
+        for sentence in about_rows:
+            self.say(sentence)
+
+    def _ask_about_persons(self) -> None:
+        """Ask the owner whether columns identify persons. In Python the question is a warning."""
+        said: list[tuple[str, type[Warning]]] = []
+        repeated = self.source.repeated()
+        columns = list(dict.fromkeys((*self.source.persons(), *repeated)))
+        unused = {column.name for column in self.schema.columns if column.kind in NOT_USED}
+        if self.options.schema is None and not unused <= set(columns):
+            said += [(sentence, UnusedColumnWarning) for sentence in self.source.unused]
+        if columns:
+            used = {column.name for column in self.source.schema.declared}
+            question = persons_question(columns, [name for name in columns if name in used], repeated)
+            self.notices.append(question)
+            self.say(question)
+            said.append((question, PersonsWarning))
+        for sentence, category in said if self.options.say is None else ():
+            warn_caller(sentence, category)
+
+    def _check_persons(self, rows: str | None) -> None:
+        """Charge and run the count of different values; raise `Refused` if values repeat, before the main charge."""
+        check = self.check
+        if check is None:
+            return
+        key = f"{self.name}-persons"
+        name = f"{key}-{next_run(self.ledger, key, self.source.digest)}"
+        what = f"count different values of {', '.join(check.columns)}"
+        self.ledger.spend(check.event, what=what, run=name, seed=self.rng.seed, rows=rows)
+        counts = run(check.mechanism, self.source.read_words(check.columns), check.noise, self.rng.spawn())
+        self.ledger.finish(name)
+        repeated = check.repeated(counts)
+        if repeated:
+            raise Refused(check.refusal(repeated, counts))
+        for sentence in check.sentences(counts):
+            self.notices.append(sentence)
             self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
@@ -295,7 +370,8 @@ class ChargedRun:
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
-        limit = self.plan.limit if self.options.limit is None else self.options.limit
+        new_limit = self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
+        limit = new_limit if self.options.limit is None else self.options.limit
         if is_new(place):
             expect_positive("", limit=limit)
             if self.plan.epsilon > limit * (1 + 1e-9):
@@ -305,7 +381,7 @@ class ChargedRun:
                 )
             Ledger.rehearse_creation(place)
             self._read_rows()
-        self.ledger = open_ledger(place, self.source, self.options, new_limit=self.plan.limit)
+        self.ledger = open_ledger(place, self.source, self.options, new_limit=new_limit)
 
     def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows()
@@ -313,8 +389,10 @@ class ChargedRun:
 
     def _charge(self, what: str) -> None:
         cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
+        resumed = self.ledger.find(self.name) is not None
+        check = NOTHING if self.check is None or resumed else self.check.event
         try:
-            self.ledger.ready(self.plan.event, **cost)
+            self.ledger.ready(self.plan.event + check, **cost)
         except BudgetExceeded as refusal:
             refusal.fits = what_fits(self.plan, self.ledger)
             raise
@@ -322,22 +400,22 @@ class ChargedRun:
             self._read_rows()
         self._say_plan()
         self._say_notices(self.source.notices)
+        self._ask_about_persons()
         for sentence in self.source.left_out() if self.options.say is None else ():
             warnings.warn(sentence, stacklevel=2)
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
-            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
-        resumed = self.ledger.find(self.name) is not None
+            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
+        if not resumed:
+            self._check_persons(digest)
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")
+        self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
     def _resumes(self) -> str:
         journal = self.journal
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return "Resuming: this run is already charged, and it " + (
-            "continues where it stopped." if kept else "starts again from the beginning."
-        )
+        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
         """Close the run in the ledger with the hashes of the released `files`."""
@@ -392,6 +470,7 @@ class ChargedRun:
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
+            self.plan = replace(self.plan, considered=released.card.considered)
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
@@ -410,3 +489,11 @@ class ChargedRun:
             chances = model.probabilities(rows, device)[:, 1]
             scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
         return scores
+
+
+def _data_sentence(name: str, schema: Schema) -> str:
+    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
+    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
+    task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
+    whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
+    return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -39,9 +39,17 @@ class RunArguments(TypedDict, total=False):
         Use a schema that is read from the rows without noise. The result is not certified.
     private_schema
         Estimate ranges and categories with part of the budget. This is the default.
+    kinds
+        The kinds of columns by name, as a mapping or a TOML file with lines such as `age = "number"`. A declared kind
+        costs nothing. Kinds that neither `kinds` nor the types of the data declare are estimated.
     unit, cap
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
         rows used for each person.
+    not_persons
+        A column, or a list of columns, that identifies nobody although its name suggests it. It is used as a feature.
+    check_persons
+        Whether 1% of the budget counts the different values of the columns that may identify persons or cases by their
+        names, or the names of the columns to count. If values clearly repeat, the run stops before its main charge.
     header, sep, decimal, encoding
         The format of a CSV file.
     ledger
@@ -60,7 +68,10 @@ class RunArguments(TypedDict, total=False):
     sign
         A PEM file with an Ed25519 private key that signs the result.
     say
-        A function that receives the plan and the progress, one sentence at a time.
+        A function that receives the plan and the progress, one sentence at a time. Default: only the progress of a
+        training of more than two seconds is written, to standard error.
+    verbose
+        Show every sentence of the plan, with the mechanism and the noise of each release. Default: a summary.
     """
 
     target: str | None
@@ -69,8 +80,11 @@ class RunArguments(TypedDict, total=False):
     schema: Schema | str | Path | None
     accept_schema: bool
     private_schema: bool
+    kinds: Mapping[str, str] | str | Path | None
     unit: str | None
     cap: int
+    not_persons: str | Sequence[str] | None
+    check_persons: bool | str | Sequence[str]
     header: bool | None
     sep: str | None
     decimal: str | None
@@ -83,6 +97,7 @@ class RunArguments(TypedDict, total=False):
     seed: int | None
     sign: str | Path | None
     say: Say | None
+    verbose: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +124,11 @@ class RunOptions:
     schema: Schema | str | Path | None = None
     accept_schema: bool = False
     private_schema: bool = False
+    kinds: Mapping[str, str] | str | Path | None = None
     unit: str | None = None
     cap: int = 1
+    not_persons: str | Sequence[str] | None = None
+    check_persons: bool | str | Sequence[str] = False
     header: bool | None = None
     sep: str | None = None
     decimal: str | None = None
@@ -123,6 +141,7 @@ class RunOptions:
     seed: int | None = None
     sign: str | Path | None = None
     say: Say | None = None
+    verbose: bool = False
     test: Any = field(default=None, repr=False)
     public: Any = field(default=None, repr=False)
     describe: Any = field(default=None, repr=False)
@@ -133,6 +152,16 @@ class RunOptions:
         expect_count("the unit", cap=self.cap)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         expect_device(self.device)
+        for name in ("not_persons", "check_persons"):
+            given = getattr(self, name)
+            names = () if given is None else (given,) if isinstance(given, str) else given
+            object.__setattr__(self, name, names if isinstance(names, bool) else tuple(names))
+        if self.unit not in (None, "row") and self.check_persons:
+            raise WrongInput(f"expected one of --unit {self.unit} and --check-persons, got both; leave one of them out")
+        if self.not_persons and self.unit in self.not_persons:
+            raise WrongInput(f"expected one of --unit {self.unit} and --not-persons {self.unit}, got both")
+        if self.kinds is not None and self.schema is not None:
+            raise WrongInput("expected one of --schema and --kinds, got both; declare the kinds in the schema")
         if self.new_ledger and self.ledger is not None:
             raise WrongInput("expected one of --ledger and --new-ledger, got both")
         if self.sign is not None and self.out is None:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
@@ -36,7 +37,8 @@ from privaware.workflow.run.paid_columns import selector_for
 from privaware.workflow.run.paid_features import PaidFeatures
 
 __all__ = [
-    "BOUNDS_SHARE",
+    "BOUNDS_FRACTION",
+    "RELEASE_BOUNDS",
     "Plan",
     "bounds_within",
     "chooses_columns",
@@ -58,6 +60,12 @@ SPAN_SHARE = 1.5
 """The same ratio for the bounds of a target alone, before its mean or median: they take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """Fraction of the budget for bounds that are computed from counts of all columns at once."""
+RELEASE_BOUNDS = "release bounds"
+"""The name of the release of bounds and categories that the schema does not declare."""
+CLEAR = 8.0
+"""Ranges, types and categories are clear if the rows are at least this multiple of the noise in a count."""
+MAX_NAMED = 4
+"""Largest number of releases that the summary of a plan names."""
 BINS = {"linear": 8, "boosted": 16, "fourier": 16}
 """Number of quantile bins that each numeric column gets with its bounds, for each learner that uses bins."""
 
@@ -67,7 +75,11 @@ class Plan:
     """A mechanism, its noise multiplier, and its releases, each with the event that will be charged.
 
     `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although its parts
-    are; a result with a flaw is never certified.
+    are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no ledger adds to
+    this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs,
+    `details` those that may be left out of its summary. `data` holds public facts about the data set for the
+    model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row for each learner
+    that was considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     learner: str
@@ -79,7 +91,11 @@ class Plan:
     requested: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    considered: tuple[Mapping[str, Any], ...] = ()
     flaw: str = ""
+    overlap: str = ""
 
     @property
     def event(self) -> Event:
@@ -112,8 +128,53 @@ class Plan:
 
     @property
     def sentences(self) -> list[str]:
-        """The plan in words: reasons, then one line for each release, then the total cost."""
-        return [*self.reasons, *(f"{name}: {describe(event)}" for name, event in self.parts), self.total_sentence]
+        """The plan in words: reasons and details, then one line for each release, then the total cost."""
+        releases = (f"{name}: {describe(event)}" for name, event in self.parts)
+        return [*self.reasons, *self.bounds_sentences, *self.details, *releases, self.total_sentence]
+
+    def summary(self, lines: int) -> list[str]:
+        """The plan in at most `lines` sentences: all reasons, as many details as there is room for, and the cost.
+
+        If there are more reasons than lines, the last of them share a line.
+        """
+        reasons, room = [*self.reasons, *self.bounds_sentences], lines - 1
+        if len(reasons) > room:
+            reasons = [*reasons[: room - 1], " ".join(reasons[room - 1 :])]
+        return [*reasons, *self.details[: room - len(reasons)], self.cost_sentence]
+
+    @property
+    def bounds_sentences(self) -> list[str]:
+        """The sentence about column types and ranges that are not declared and so are released first, if any."""
+        if self.schema.bounded or not self.parts or self.parts[0][0] != RELEASE_BOUNDS:
+            return []
+        cost = accounting.epsilon(self.parts[0][1], self.delta)
+        shown = f" (epsilon {rounded_up(cost)} alone)" if math.isfinite(cost) else ""
+        undecided = any(column.kind == "undecided" for column in self.schema.used)
+        bought = "types and ranges" if undecided else "ranges"
+        sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
+        deviation = self._bounds_deviation
+        if self.schema.rows >= CLEAR * deviation:
+            return [sentence]
+        return [
+            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {self.schema.rows:,}, so many of "
+            f"these {bought} will be guesses. Declare them (--schema, or --kinds for types), or leave columns out."
+        ]
+
+    @property
+    def _bounds_deviation(self) -> float:
+        """The standard deviation of the noise in the counts that estimate ranges; 0 if they are not counts."""
+        first = self.mechanism
+        if not isinstance(first, Then) or not isinstance(first.first, Ranges):
+            return 0.0
+        return first.first.deviation(self.schema, self.noise * first.share)
+
+    @property
+    def cost_sentence(self) -> str:
+        """The total cost and the names of the releases."""
+        names = [name for name, _ in self.parts]
+        shown = names if len(names) <= MAX_NAMED else [*names[: MAX_NAMED - 1], f"{len(names) - MAX_NAMED + 1} more"]
+        of = f", for {len(names)} release{'s' if len(names) != 1 else ''} ({'; '.join(shown)})"
+        return f"Cost: epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}{of if names else ''}."
 
     def at(self, noise: float) -> Plan:
         """Return the same plan with another noise multiplier."""
@@ -122,7 +183,8 @@ class Plan:
 
     @property
     def total_sentence(self) -> str:
-        return f"noise multiplier {self.noise:.4g}: total epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+        total = f"total epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}"
+        return f"noise multiplier {self.noise:.4g}: {total}"
 
 
 def selection_plan(
@@ -141,7 +203,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
-    bounds, what = bounds_within(delta), "release bounds"
+    bounds, what = bounds_within(delta), RELEASE_BOUNDS
     noise = accounting.calibrate(lambda noise: _total(_parts(what, bounds, schema, noise)), epsilon, delta)
     return Plan(
         learner="bounds",
@@ -218,14 +280,11 @@ def priced(
 
     If the schema declares no bounds, private bounds are released first. `noise` fixes the noise multiplier instead.
     """
-    bought = ""
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
         mechanism = before.then(mechanism)
-        bought = "types and ranges" if any(column.kind == "undecided" for column in schema.used) else "ranges"
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
-    parts = _parts(what, mechanism, schema, noise)
     return Plan(
         learner=name,
         mechanism=mechanism,
@@ -233,16 +292,8 @@ def priced(
         noise=noise,
         delta=delta,
         requested=epsilon,
-        parts=parts,
-        reasons=(_bounds_sentence(bought, parts[0][1], delta),) if bought else (),
+        parts=_parts(what, mechanism, schema, noise),
     )
-
-
-def _bounds_sentence(bought: str, event: Event, delta: float) -> str:
-    """Return the sentence of a plan about column types and ranges that are not declared."""
-    cost = accounting.epsilon(event, delta)
-    shown = f" (epsilon {cost:.2g} alone)" if math.isfinite(cost) else ""
-    return f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
 
 
 def chooses_columns(mechanism: Mechanism[Any]) -> bool:
@@ -271,7 +322,7 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
         share = share_for(cost, BOUNDS_FRACTION)
     elif all(column.bounded for column in schema.declared):
         chosen, share = TargetHistogramRange(), SPAN_SHARE
-    return Stage(what="release bounds", mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
+    return Stage(what=RELEASE_BOUNDS, mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -9,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from privaware.strategies._progress import OnProgress, SearchProgress
 from privaware.workflow.run.options import Say
 
-__all__ = ["ShowsProgress", "search_progress", "step_progress"]
+__all__ = ["ShowsProgress", "search_progress", "step_progress", "to_stderr"]
 
 
 @runtime_checkable
@@ -22,24 +23,35 @@ class ShowsProgress(Protocol):
     def progress(self, what: str, at: int, of: int | None) -> None: ...
 
 
-def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
-    """Return a listener to the steps of a training, which draws a bar or says a sentence every `seconds` seconds.
+FIRST_SECONDS = 2.0
+"""Seconds of work after which its progress is first said."""
 
-    The listener's `what` names the stage: "training", "features" while features of the declared rows are computed, or
-    a stage of a learner, such as "teachers".
+
+def to_stderr(sentence: str) -> None:
+    """Write a sentence about progress to standard error."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
+    """Return a listener to the steps of a training, which draws a bar or says sentences.
+
+    The first sentence comes after `FIRST_SECONDS` seconds of work, the next ones every `seconds` seconds. Without `say`
+    they are written to standard error. The listener's `what` names the stage: "training", "features" while features of
+    the declared rows are computed, or a stage of a learner, such as "teachers".
     """
     last: float | None = None
+    speak = say or to_stderr
 
     def listen(step: int, steps: int, left: float, what: str = "training") -> None:
         nonlocal last
         now = time.monotonic()
-        last = now if last is None else last
+        last = now + FIRST_SECONDS - seconds if last is None else last
         if isinstance(say, ShowsProgress) and say.shows_progress:
             say.progress(what, step, steps)
-        elif say is not None and now - last >= seconds:
+        elif now - last >= seconds:
             last = now
             known = {"training": f"step {step} of {steps}", "features": f"features of {step} of {steps} rows"}
-            say(f"{known.get(what, f'{what}: {step} of {steps}')}, about {left:.0f} s left")
+            speak(f"{known.get(what, f'{what}: {step} of {steps}')}, about {left:.0f} s left")
 
     return listen
 

@@ -6,39 +6,23 @@ import math
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
-from privaware.events import Event
-from privaware.ledger import (
-    Ledger,
-    forget_sketch,
-    known_ledgers,
-    known_sketches,
-    knows_rows,
-    memory_ledger,
-    register,
-    spent_together,
-)
+from privaware.events import NOTHING, Event
+from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
 from privaware.workflow.run.options import RunOptions, Say
 from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
-__all__ = [
-    "expect_unspent",
-    "is_new",
-    "known_path",
-    "ledger_place",
-    "open_ledger",
-    "register_rows",
-    "similar_ledgers",
-    "what_fits",
-]
+__all__ = ["expect_unspent", "is_new", "known_path", "ledger_place", "open_ledger", "register_rows", "what_fits"]
 
 NEGLIGIBLE_FRACTION = 1e-3
 """Fraction of `min(limit, 1)` below which the remaining budget counts as spent."""
@@ -117,73 +101,28 @@ def register_rows(
     sketch_of_rows: Callable[[], Sketch | None],
     event: Event,
     say: Say | None,
+    run: str | None = None,
 ) -> str | None:
     """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
     Rows of built-in data have no digest. For a temporary ledger nothing is recorded. Warnings go to `say`, if given.
+    If `run` is already charged, its charge is in the ledger, and `event` is not counted a second time.
     """
     if not ledger.lasting and not knows_rows():
         return None
     digest, sketch = digest_of_rows(), sketch_of_rows()
     if digest is None or sketch is None:
         return None
-    for sentence in overlaps(ledger, digest, sketch, event):
+    uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
+    for sentence in SameRows.of_table(ledger, digest, sketch).sentences(event=uncharged, during_run=True):
         if say is None:
             warnings.warn(sentence, OverlapWarning, stacklevel=2)
         else:
-            say(sentence)
+            say(f"{sentence[:1].upper()}{sentence[1:]}.")
     if not ledger.lasting:
         return None
     register(digest, ledger, sketch.to_bytes())
     return digest
-
-
-def overlaps(ledger: Ledger, digest: str, sketch: Sketch, event: Event) -> Iterator[str]:
-    """Yield a sentence about each other ledger of these rows, or of most of them, with the epsilon of both."""
-    own = {entry.hash for entry in ledger.entries()}
-    charged: list[tuple[str, Ledger]] = []
-    for known in known_ledgers(digest):
-        other = known.open()
-        if other is not None:
-            charged.append(("these rows are", other))
-        elif known.genesis != ledger.genesis:
-            yield f"these rows were charged to '{known.path}', which cannot be opened any more and is not counted"
-    for start, other in charged + [("most of these rows are", other) for other in similar_ledgers(digest, sketch)]:
-        entries = {entry.hash for entry in other.entries()}
-        if own >= entries:
-            continue
-        own |= entries  # a ledger that knows the rows from two tables is named once
-        sentence = f"{start} charged to another ledger too, '{other.path}'"
-        yield f"{sentence}{_together(ledger, other, event)}"
-
-
-def _together(ledger: Ledger, other: Ledger, event: Event) -> str:
-    if _promise(other) != _promise(ledger):
-        return ", for another unit or relation, so that no epsilon holds for both"
-    epsilon = spent_together((ledger, other), ledger.delta, event)
-    return (
-        f": with this run both together spend epsilon {epsilon:.4g} at delta {ledger.delta:g}; "
-        "charge one of them only (--ledger FILE)"
-    )
-
-
-def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
-    """Return the ledgers of tables that share most of these rows, with other columns or a few rows more or fewer."""
-    ledgers: dict[str, Ledger] = {}
-    for other, content in known_sketches():
-        try:
-            similar = other != digest and sketch.resembles(Sketch.from_bytes(content))
-        except ValueError:
-            warnings.warn(
-                f"the sketch {other[:8]} of a table in the data folder is damaged: a copy of that table with other "
-                "columns is not known again; charge that table once more to have it written anew",
-                stacklevel=2,
-            )
-            forget_sketch(other)
-            continue
-        for ledger in filter(None, (known.open() for known in known_ledgers(other) if similar)):
-            ledgers.setdefault(ledger.genesis, ledger)
-    return list(ledgers.values())
 
 
 def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
@@ -215,7 +154,7 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
                 f"These rows were used before, under another name. They are charged to the same ledger: '{known}'."
             )
     if known is None and beside is not None and not options.new_ledger:
-        _expect_unlike(source, options, event, similar_ledgers(digest, sketch))
+        _expect_unlike(source, options, event, _readable(similar_ledgers(digest, sketch)))
     return known or new
 
 
@@ -225,13 +164,19 @@ def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: l
         return
     other, schema = similar[0], source.schema
     cost = ", for another unit or relation"
-    if _promise(other) == (schema.unit, schema.cap, schema.relation):
+    if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
-        cost = f": with this run they would have spent epsilon {epsilon:.4g} at delta {other.delta:g}"
+        cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
     raise WrongInput(
         f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
         f"less{cost}; say --ledger '{other.path}' to charge them there, or --new-ledger if they are other people"
     )
+
+
+def _readable(ledgers: Iterable[KnownLedger]) -> list[Ledger]:
+    """Return the ledgers whose files can be read, each once."""
+    opened = (known.open() for known in ledgers)
+    return list({ledger.genesis: ledger for ledger in opened if ledger is not None}.values())
 
 
 def known_path(digest: str) -> Path | None:
@@ -239,13 +184,9 @@ def known_path(digest: str) -> Path | None:
     return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
 
 
-def _promise(ledger: Ledger) -> tuple[str, int, str]:
-    return ledger.unit, ledger.facts.cap, ledger.relation
-
-
 def _expect_same_promise(ledger: Ledger, source: Source, delta: float) -> None:
     schema = source.schema
-    has = (*_promise(ledger), ledger.delta)
+    has = (*ledger.facts.promise, ledger.delta)
     needs = (schema.unit, schema.cap, schema.relation, delta)
     if has != needs:
         raise WrongInput(

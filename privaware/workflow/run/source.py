@@ -34,18 +34,22 @@ from privaware.data import (
     large_table,
     left_out,
     notices,
+    person_columns,
     read,
     read_names,
+    repeated_identifiers,
     rows_digest,
     target_of,
     typed,
+    unused_columns,
 )
 from privaware.data._parts import threads
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
-from privaware.schema import NOT_USED, Schema
+from privaware.schema import Column, Schema
 from privaware.workflow.run.cluster import Cluster
+from privaware.workflow.run.declared_kinds import read_kinds, with_kinds
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.process_pool import ProcessPool, RayPool
 from privaware.workflow.run.public_rows import is_builtin, read_public
@@ -65,7 +69,10 @@ class Source:
     `read_public_rows` returns the rows of `--public` with labels, for a search. `digest` and `sketch` read the training
     rows to recognise them later; built-in data are public and have neither. `notices` are sentences for the owner only,
     before a charge. `left_out` are the notices about rows without a target. `dry_notices` are the notices of a dry run,
-    which opens no file if the schema was written by the user.
+    which opens no file if the schema was written by the user. `unused` says which declared columns no learner sees.
+    `persons` returns the columns that may identify persons or cases by their names, `repeated` the columns named like
+    identifiers whose values repeat (for the owner only), and `read_words` the words of some columns of the training
+    rows.
     """
 
     name: str
@@ -76,10 +83,26 @@ class Source:
     left_out: Callable[[], list[str]]
     notices: Callable[[], list[str]]
     dry_notices: Callable[[], list[str]]
+    unused: list[str]
+    persons: Callable[[], list[str]]
+    repeated: Callable[[], list[str]]
+    read_words: Callable[[tuple[str, ...]], Rows]
     public: Data | None
     read_public_rows: Callable[[], Data]
     builtin: bool
     path: Path | None
+
+    def facts(self, declared: bool) -> dict[str, Any]:
+        """Return the public facts about the data set that a model card states; `declared` if a schema was given.
+
+        `origin` says where the schema comes from: "built-in", "declared", "drafted" (read from the rows without noise
+        and not reviewed), "estimated" (with part of the budget), or "given" if there is nothing to estimate.
+        """
+        origin = "declared" if declared else "given" if self.schema.bounded else "estimated"
+        if not self.schema.reviewed:
+            origin = "drafted"
+        columns = [column.name for column in self.schema.columns]
+        return {"name": self.name, "origin": "built-in" if self.builtin else origin, "columns": columns}
 
 
 def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
@@ -97,18 +120,16 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     if table is not None and schema.form != "table":
         table, raw = None, cache(lambda: read(data, **options.reading))
         schema = _schema_of(raw, options)
-    if table is None and options.ray is not None:
-        raise WrongInput(
-            "expected a Parquet table, or a folder of Parquet files, with --ray, and no --accept-schema; leave --ray "
-            "out to read anything else here"
-        )
+    _expect_parts(table, options)
     _expect_agreement(schema, options)
+    _expect_known(raw, schema, options)
     of_table = labelled if table is None else labelled_part
     kept = cache(lambda: of_table(raw(), schema.target, schema.classes))
     checked = cache(lambda: _checked(raw(), schema, table))
     rows_left_out = cache(lambda: left_out(unlabelled(), schema.target))
     about_rows = cache(lambda: rows_left_out() + notices(kept(), schema))
     public = partial(read_public, options.public, schema, options.reading, private="")
+    reads = options.schema is None or not options.dry_run
     needed = learner != "auto" and find_learner(learner).needs_public
 
     def unlabelled() -> int:
@@ -132,7 +153,11 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         sketch=lambda: checked()[1],
         left_out=rows_left_out,
         notices=about_rows,
-        dry_notices=lambda: about_rows() if options.schema is None else _declared_unused(schema),
+        dry_notices=lambda: about_rows() if reads else _outside_unused(schema),
+        unused=unused_columns(schema, written=options.schema is not None),
+        persons=partial(_persons, raw, schema, options),
+        repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
+        read_words=lambda names: _words(kept, schema, table, names),
         public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
         read_public_rows=partial(public, labelled=True),
         builtin=False,
@@ -181,11 +206,46 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
     return replace(table, place=lambda pieces: Cluster(processes(), pieces, near=True).parts)
 
 
-def _declared_unused(schema: Schema) -> list[str]:
-    """Say which columns a written schema leaves out; no file is opened."""
-    unused = [f"{column.name!r} (left out by the schema)" for column in schema.columns if column.kind in NOT_USED]
-    others = "Columns that the schema does not name are not used."
-    return [f"Not used: {', '.join(unused)}. {others}" if unused else others] if schema.form == "table" else []
+def _outside_unused(schema: Schema) -> list[str]:
+    """Say that columns outside a written schema are not used; no file is opened."""
+    return ["Columns that the schema does not name are not used."] if schema.form == "table" else []
+
+
+def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, names: tuple[str, ...]) -> Rows:
+    """Return some columns of the training rows as words, before categories are known."""
+    columns = tuple(Column(name=name, kind="category", missing="category", unseen="other") for name in names)
+    bare = replace(schema, columns=columns, form="table")
+    return coded_rows(kept(), bare) if table is None else table.streamed(bare)
+
+
+def _not_persons(options: RunOptions) -> tuple[str, ...]:
+    return tuple(options.not_persons or ())
+
+
+def _persons(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> list[str]:
+    """Return the columns that may identify persons or cases; a dry run with a written schema opens no file."""
+    return person_columns(_named(raw, schema, options), schema, _not_persons(options))
+
+
+def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
+    """Return rows with the names of the columns, or the declared names without rows in a dry run with a schema."""
+    if options.schema is None or not options.dry_run:
+        return raw()
+    return Raw(cells={column.name: np.zeros(0) for column in schema.columns}, rows=0)
+
+
+def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> None:
+    """Raise if `--not-persons` or `--check-persons` names a column that the table does not have."""
+    counted = options.check_persons if isinstance(options.check_persons, tuple) else ()
+    asked = (*_not_persons(options), *counted)
+    if not asked:
+        return
+    named = _named(raw, schema, options)
+    if unknown := [name for name in asked if name not in (named.columns or ()) or name == schema.target]:
+        raise WrongInput(
+            "expected --not-persons and --check-persons among the columns "
+            f"{named.columns_shown(schema.target)}, got {unknown[0]!r:.80}"
+        )
 
 
 def _expect_there(data: Any) -> Path:
@@ -209,6 +269,14 @@ def _expect_target(data: Any, options: RunOptions) -> None:
     if names is not None and options.target is not None:
         with names.named():
             target_of(names, options.target)
+
+
+def _expect_parts(table: LargeRows | None, options: RunOptions) -> None:
+    if table is None and options.ray is not None:
+        raise WrongInput(
+            "expected a Parquet table, or a folder of Parquet files, with --ray, and no --accept-schema; leave --ray "
+            "out to read anything else here"
+        )
 
 
 def _expect_agreement(schema: Schema, options: RunOptions) -> None:
@@ -253,11 +321,19 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         left_out=list,
         notices=list,
         dry_notices=list,
+        unused=[],
+        persons=list,
+        repeated=list,
+        read_words=_no_words,
         public=own,
         read_public_rows=partial(public, labelled=True),
         builtin=True,
         path=None,
     )
+
+
+def _no_words(names: tuple[str, ...]) -> Rows:
+    raise RuntimeError("expected columns of private rows: built-in data are public and have one row for each person")
 
 
 def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
@@ -277,13 +353,17 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
     target = options.target or _default_target(rows)
     rows = rows if table is not None else labelled(rows, target)
     facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
+    facts["not_persons"] = _not_persons(options)
     labels = None
     if table is not None and target in (rows.columns or ()):
         all_labels = Raw(frame=table.column(target).to_frame(), name=rows.name)
         labels = target_of(labelled(all_labels, target), target)
     if options.accept_schema and rows.uneven:
         return draft(rows, **facts)
-    bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)
+    known = typed(rows, **facts, labels=labels)
+    if options.kinds is not None:
+        known = with_kinds(known, read_kinds(options.kinds))
+    bare = replace(known.bare(), reviewed=True)
     # Images and texts have nothing to estimate: a draft of their schema holds no bound or category of the rows.
     return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
 

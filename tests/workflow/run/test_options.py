@@ -17,7 +17,9 @@ VERBS = [fit, select, search, crossover]
 PROMISED = {
     fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"}
     | {
+        "score",
         "score_epsilon",
+        "score_also",
         "metric",
         "describe",
         "plan",
@@ -34,9 +36,12 @@ PROMISED = {
     select: {"workflow", "method", "settings", "epsilon", "describe", "ray"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
     | {"workflow", "workers", "ray", "test", "describe", "device"},
-    crossover: {"simple", "complex", "epsilons", "repeats", "settings", "device"},
+    crossover: {"simple", "complex", "epsilons", "repeats", "total", "settings", "device"},
 }
-SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap"} | {
+SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap", "not_persons"} | {
+    "check_persons",
+    "kinds",
+    "verbose",
     "ledger",
     "new_ledger",
     "limit",

@@ -42,14 +42,31 @@ def candidates(count: int, best: float | None = None) -> list[SearchProgress]:
     ]
 
 
-def test_steps_are_reported_at_most_once_in_five_seconds(clock: list[float]) -> None:
+def test_steps_are_reported_after_two_then_every_five_seconds(clock: list[float]) -> None:
     messages: list[str] = []
     listen = step_progress(messages.append)
     clock[0] += 60  # reading and pricing, before the first step
     for step in range(1, 13):
         clock[0] += 1
         listen(step, 12, 12.0 - step)
-    assert messages == ["step 6 of 12, about 6 s left", "step 11 of 12, about 1 s left"]
+    assert messages == ["step 3 of 12, about 9 s left", "step 8 of 12, about 4 s left"]
+
+
+def test_quick_work_reports_nothing(clock: list[float]) -> None:
+    messages: list[str] = []
+    listen = step_progress(messages.append)
+    for step in range(1, 13):
+        clock[0] += 0.15
+        listen(step, 12, 1.0)
+    assert messages == []
+
+
+def test_steps_are_written_to_stderr_by_default(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    listen = step_progress(None)
+    listen(1, 12, 11.0)
+    clock[0] += 3
+    listen(2, 12, 10.0)
+    assert capsys.readouterr() == ("", "step 2 of 12, about 10 s left\n")
 
 
 def test_steps_are_drawn_where_the_listener_draws(clock: list[float]) -> None:

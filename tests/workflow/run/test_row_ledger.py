@@ -12,9 +12,11 @@ import pandas as pd
 import pytest
 
 from privaware import Ledger, fit, select
+from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded, OverlapWarning, WrongInput
 from privaware.events import Laplace
 from privaware.ledger import spent_together
+from privaware.workflow.run.charge import ChargedRun
 
 CALL: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority"}
 ROWS = 120
@@ -69,7 +71,7 @@ def test_p49_second_ledger_of_same_rows_warns_with_both_epsilons(people: Path) -
         fit(in_memory(people), ledger=other, **CALL)
     both = spent_together((Ledger.open(other), Ledger.open(f"{people}.ledger")), 1e-5)
     assert 1.0 < both <= 2.0
-    assert f"epsilon {both:.4g} at delta 1e-05" in str(warned[0].message)
+    assert f"epsilon {rounded_up(both)} at delta 1e-5" in str(warned[0].message)
     said: list[str] = []
     Ledger.open(other).set_limit(3.0)
     fit(people, ledger=other, say=said.append, **CALL)
@@ -129,8 +131,11 @@ def test_moved_and_copied_ledgers_count_once(people: Path) -> None:
         Ledger.open(there / book.name)
     for path in (book, there / book.name):
         path.unlink()
-    with pytest.warns(OverlapWarning, match="cannot be opened any more"):
+    with pytest.warns(OverlapWarning) as warned:
         fit(people, **CALL)
+    total, unread = (str(warning.message) for warning in warned)
+    assert "(epsilon 3.999): with this run both together spend epsilon 4.999" in total  # each charge once
+    assert "which cannot be read" in unread
 
 
 def test_other_unit_of_the_same_rows_has_no_common_epsilon(people: Path) -> None:
@@ -205,7 +210,7 @@ def test_p49_file_with_most_rows_of_another_asks_for_its_ledger(ward: Path, chan
     with pytest.raises(WrongInput, match=r"most rows of 'changed.csv' were charged to '.*ward.csv.ledger'") as refused:
         fit(changed, **CALL)
     together = spent_together([Ledger.open(f"{ward}.ledger")], 1e-5, Ledger.open(f"{ward}.ledger").entries()[1].event)
-    assert f"epsilon {together:.4g} at delta 1e-05" in str(refused.value)
+    assert f"epsilon {rounded_up(together)} at delta 1e-5" in str(refused.value)
     assert "--new-ledger" in str(refused.value)
     assert [path.name for path in ward.parent.glob("*.ledger")] == ["ward.csv.ledger"]
 
@@ -217,7 +222,7 @@ def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:
         fit(changed, ledger=f"{ward}.ledger", **CALL)
     said: list[str] = []
     fit(changed, new_ledger=True, say=said.append, **CALL)
-    assert any("most of these rows are charged to another ledger too" in sentence for sentence in said)
+    assert any("Most of these rows are charged to another ledger too" in sentence for sentence in said)
     assert Ledger.open(f"{changed}.ledger").spent() <= 1.0
     with pytest.raises(WrongInput, match="expected one of --ledger and --new-ledger"):
         fit(changed, new_ledger=True, ledger=f"{ward}.ledger", **CALL)
@@ -275,3 +280,52 @@ def test_nothing_of_the_sketch_is_in_a_ledger_or_a_release(tmp_path: Path) -> No
         hashes = file["hashes"]
     written = b"".join(path.read_bytes() for path in (tmp_path / "m.ledger", *(tmp_path / "m").iterdir()))
     assert not any(value.tobytes() in written or str(int(value)).encode() in written for value in hashes)
+
+
+def test_p49_all_ledgers_of_the_same_rows_have_one_total(people: Path) -> None:
+    others = [people.with_name(f"{name}.ledger") for name in ("b", "c")]
+    with pytest.warns(OverlapWarning):
+        fit(in_memory(people), ledger=others[0], **CALL)
+    said: list[str] = []
+    fit(in_memory(people), ledger=others[1], say=said.append, **CALL)
+    (sentence,) = [sentence for sentence in said if "charged to 2 other ledgers too" in sentence]
+    together = spent_together([Ledger.open(path) for path in (*others, f"{people}.ledger")], 1e-5)
+    assert 2.0 < together <= 3.0
+    assert f"with this run all 3 ledgers together spend epsilon {rounded_up(together)} at delta 1e-5" in sentence
+    assert str(others[0]) in sentence
+    assert f"{people}.ledger" in sentence
+
+
+def test_resumed_run_counts_its_own_charge_once(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = {**CALL, "ledger": people.with_name("other.ledger"), "out": people.with_name("m")}
+    said: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(ChargedRun, "execute", lambda *_: exit("killed"))
+        with pytest.raises(SystemExit):
+            fit(people, say=said.append, **call)
+    fit(people, say=said.append, **call)
+    first, again = [sentence for sentence in said if "another ledger too" in sentence]
+    assert first == again
+    assert any(sentence.startswith("Resuming") for sentence in said)
+
+
+def test_damaged_ledger_of_the_same_rows_is_counted_from_copies(people: Path) -> None:
+    book = Path(f"{people}.ledger")
+    book.write_bytes(book.read_bytes()[:3000])
+    said: list[str] = []
+    other = people.with_name("other.ledger")
+    fit(people, ledger=other, say=said.append, **CALL)
+    sentences = [sentence for sentence in said if str(book) in sentence]
+    assert len(sentences) == 2
+    assert Ledger.open(other).spent() < 1.0 < float(sentences[0].split("both together spend epsilon ")[1].split()[0])
+    assert "cannot be read" in sentences[1]
+    assert "counted from the copies" in sentences[1]
+
+
+def test_unreadable_ledger_without_copies_is_not_counted(people: Path) -> None:
+    book = Path(f"{people}.ledger")
+    book.unlink()
+    for copy in Path(os.environ["PRIVAWARE_LEDGERS"]).glob("*.entries"):
+        copy.unlink()
+    with pytest.warns(OverlapWarning, match=r"people.csv.ledger', which cannot be read .* is NOT counted"):
+        fit(people, ledger=people.with_name("other.ledger"), **CALL)

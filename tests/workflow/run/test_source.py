@@ -99,7 +99,7 @@ def test_learners_train_and_predict_on_dates_times_and_text(tmp_path: Path, lear
         "town": "category",
         "note": "text",
     }
-    assert any("Not used: 'patient_id' (it identifies persons)" in sentence for sentence in spoken)
+    assert any("Not used: 'patient_id' (by its name it identifies persons or cases)" in sentence for sentence in spoken)
     new = visits(40).drop(columns=["y", "patient_id"])
     new.loc[0, "town"], new.loc[1, "age"], new.loc[2, "seen"] = "Kiel", 400, pd.Timestamp("2090-01-01")
     new["smoker"] = new["smoker"].astype(object)
@@ -116,18 +116,18 @@ def test_learners_train_and_predict_on_dates_times_and_text(tmp_path: Path, lear
 
 def test_undecided_columns_stay_one_each_in_a_selection(tmp_path: Path) -> None:
     visits(400).to_csv(tmp_path / "visits.csv", index=False)
-    result = select(tmp_path / "visits.csv", target="y", method="top", epsilon=30.0)
+    result = select(tmp_path / "visits.csv", target="y", method="top", epsilon=30.0, say=lambda _: None)
     assert set(result.columns) <= {"age", "at", "smoker", "town", "note", "seen (days)"}
 
 
 def test_unnamed_index_and_persons_are_identifiers_by_name_alone(tmp_path: Path) -> None:
-    frame = visits()[["age", "y"]].assign(email="same")
+    frame = visits()[["age", "y"]].assign(surname="same")
     frame.to_csv(tmp_path / "people.csv")
     schema = resolve(tmp_path / "people.csv", RunOptions(target="y")).schema
     assert {column.name: column.kind for column in schema.columns} == {
         "column_1": "identifier",
         "age": "undecided",
-        "email": "identifier",
+        "surname": "identifier",
     }
 
 

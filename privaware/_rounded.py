@@ -1,0 +1,53 @@
+"""Numbers as text: one rounding for every place that prints them, upwards for an epsilon or any other upper bound."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+
+__all__ = ["number", "percent", "rounded_down", "rounded_up"]
+
+
+def number(x: float, digits: int = 6) -> str:
+    """Format a number: 12.3, 1e-5, 1,000,000."""
+    if not math.isfinite(x):
+        return "infinite" if x > 0 else str(x)
+    return _plain(Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x))))
+
+
+def rounded_up(x: float, digits: int = 4) -> str:
+    """Format an upper bound, such as an epsilon, rounded up so that the printed number is never below it.
+
+    >>> rounded_up(2.71828), rounded_up(0.1 + 0.2), rounded_up(0.99996), rounded_up(1e-5)
+    ('2.719', '0.3', '1', '1e-5')
+    """
+    return _towards(x, digits, ROUND_CEILING)
+
+
+def rounded_down(x: float, digits: int = 4) -> str:
+    """Format a lower bound, rounded down so that the printed number is never above it."""
+    return _towards(x, digits, ROUND_FLOOR)
+
+
+def percent(x: float) -> str:
+    """Format the upper bound of a probability as a percentage, rounded up."""
+    return f"{rounded_up(100 * x, 3)}%"
+
+
+def _towards(x: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(x):
+        return "infinite"
+    # Round to twelve digits first: further digits are artefacts of binary fractions.
+    near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
+    return _plain(Context(prec=digits, rounding=rounding).plus(near))
+
+
+def _plain(x: Decimal) -> str:
+    if x == 0:
+        return "0"
+    if -4 <= x.adjusted() < 15:
+        integer, _, fraction = f"{x:,f}".partition(".")
+        return f"{integer}.{fraction.rstrip('0')}".rstrip(".")
+    digits = f"{x.scaleb(-x.adjusted()):f}"
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"{digits}e{x.adjusted()}"

@@ -1,0 +1,311 @@
+"""Runs of the page: each is a child process that calls the command line, and lives on when the page is closed.
+
+What a run prints stays in memory, because some of it is for the owner of the data only. The form of a training is kept
+in the user's data folder until the training has ended, so that a run that was interrupted can be resumed after the
+page was started again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from privaware._files import atomic_write, ledger_folder
+from privaware.errors import PrivawareError, WrongInput
+from privaware.ledger._owner_folder import owner_folder
+from privaware.ui._folder import PREDICTIONS, Folder
+from privaware.ui._tasks import Task, fit_task
+from privaware.workflow.run.charge import CHARGED, RESUMING
+
+__all__ = ["Run", "Runs"]
+
+COMMAND = (sys.executable, "-P", "-m", "privaware")
+"""The command line of this package, without modules of the working directory."""
+PROBLEM = "privaware: "
+"""Start of the sentence with which the command line says why it failed."""
+STEPS = re.compile(r"\b(\d+) of (\d+)\b")
+MAX_LINES = 300
+"""Largest number of lines that a page shows of one run."""
+SECONDS_TO_END = 20.0
+"""Time after which a cancelled run that has not ended is killed."""
+REFUTED = 4
+"""Exit code of an audit that refutes the claimed epsilon: its result is complete."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Run:
+    """One call of the command line, while it runs and after it has ended.
+
+    Attributes
+    ----------
+    task
+        The call.
+    lines, printed
+        What the call wrote to standard error (plan and progress) and to standard output (result).
+    charged
+        Whether the call said that its cost is in the ledger.
+    cancelled
+        Whether the user cancelled the run.
+    code
+        The exit code; None while the call runs, and for a run that ended with an earlier page.
+    """
+
+    task: Task
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
+    printed: list[str] = field(default_factory=list)
+    charged: bool = False
+    cancelled: bool = False
+    code: int | None = None
+    process: subprocess.Popen[str] | None = None
+    began: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+
+    @property
+    def state(self) -> str:
+        """The state: running, cancelling, finished, cancelled, failed, or interrupted with an earlier page."""
+        if self.code is None:
+            return "interrupted" if self.process is None else "cancelling" if self.cancelled else "running"
+        if self.code == 0 or (self.task.verb == "audit" and self.code == REFUTED):
+            return "finished"
+        return "cancelled" if self.cancelled else "failed"
+
+    @property
+    def active(self) -> bool:
+        """Whether the call still runs."""
+        return self.state in ("running", "cancelling")
+
+    @property
+    def resumable(self) -> bool:
+        """Whether this run is a training that the same call would continue, on its charge if it has one."""
+        kept = self.charged or self.state == "interrupted"
+        return self.task.verb == "fit" and kept and self.state in ("interrupted", "cancelled", "failed")
+
+    @property
+    def problem(self) -> str:
+        """The sentence with which a failed call ended."""
+        said = [line.removeprefix(PROBLEM) for line in self.lines if line.startswith(PROBLEM)]
+        if self.state != "failed":
+            return ""
+        return said[-1] if said else f"the run ended without a result (exit code {self.code})"
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """Steps that are done, and all steps, if the last sentence about progress says so."""
+        for line in reversed(self.lines):
+            if len(steps := STEPS.findall(line)) == 1:
+                return int(steps[0][0]), int(steps[0][1])
+            if line.startswith((CHARGED, RESUMING)):
+                break
+        return None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start, or the whole time of a run that has ended."""
+        return time.monotonic() - self.began if self.active else self.seconds
+
+
+class Runs:
+    """The runs of a folder, by verb and name of the result; at most one run for each result.
+
+    Parameters
+    ----------
+    folder
+        The folder of the page.
+    command
+        The words that call the command line.
+    """
+
+    def __init__(self, folder: Folder, command: Sequence[str] = COMMAND) -> None:
+        self.folder, self.command = folder, tuple(command)
+        self._runs: dict[tuple[str, str], Run] = {}
+        self._lock = threading.RLock()
+
+    def all(self) -> list[Run]:
+        """Return the runs of this page, newest first, and then the unfinished trainings of earlier pages.
+
+        Trainings of earlier pages are in no particular order.
+        """
+        with self._lock:
+            earlier = {key: run for key, run in self._recorded().items() if key not in self._runs}
+            return [*reversed(self._runs.values()), *earlier.values()]
+
+    def find(self, verb: str, out: str) -> Run:
+        """Return one run; raise if there is none."""
+        run = next((run for run in self.all() if (run.task.verb, run.task.out) == (verb, out)), None)
+        if run is None:
+            raise WrongInput("expected a run of this page, got another; go back to the list")
+        return run
+
+    def start(self, task: Task) -> Run:
+        """Start a run, resume the interrupted run of the same task, or return the active run of the same task.
+
+        Raise if another task uses the same result, or was interrupted before it was complete.
+        """
+        with self._lock:
+            active = [run for run in self._runs.values() if run.active and run.task.out == task.out]
+            if active and active[0].task.words == task.words:
+                return active[0]
+            if active:
+                raise WrongInput(f"another run is using {task.out!r}; let it end, cancel it, or choose another name")
+            before = [run for run in self.all() if run.resumable and run.task.out == task.out]
+            if before and before[0].task.words != task.words:
+                raise WrongInput(
+                    f"{task.out!r} belongs to a run that was interrupted; resume it, remove it from the list, or "
+                    "choose another name"
+                )
+            run = self._begin(task, charged=any(run.charged for run in before))
+        threading.Thread(target=self._follow, args=(run,), daemon=True).start()
+        return run
+
+    def resume(self, run: Run) -> Run:
+        """Start the call of `run` again, which continues on the charge of `run`, if there is one.
+
+        Raise if `run` is not resumable.
+        """
+        if not run.resumable:
+            raise WrongInput("expected a run that was interrupted, got another; go back to the list")
+        return self.start(run.task)
+
+    def cancel(self, run: Run) -> None:
+        """Interrupt a run as Ctrl-C does; kill it if it has not ended after `SECONDS_TO_END` seconds."""
+        if not run.active or run.cancelled:
+            return
+        run.cancelled = True
+        _send(run, interrupt=True)
+        killer = threading.Timer(SECONDS_TO_END, _send, (run,))
+        killer.daemon = True
+        killer.start()
+
+    def forget(self, run: Run) -> None:
+        """Remove a run that has ended from the list; its charge stays in the ledger."""
+        if run.active:
+            raise WrongInput("expected a run that has ended, got one that is running; cancel it first")
+        with self._lock:
+            self._runs.pop((run.task.verb, run.task.out), None)
+            self._forget(run.task)
+
+    def expect_none(self) -> None:
+        """Raise if a training is active: its charge must not be closed."""
+        if any(run.active and run.task.verb == "fit" for run in self.all()):
+            raise WrongInput("expected no training on this page, got one that is running; let it end, or cancel it")
+
+    def close(self) -> None:
+        """Interrupt all runs and wait until they have ended, at most `SECONDS_TO_END` seconds; then kill the others.
+
+        A training that was charged can be resumed from a later page.
+        """
+        active = [run for run in self._runs.values() if run.active]
+        for run in active:
+            self.cancel(run)
+        deadline = time.monotonic() + SECONDS_TO_END
+        while any(run.active for run in active) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for run in active:
+            _send(run)
+
+    def _begin(self, task: Task, *, charged: bool) -> Run:
+        """Start the process of a task; `charged` says that an earlier run of the same task was charged."""
+        self._remember(task, charged=charged)
+        if task.verb == "predict":
+            (self.folder.path / PREDICTIONS).mkdir(exist_ok=True)
+        run = Run(task=task, charged=charged, process=self._process(task))
+        self._runs.pop((task.verb, task.out), None)  # the newest run is the last
+        self._runs[task.verb, task.out] = run
+        return run
+
+    def _process(self, task: Task) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+        return subprocess.Popen(
+            [*self.command, *task.words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        )
+
+    def _follow(self, run: Run) -> None:
+        """Collect what a run prints until it ends."""
+        process = run.process
+        assert process is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with process:
+            result = threading.Thread(target=self._collect, args=(run, process.stdout), daemon=True)
+            result.start()
+            for line in process.stderr:
+                self._heard(run, self.folder.shown(line.rstrip("\n")))
+            result.join()
+            code = process.wait()
+        with self._lock:
+            run.seconds = run.elapsed
+            run.code = code
+            if not run.resumable:
+                self._forget(run.task)
+
+    def _collect(self, run: Run, stream: IO[str]) -> None:
+        run.printed += [self.folder.shown(line.rstrip("\n")) for line in stream]
+
+    def _heard(self, run: Run, line: str) -> None:
+        if line.startswith((CHARGED, RESUMING)):
+            run.charged = True
+            self._remember(run.task, charged=True)
+        if not run.cancelled or line.startswith(PROBLEM):  # an interrupted import ends with a traceback
+            run.lines.append(line)
+
+    def _records(self) -> Path:
+        name = hashlib.sha256(str(self.folder.path).encode()).hexdigest()[:32]
+        return ledger_folder() / "ui" / name
+
+    def _record(self, task: Task) -> Path:
+        return self._records() / f"{hashlib.sha256(task.out.encode()).hexdigest()[:32]}.json"
+
+    def _remember(self, task: Task, *, charged: bool) -> None:
+        """Record the form of a training, so that a later page can resume it; nothing is recorded for other verbs."""
+        if task.verb != "fit":
+            return
+        owner_folder()
+        place = self._record(task)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        atomic_write(place, json.dumps({"form": dict(task.form), "charged": charged}).encode(), mode=0o600)
+
+    def _forget(self, task: Task) -> None:
+        if task.verb == "fit":
+            self._record(task).unlink(missing_ok=True)
+
+    def _recorded(self) -> dict[tuple[str, str], Run]:
+        """Return unfinished trainings of earlier pages; what cannot be read or is finished is left out."""
+        runs: dict[tuple[str, str], Run] = {}
+        for path in sorted(self._records().glob("*.json")):
+            with suppress(OSError, ValueError, TypeError, KeyError, PrivawareError):
+                facts = json.loads(path.read_bytes())
+                task = fit_task(self.folder, facts["form"])
+                if not (self.folder.path / task.out / "model.json").exists():
+                    runs["fit", task.out] = Run(task=task, charged=facts["charged"] is True)
+        return runs
+
+
+def _send(run: Run, *, interrupt: bool = False) -> None:
+    """Interrupt or kill the processes of a run that is active."""
+    if not run.active or run.process is None:
+        return
+    with suppress(ProcessLookupError):
+        if os.name == "posix":
+            os.killpg(run.process.pid, signal.SIGINT if interrupt else signal.SIGKILL)
+        else:
+            run.process.terminate()

@@ -1,0 +1,99 @@
+"""The training that an audit of a model repeats: the learner, its settings and its epsilon, read from the card.
+
+A card may also describe a search and a bought score. The audit repeats one training of the chosen candidate, without
+the score, at the epsilon of that training. The claim that the audit tests stays the epsilon of the whole card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from privaware import accounting
+from privaware.card import ModelCard
+from privaware.errors import WrongInput
+from privaware.events import Composed, Disjoint, Event, Group, Selected
+from privaware.models.spaces import Space, spaces
+from privaware.workflow._score import SCORE_SETTINGS
+from privaware.workflow.run.plan import grouped
+
+__all__ = ["AuditedTraining"]
+
+NOT_OF_THE_LEARNER = ("policy", "workflow", "search", "space", "trials", "held_out", "options", *SCORE_SETTINGS)
+"""Settings on a card that are not settings of its learner."""
+SEARCHED = (
+    "The audit repeats one training of the chosen candidate at the epsilon of one training. It does not attack the "
+    "selection of the candidate."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedTraining:
+    """The learner of a released model, its settings, and the epsilon of one training; `notes` say what is left out."""
+
+    learner: str
+    settings: Mapping[str, Any]
+    epsilon: float
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, card: ModelCard) -> AuditedTraining:
+        """Read the training from a card; raise if the card charged nothing or its search space is not known."""
+        part = card.events[-1] if card.events else None
+        if part is None or not part.epsilon:
+            raise WrongInput(
+                "expected a model that was charged for, got one that cost nothing: there is nothing to audit"
+            )
+        own = {name: value for name, value in card.settings.items() if value is not None}
+        own = {name: value for name, value in own.items() if name not in NOT_OF_THE_LEARNER}
+        learner, notes = card.learner, ()
+        event = _without_score(part.event, card.score)
+        if "point" in card.search and "space" in _search_settings(card):
+            space = _space(_search_settings(card)["space"])
+            own |= space.settings(card.search["point"])
+            learner, notes, event = str(own.pop("learner", space.learner)), (SEARCHED,), _one_trial(event)
+        epsilon = part.epsilon if event == part.event else accounting.epsilon(event, card.guarantee.delta)
+        return cls(learner=learner, settings=own, epsilon=epsilon, notes=notes)
+
+
+def _search_settings(card: ModelCard) -> Mapping[str, Any]:
+    """Return the settings of a search by `fit`, or by `search`, which has them beside those of the learner."""
+    described = card.settings.get("search", card.settings)
+    return described if isinstance(described, Mapping) else {}
+
+
+def _space(described: Any) -> Space:
+    """Return a named space, or the named space that has these choices."""
+    if isinstance(described, str) and described in spaces():
+        return Space.load(described)
+    if isinstance(described, Mapping):
+        for name in spaces():
+            space = Space.load(name)
+            if {key: list(values) for key, values in space.choices.items()} == {**described}:
+                return space
+    raise WrongInput(
+        "expected a model that was searched in a space of `privaware list spaces`, got another space, which its card "
+        "does not hold; audit the learner with `privaware audit DATA --learner NAME`"
+    )
+
+
+def _without_score(event: Event, score: Mapping[str, Any]) -> Event:
+    """Return the event of a training without the event of its bought score, if it has one."""
+    if not score:
+        return event
+    if isinstance(event, Group):
+        return grouped(_without_score(event.event, score), event.size)
+    if isinstance(event, Disjoint):
+        return event.events[0]
+    last = 2 if score.get("metric") == "mae" and "constant" in score else 1
+    return Composed(events=event.events[:-last]) if isinstance(event, Composed) else event
+
+
+def _one_trial(event: Event) -> Event:
+    """Return the event of one training of a private selection; other searches are returned whole."""
+    if isinstance(event, Group):
+        return grouped(_one_trial(event.event), event.size)
+    if isinstance(event, Selected):
+        return _one_trial(event.event)
+    return event.events[0] if isinstance(event, Disjoint) else event

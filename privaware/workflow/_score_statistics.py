@@ -1,0 +1,243 @@
+"""Scores, tables and their 95% intervals, computed from the noisy cells of `_score_cells.py`; this is post-processing.
+
+Intervals cover two sources of error: the held-out rows are a sample, and the cells have Laplace noise.
+
+* A fraction, such as an accuracy, has an interval by the inversion of a test. It contains every `fraction` for which
+  `(1 - fraction) * hits - fraction * misses` is within `QUANTILE` standard deviations of 0. If hardly a row is counted,
+  the interval is [0, 1].
+* Other statistics have a parametric bootstrap interval. Rows are drawn again from the noisy cells, and Laplace noise of
+  the same scale is added again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privaware.workflow._score_cells import DECILES, LOG_ODDS, ScoreCells
+
+__all__ = ["NoisyCells", "fraction_interval"]
+
+CONFIDENCE = 0.95
+"""Confidence of every interval."""
+RESAMPLES = 400
+"""Number of bootstrap samples behind an interval."""
+QUANTILE = 2.1
+"""Half-width of an interval of a fraction, in standard deviations; Laplace noise has longer tails than a normal one."""
+QUANTILE_OF_ALL = 3.0
+"""The same half-width for intervals that hold at all nine thresholds at once, and so at the best of them."""
+CRITERION = "balanced accuracy"
+"""What the released threshold maximises: the mean of sensitivity and specificity."""
+Statistic = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyCells:
+    """The noisy cells of a score, and all that follows from them; `scale` is the scale of their Laplace noise.
+
+    `unit` is the range of the target, in which a mean absolute error is shown.
+    """
+
+    cells: ScoreCells
+    noisy: np.ndarray
+    scale: float
+    draw: np.random.Generator
+    unit: float = 1.0
+
+    @property
+    def rows(self) -> float:
+        """The noisy number of held-out rows."""
+        return max(0.0, float(self.noisy[: self.cells.sizes[0]].sum()))
+
+    def score(self) -> dict[str, float]:
+        """Return the score with its interval."""
+        if self.cells.metric in ("accuracy", "mae"):
+            return self._in_unit(*self._right_and_wrong())
+        worst = -1.0 if self.cells.metric == "r2" else 0.0
+        return self._bootstrap(self._auc if self.cells.metric == "auc" else self._r2, worst)
+
+    def constant(self) -> dict[str, float]:
+        """Return the score of a constant prediction with its interval.
+
+        An AUC of 0.5 and an R2 of 0 hold by definition. For accuracy the constant is the most frequent class, and for
+        the mean absolute error it is the private median.
+        """
+        by_definition = {"auc": 0.5, "r2": 0.0}.get(self.cells.metric)
+        if by_definition is not None:
+            return dict.fromkeys(("value", "low", "high"), by_definition)
+        if self.cells.metric == "mae":
+            return self._in_unit(self.noisy[2:3], self.noisy[3:])
+        group = self.noisy[slice(None) if self.cells.classes == 2 else slice(self.cells.sizes[0], None)]
+        classes = group.reshape(self.cells.classes, -1)
+        most = int(classes.sum(axis=1).argmax())
+        return self._rate(classes[most], np.delete(classes, most, axis=0).ravel())
+
+    def confusion(self) -> dict[str, list[list[float]]]:
+        """Return the noisy confusion matrix, `confusion[true][predicted]`, and the ends of the intervals."""
+        names = ("confusion", "confusion_low", "confusion_high")
+        ends = (np.round(end, 2) for end in self._estimate(self._confusion))
+        return {name: end.tolist() for name, end in zip(names, ends, strict=True)}
+
+    def threshold(self) -> dict[str, Any]:
+        """Return the decile of the probability of the second class with the largest noisy balanced accuracy."""
+        best = int(self._balanced(self.noisy[None])[0].argmax())
+        draws = DECILES[self._balanced(self._resampled).argmax(axis=1)]
+        low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        value, halves = float(DECILES[best]), self._halves(self._decile_edges[best])
+        return {
+            "criterion": CRITERION,
+            "value": value,
+            "low": min(float(low), value),
+            "high": max(float(high), value),
+            "balanced_accuracy": self._bootstrap(lambda cells: self._balanced(cells).max(axis=1)),
+            "at_half": self._bootstrap(lambda cells: self._balanced(cells)[:, len(DECILES) // 2]),
+            "sensitivity": self._rate(halves[1][1], halves[1][0], QUANTILE_OF_ALL),
+            "specificity": self._rate(halves[0][0], halves[0][1], QUANTILE_OF_ALL),
+        }
+
+    def calibration(self) -> list[dict[str, float]]:
+        """Return, for each tenth of the predicted probability, the noisy number of rows and the observed rate."""
+        ends = np.array([0.0, *DECILES, 1.0])
+        groups = np.searchsorted(self._decile_edges, self._bin_indices, side="right")
+        misses, hits = self.noisy[: self.cells.sizes[0]].reshape(2, -1)
+        bins = []
+        for at in range(len(ends) - 1):
+            inside = groups == at
+            rate = self._rate(hits[inside], misses[inside])
+            rows = max(0.0, float((hits[inside] + misses[inside]).sum()))
+            edges = {"from": float(ends[at]), "to": float(ends[at + 1])}
+            bins.append({**edges, "rows": round(rows, 2), "observed": rate["value"], **_ends(rate)})
+        return bins
+
+    @cached_property
+    def _samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """Noised bootstrap samples of the cells, and the cells that they were drawn from."""
+        count = max(1, round(float(self.noisy[: self.cells.sizes[0]].sum())))
+        resampled, centres = [], []
+        for group in np.split(self.noisy, np.cumsum(self.cells.sizes)[:-1]):
+            likely = np.maximum(group, 0.0)
+            nothing = max(count - likely.sum(), 0.0)  # rows that add less than 1 to the group
+            chances = np.append(likely, nothing) + 1e-9
+            chances /= chances.sum()
+            resampled.append(self.draw.multinomial(count, chances, RESAMPLES)[:, :-1])
+            centres.append(count * chances[:-1])
+        noise = self.draw.laplace(0, self.scale, (RESAMPLES, self.noisy.size))
+        return np.concatenate(resampled, axis=1) + noise, np.concatenate(centres)
+
+    @property
+    def _resampled(self) -> np.ndarray:
+        return self._samples[0]
+
+    def _estimate(self, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the value of a statistic and the ends of its bootstrap interval, which contains the value."""
+        resampled, centre = self._samples
+        value = statistic(self.noisy[None])[0]
+        errors = statistic(resampled) - statistic(centre[None])
+        reach = (1 - CONFIDENCE) / 2
+        low, high = value - np.quantile(errors, 1 - reach, axis=0), value - np.quantile(errors, reach, axis=0)
+        return value, np.minimum(low, value), np.maximum(high, value)
+
+    def _bootstrap(self, statistic: Statistic, worst: float = 0.0) -> dict[str, float]:
+        ends = (float(np.clip(end, worst, 1)) for end in self._estimate(statistic))
+        return dict(zip(("value", "low", "high"), ends, strict=True))
+
+    def _in_unit(self, hits: np.ndarray, misses: np.ndarray) -> dict[str, float]:
+        return {name: self.unit * end for name, end in self._rate(hits, misses).items()}
+
+    def _right_and_wrong(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cells of an accuracy, or of an absolute error, whose sums are its fraction and the remainder."""
+        if self.cells.metric == "mae":
+            return self.noisy[:1], self.noisy[1:2]
+        if self.cells.classes > 2:
+            wrong, right = self._histogram(self.noisy[None])[0]
+            return right, wrong
+        (low_right, low_wrong), (high_wrong, high_right) = self._halves(self.cells.edges.index(0.0))
+        return np.append(low_right, high_right), np.append(low_wrong, high_wrong)
+
+    def _rate(self, hits: np.ndarray, misses: np.ndarray, quantile: float = QUANTILE) -> dict[str, float]:
+        """Return a fraction of hits with its interval; `hits` and `misses` hold the cells to be summed."""
+        low, high = fraction_interval(hits, misses, self.scale, quantile)
+        value = float(np.clip(_ratio(hits.sum(), hits.sum() + misses.sum(), (low + high) / 2), 0, 1))
+        return {"value": value, "low": min(low, value), "high": max(high, value)}
+
+    def _auc(self, cells: np.ndarray) -> np.ndarray:
+        negative, positive = self._histogram(cells).swapaxes(0, 1)
+        below = negative.cumsum(axis=1) - negative / 2
+        return _ratio((below * positive).sum(axis=1), negative.sum(axis=1) * positive.sum(axis=1), 0.5)
+
+    def _r2(self, cells: np.ndarray) -> np.ndarray:
+        count, squares = np.maximum(cells[:, :2].sum(axis=1), 1.0), cells[:, 2]
+        variance = squares - (squares + cells[:, 3]) ** 2 / count
+        return np.asarray(1 - _ratio(cells[:, 0], variance, 2.0))
+
+    def _histogram(self, cells: np.ndarray) -> np.ndarray:
+        """Return the first group, of shape (samples, 2, bins)."""
+        return cells[:, : self.cells.sizes[0]].reshape(len(cells), 2, -1)
+
+    def _confusion(self, cells: np.ndarray) -> np.ndarray:
+        if self.cells.classes > 2:
+            return cells[:, self.cells.sizes[0] :].reshape(len(cells), self.cells.classes, -1)
+        return self._split(cells, self.cells.edges.index(0.0))
+
+    def _split(self, cells: np.ndarray, edge: int) -> np.ndarray:
+        """Return the counts of each true class below and above an edge, of shape (samples, 2, 2)."""
+        histogram = self._histogram(cells)
+        return np.stack([histogram[:, :, : edge + 1].sum(axis=2), histogram[:, :, edge + 1 :].sum(axis=2)], axis=2)
+
+    def _balanced(self, cells: np.ndarray) -> np.ndarray:
+        """Return the balanced accuracy at each decile, of shape (samples, 9)."""
+        tables = np.stack([self._split(cells, edge) for edge in self._decile_edges], axis=1)
+        found = [_ratio(tables[:, :, at, at], tables[:, :, at].sum(axis=2), 0.5) for at in (0, 1)]
+        return np.asarray(np.clip(found[0], 0, 1) + np.clip(found[1], 0, 1)) / 2
+
+    @property
+    def _decile_edges(self) -> np.ndarray:
+        """The positions of the deciles among the edges."""
+        return np.searchsorted(self.cells.edges, LOG_ODDS if self.cells.classes == 2 else DECILES)
+
+    @property
+    def _bin_indices(self) -> np.ndarray:
+        """The position of the last edge below each bin; -1 for the first bin."""
+        return np.arange(len(self.cells.edges) + 1) - 1
+
+    def _halves(self, edge: int) -> list[list[np.ndarray]]:
+        """Return the cells of each true class below and above an edge."""
+        return [[line[: edge + 1], line[edge + 1 :]] for line in self._histogram(self.noisy[None])[0]]
+
+
+def fraction_interval(
+    hits: np.ndarray, misses: np.ndarray, scale: float, quantile: float = QUANTILE
+) -> tuple[float, float]:
+    """Return the interval of a fraction from cells of hits and of misses with Laplace noise of this scale.
+
+    >>> [round(end, 3) for end in fraction_interval(np.array([80.0]), np.array([20.0]), 1.0)]
+    [0.701, 0.874]
+    >>> fraction_interval(np.array([3.0]), np.array([-2.0]), 10.0)
+    (0.0, 1.0)
+    """
+    hit, count = float(hits.sum()), float(hits.sum() + misses.sum())
+    rows, noise = quantile**2 * max(count, 0.0), 2 * (quantile * scale) ** 2
+    # The ends solve square * fraction**2 + linear * fraction + constant = 0.
+    square = count**2 + rows - noise * (len(hits) + len(misses))
+    linear = -2 * hit * count - rows + 2 * noise * len(hits)
+    constant = hit**2 - noise * len(hits)
+    root = linear**2 - 4 * square * constant
+    if square <= 0 or root < 0:
+        return 0.0, 1.0
+    low, high = ((-linear + sign * math.sqrt(root)) / (2 * square) for sign in (-1, 1))
+    return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+
+
+def _ends(rate: dict[str, float]) -> dict[str, float]:
+    return {name: rate[name] for name in ("low", "high")}
+
+
+def _ratio(part: Any, of: Any, otherwise: float) -> Any:
+    """Return `part / of`, or `otherwise`, an uninformative value, where noise made `of` zero or negative."""
+    safe = np.asarray(of) > 1e-9
+    return np.where(safe, part / np.where(safe, of, 1.0), otherwise)

@@ -1,0 +1,193 @@
+"""The ledgers that were charged for the same rows, or for most of them, and the epsilon of all of them together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from privaware._rounded import rounded_up
+from privaware.data import Sketch
+from privaware.events import NOTHING, Event
+from privaware.ledger import (
+    KnownCharges,
+    KnownLedger,
+    Ledger,
+    forget_sketch,
+    known_ledgers,
+    known_sketches,
+    knows_rows,
+    spent_together,
+)
+
+__all__ = ["OtherLedger", "SameRows", "similar_ledgers"]
+
+ALL, MOST = "all", "most"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherLedger:
+    """Another ledger of the rows of a ledger.
+
+    Attributes
+    ----------
+    charges
+        The charges of the other ledger.
+    rows
+        "all" if it was charged for exactly the same rows, "most" if its table shares most of these rows.
+    """
+
+    charges: KnownCharges
+    rows: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameRows:
+    """A ledger and all other known ledgers of the same rows.
+
+    Attributes
+    ----------
+    ledger
+        The ledger.
+    others
+        The other ledgers. A file that only repeats the entries of another ledger is left out.
+    """
+
+    ledger: Ledger
+    others: tuple[OtherLedger, ...]
+
+    @classmethod
+    def of_table(cls, ledger: Ledger, digest: str, sketch: Sketch) -> SameRows:
+        """Return the ledgers of a table, which is known by the `digest` and the `sketch` of its rows."""
+        return cls(ledger=ledger, others=tuple(_without_copies(ledger, _known_of(digest, sketch))))
+
+    @classmethod
+    def of_ledger(cls, ledger: Ledger) -> SameRows:
+        """Return the ledgers of all tables that `ledger` was charged for. Without a registry there are none."""
+        known: list[tuple[str, KnownLedger]] = []
+        if knows_rows():
+            sketches = dict(known_sketches())
+            for digest in dict.fromkeys(entry.rows for entry in ledger.entries() if entry.rows is not None):
+                known += _known_of(digest, _read_sketch(digest, sketches.get(digest)))
+        return cls(ledger=ledger, others=tuple(_without_copies(ledger, known)))
+
+    @property
+    def counted(self) -> list[OtherLedger]:
+        """The other ledgers whose charges compose with those of this ledger: the unit and the relation are the same."""
+        return [other for other in self.others if other.charges.promise == self.ledger.facts.promise]
+
+    def epsilon(self, event: Event = NOTHING) -> float:
+        """Return the epsilon of this ledger, the counted ledgers and `event` together, at the delta of this ledger."""
+        charges = (self.ledger, *(other.charges for other in self.counted))
+        return spent_together(charges, self.ledger.delta, event)
+
+    def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
+        """Return the warnings about the other ledgers: one total, and one sentence for each that is not simply counted.
+
+        Parameters
+        ----------
+        event : Event
+            A cost that is not charged yet.
+        during_run : bool
+            Whether the warnings belong to a run, which could be charged to another ledger.
+        """
+        several = [self._total_sentence(event, during_run)] if self.counted else []
+        return [*several, *self._uncounted(), *self._unread()]
+
+    def json(self) -> dict[str, Any]:
+        """Return the other ledgers, and the epsilon of all ledgers together, as plain values."""
+        others = [
+            {
+                "path": str(other.charges.path),
+                "rows": other.rows,
+                "epsilon_spent": other.charges.spent() if other.charges.facts is not None else None,
+                "delta": None if other.charges.facts is None else other.charges.facts.delta,
+                "counted": other in self.counted,
+                "problem": other.charges.problem or None,
+            }
+            for other in self.others
+        ]
+        return {"other_ledgers": others, "epsilon_together": self.epsilon()}
+
+    def _total_sentence(self, event: Event, during_run: bool) -> str:
+        counted = self.counted
+        amounts = {ALL: "these rows are", MOST: "most of these rows are"}
+        kinds = {other.rows for other in counted}
+        start = amounts[kinds.pop()] if len(kinds) == 1 else "these rows, or most of them, are"
+        names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
+        which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
+        all_of_them = "both together" if len(counted) == 1 else f"all {len(counted) + 1} ledgers together"
+        epsilon = (
+            f"{all_of_them} spend epsilon {rounded_up(self.epsilon(event))} at delta {rounded_up(self.ledger.delta)}"
+        )
+        if not during_run:
+            return f"{start} charged to {which}; {epsilon}"
+        return f"{start} charged to {which}: with this run {epsilon}; charge one of them only (--ledger FILE)"
+
+    def _uncounted(self) -> Iterator[str]:
+        for other in self.others:
+            if other.charges.facts is not None and other not in self.counted:
+                yield (
+                    f"{'these' if other.rows == ALL else 'most of these'} rows are charged to another ledger too, "
+                    f"'{other.charges.path}', for another unit or relation, so that no epsilon holds for both"
+                )
+
+    def _unread(self) -> Iterator[str]:
+        for other in self.others:
+            charges = other.charges
+            if charges.problem:
+                start = f"these rows were charged to '{charges.path}', which cannot be read ({charges.problem})"
+                ways = "put back the file from a backup"
+                if charges.facts is None:
+                    yield f"{start} and is NOT counted, so the true total is larger; {ways}"
+                else:
+                    yield f"{start}; its charges are counted from the copies in your data folder; {ways}"
+
+
+def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
+    """Return the ledgers of tables that share most of these rows, with other columns or a few rows more or fewer."""
+    ledgers: list[KnownLedger] = []
+    for other, content in known_sketches() if sketch is not None else ():
+        table = None if other == digest else _read_sketch(other, content)
+        if sketch is not None and table is not None and sketch.resembles(table):
+            ledgers += known_ledgers(other)
+    return ledgers
+
+
+def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
+    """Return the sketch with this content; forget a damaged sketch, with a warning, and return None."""
+    try:
+        return None if content is None else Sketch.from_bytes(content)
+    except ValueError:
+        warnings.warn(
+            f"the sketch {digest[:8]} of a table in the data folder is damaged: a copy of that table with other "
+            "columns is not known again; charge that table once more to have it written anew",
+            stacklevel=2,
+        )
+        forget_sketch(digest)
+        return None
+
+
+def _known_of(digest: str, sketch: Sketch | None) -> list[tuple[str, KnownLedger]]:
+    """Return the known ledgers of a table, each with the amount of rows that it shares."""
+    similar = [(MOST, known) for known in similar_ledgers(digest, sketch)]
+    return [*((ALL, known) for known in known_ledgers(digest)), *similar]
+
+
+def _without_copies(ledger: Ledger, known: Iterable[tuple[str, KnownLedger]]) -> Iterator[OtherLedger]:
+    """Yield each other ledger once: the files that can be read first, then ledgers of which no file can be read."""
+    others = [OtherLedger(charges=each.charges(), rows=rows) for rows, each in known]
+    genesis = {ledger.genesis}
+    counted = {entry.hash for entry in ledger.entries()}
+    for other in others:
+        hashes = {entry.hash for entry in other.charges.entries()}
+        if not other.charges.problem:
+            genesis.add(other.charges.genesis)
+            if not hashes <= counted:
+                counted |= hashes
+                yield other
+    for other in others:
+        if other.charges.problem and other.charges.genesis not in genesis:
+            genesis.add(other.charges.genesis)
+            yield other

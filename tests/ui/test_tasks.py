@@ -1,0 +1,109 @@
+"""A form becomes one call of the command line that stays inside the folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from privaware.errors import WrongInput
+from privaware.ui._folder import Folder
+from privaware.ui._tasks import audit_task, fit_options, fit_task, predict_task
+
+FORM = {"data": "people.csv", "target": "y", "out": "new-model"}
+
+
+@pytest.fixture
+def place(folder: Path, tmp_path: Path) -> Folder:
+    """A copy of the folder, which a test may change."""
+    return Folder(Path(shutil.copytree(folder, tmp_path / "work")))
+
+
+def test_fit_form_becomes_a_call(place: Folder) -> None:
+    form = {**FORM, "epsilon": "0.5", "cap": "", "header": "yes", "settings": "steps=5 lr=0.1", "new_ledger": "yes"}
+    task = fit_task(place, form)
+    options = "--epsilon=0.5 --target=y --new-ledger --header --set=steps=5 --set=lr=0.1"
+    assert task.command(place) == f"privaware fit {options} --out=new-model -- people.csv"
+    assert fit_options(place, form)["settings"] == {"steps": 5, "lr": 0.1}
+
+
+def test_columns_with_commas_between_become_several_words(place: Folder) -> None:
+    task = fit_task(place, {**FORM, "not_persons": "telephone, PatNr", "check_persons": "yes", "score": "yes"})
+    assert {"--not-persons=telephone", "--not-persons=PatNr", "--check-persons", "--score"} <= set(task.words)
+
+
+def test_value_never_becomes_another_option(place: Folder) -> None:
+    task = fit_task(place, {**FORM, "target": "--accept-schema", "settings": "a=--seed"})
+    assert "--target=--accept-schema" in task.words
+    assert "--set=a=--seed" in task.words
+    assert task.words[-2] == "--"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../x", "/etc/x", ".hidden", "a/b", "a\\b", "a\0b", "predictions", "x.ledger"]
+)
+def test_model_folder_outside_is_refused(place: Folder, name: str) -> None:
+    with pytest.raises(WrongInput, match="expected a name for the model folder"):
+        fit_task(place, {**FORM, "out": name})
+
+
+def test_p53_links_that_lead_out_are_not_written_to(place: Folder, tmp_path: Path) -> None:
+    (place.path / "new-model").symlink_to(tmp_path)
+    (place.path / "predictions").symlink_to(tmp_path)
+    (place.path / "people.csv.ledger").unlink()
+    (place.path / "people.csv.ledger").symlink_to(tmp_path / "other.ledger")
+    with pytest.raises(WrongInput, match="'new-model' inside this folder"):
+        fit_task(place, FORM)
+    with pytest.raises(WrongInput, match="expected the ledger of the data inside this folder"):
+        fit_task(place, {**FORM, "out": "other"})
+    with pytest.raises(WrongInput, match="'predictions' as a folder inside this folder"):
+        predict_task(place, {"model": "model", "data": "people.csv"})
+
+
+def test_file_named_like_built_in_data_is_refused(
+    place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line reads such a file, which need not lie in the folder."""
+    monkeypatch.chdir(tmp_path)
+    fit_task(place, {**FORM, "data": "wisconsin"})
+    Path("wisconsin").symlink_to("/")
+    with pytest.raises(WrongInput, match="rename the file"):
+        fit_task(place, {**FORM, "data": "wisconsin"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("data", "../people.csv", "expected data among those of the folder"),
+        ("test", "/etc/passwd", "expected data among those of the folder"),
+        ("schema", "../people.toml", "expected a schema of the folder"),
+        ("ledger", "/tmp/x.ledger", "expected a ledger of the folder"),
+        ("limit", "much", "expected limit as a number, got 'much'"),
+        ("cap", "1.5", "expected cap as a whole number"),
+        ("settings", "steps", "expected settings as NAME=VALUE"),
+        ("target", "a\0b", "expected target without a zero character"),
+    ],
+)
+def test_wrong_field_is_one_sentence(place: Folder, field: str, value: str, problem: str) -> None:
+    with pytest.raises(WrongInput, match=problem):
+        fit_task(place, {**FORM, field: value})
+
+
+def test_each_prediction_gets_a_new_file(place: Folder) -> None:
+    form = {"model": "model", "data": "people.csv"}
+    assert predict_task(place, form).out == "predictions/people.csv"
+    (place.path / "predictions").mkdir()
+    (place.path / "predictions" / "people.csv").write_text("prediction\n")
+    assert predict_task(place, form).out == "predictions/people-2.csv"
+    assert predict_task(place, {**form, "format": "parquet"}).out == "predictions/people.parquet"
+    assert list(place.predictions()) == ["predictions/people.csv"]
+    assert list(place.data_files()) == ["people.csv"]
+
+
+def test_audit_takes_models_of_the_folder_only(place: Folder) -> None:
+    task = audit_task(place, "model", {"attack": "many_run", "runs": "20", "canaries": "9", "ledger": ""})
+    assert task.command(place) == "privaware audit --attack=many_run --runs=20 -- model"
+    for name, form in (("../model", {}), ("model", {"attack": "lira"})):
+        with pytest.raises(WrongInput, match=r"expected (a model of the folder|one_run or many_run)"):
+            audit_task(place, name, form)
