@@ -26,6 +26,8 @@ __all__ = ["Answer", "answer_for", "least_epsilon", "unmeasured"]
 
 SIZE_FACTOR = 4.0
 """Measured tables are called of similar size if their numbers of rows differ by at most this factor."""
+PILOT_SIZE_FACTOR = 10.0
+"""Factor by which a table with a pilot may be smaller or larger than all measured tables."""
 PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
 FEWEST_TABLES = 5
 """Number of measured tables below which no range over them is given."""
@@ -41,14 +43,15 @@ class Answer:
     curve: list[dict[str, float]]
 
 
-def unmeasured(schema: Schema) -> str | None:
-    """Return why no curve was measured on data like these; None if there are such curves."""
+def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
+    """Return why the measured curves do not answer for such data, with or without a pilot; None if they do."""
     if schema.form != "table":
         return f"curves were measured on tables, and these data are {schema.form}s"
     if not schema.classes:
         return "curves were measured for classes, and this target is a number"
     sizes = [curve.rows for curve in _curves(schema)]
-    if not min(sizes) / SIZE_FACTOR <= schema.rows <= max(sizes) * SIZE_FACTOR:
+    factor = PILOT_SIZE_FACTOR if pilot else SIZE_FACTOR
+    if not min(sizes) / factor <= schema.rows <= max(sizes) * factor:
         return f"curves were measured on {min(sizes):,} to {max(sizes):,} rows, and this table has {schema.rows:,}"
     return None
 
@@ -58,7 +61,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
 
     Measured tables on which a constant prediction already reaches the accuracy are left out.
     """
-    if (reason := unmeasured(schema)) is not None:
+    if (reason := unmeasured(schema, pilot=pilot is not None)) is not None:
         return Answer(estimate=_estimate(reason=f"Not known: {reason}."), curve=[])
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon(schema, delta))
     if pilot is not None:

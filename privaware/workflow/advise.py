@@ -156,8 +156,8 @@ def expect_accuracy(accuracy: float | None) -> None:
 
 def expect_table(schema: Schema) -> None:
     """Raise for data on which no curve was measured, before a pilot is charged."""
-    if (reason := unmeasured(schema)) is not None:
-        raise WrongInput(f"expected a table with classes for --pilot: {reason}; leave --pilot out")
+    if (reason := unmeasured(schema, pilot=True)) is not None:
+        raise WrongInput(f"expected a table with classes and enough rows for --pilot: {reason}; leave --pilot out")
 
 
 def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
