@@ -166,7 +166,8 @@ class ModelCard(Summarised):
 
     `created` is the time of its charge. `tensors` is the SHA-256 hash of `model.safetensors`. `score` is its charged
     score on held-out rows, if any. `description` is the owner's statement. `data` has public facts about the data set:
-    its `name`, the `origin` of its schema (as in `Source.facts`), and the names of the `unused` columns.
+    its `name`, the `origin` of its schema (as in `Source.facts`), and the names of the `unused` columns. `considered`
+    has a row for each learner that the plan considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     version: str
@@ -185,6 +186,7 @@ class ModelCard(Summarised):
     description: Mapping[str, Any] = field(default_factory=dict)
     score: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
+    considered: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -241,6 +243,7 @@ class ModelCard(Summarised):
             score=score or {},
             description=description or {},
             data=_data_facts(plan, model),
+            considered=plan.considered,
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -271,6 +274,7 @@ class ModelCard(Summarised):
             "tensors": self.tensors,
             **({"description": dict(self.description)} if self.description else {}),
             **({"data": dict(self.data)} if self.data else {}),
+            **({"considered": [dict(row) for row in self.considered]} if self.considered else {}),
         }
 
     def content(self) -> bytes:
@@ -351,6 +355,7 @@ class ModelCard(Summarised):
             tensors=_text(value.get("tensors")) or "",
             description=_entry(value, "description", dict) if "description" in value else {},
             data=_entry(value, "data", dict) if "data" in value else {},
+            considered=_entries(value, "considered", dict) if "considered" in value else (),
         )
 
 

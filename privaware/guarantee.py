@@ -40,7 +40,7 @@ STRONG_EPSILON = 1.0
 MODERATE_EPSILON = 10.0
 """Largest epsilon of a guarantee that is called moderate; above it a guarantee is called weak."""
 LARGEST_EXPONENT = 700.0
-"""Epsilon above which exp(epsilon) is beyond the largest float."""
+"""Largest epsilon for which exp(epsilon) is computed; exp(epsilon) overflows a float from about 709.8 on."""
 _UNREVIEWED_SENTENCE = f"The guarantee treats the schema as public, although its {UNREVIEWED}."
 
 LEARNED_ELSEWHERE = {
@@ -82,6 +82,8 @@ class PricedPlan(Protocol):
     def overlap(self) -> str: ...
     @property
     def data(self) -> Mapping[str, Any]: ...
+    @property
+    def considered(self) -> tuple[Mapping[str, Any], ...]: ...
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
@@ -158,7 +160,7 @@ class _Numbers:
 
 
 def _factor(epsilon: float) -> str:
-    """Return exp(epsilon) as text, rounded up; as a formula where no float holds it."""
+    """Return exp(`epsilon`) as text, rounded up; for `epsilon > LARGEST_EXPONENT` return the formula as text."""
     return rounded_up(math.exp(epsilon), 3) if epsilon <= LARGEST_EXPONENT else f"exp({rounded_up(epsilon)})"
 
 

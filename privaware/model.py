@@ -6,7 +6,7 @@ with its card.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from privaware.data import Data, Outside, Raw, coded_targets, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["TENSORS", "Model", "read_tensors", "scaled"]
+__all__ = ["TENSORS", "Model", "is_built_in", "read_tensors", "scaled"]
 
 MICROBATCH = 4096
 TENSORS = "model.safetensors"
@@ -113,7 +113,7 @@ class Model(Summarised):
         middle, half = _range(self.schema)
         return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
-    def predict(self, data: Any, *, device: str = "cpu") -> np.ndarray:
+    def predict(self, data: Any, *, device: str = "cpu", allow_unreadable: bool = False) -> np.ndarray:
         """Predict labels as in the training data, or numbers.
 
         Parameters
@@ -122,19 +122,21 @@ class Model(Summarised):
             A DataFrame, an array, a file or the name of a built-in data set.
         device
             "cpu" or "cuda".
+        allow_unreadable
+            Predict even if more than half of the values of a column cannot be read; they count as missing.
 
         Returns
         -------
         numpy.ndarray
             One prediction for each row.
         """
-        return self.labels(self.predictions(self.rows(data), device))
+        return self.labels(self.predictions(self.rows(data, allow_unreadable=allow_unreadable), device))
 
     def labels(self, predictions: np.ndarray) -> np.ndarray:
         """Convert class codes to labels of the schema; numbers are returned unchanged."""
         return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
 
-    def predict_proba(self, data: Any, *, device: str = "cpu") -> np.ndarray:
+    def predict_proba(self, data: Any, *, device: str = "cpu", allow_unreadable: bool = False) -> np.ndarray:
         """Predict the probability of each class, in the order of the schema.
 
         Parameters
@@ -143,6 +145,8 @@ class Model(Summarised):
             A DataFrame, an array, a file or the name of a built-in data set.
         device
             "cpu" or "cuda".
+        allow_unreadable
+            Predict even if more than half of the values of a column cannot be read; they count as missing.
 
         Returns
         -------
@@ -151,7 +155,7 @@ class Model(Summarised):
         """
         if not self.schema.classes:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
-        return self.probabilities(self.rows(data), device)
+        return self.probabilities(self.rows(data, allow_unreadable=allow_unreadable), device)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -205,19 +209,23 @@ class Model(Summarised):
         schema = replace(self.schema, low=None, high=None)
         if y is not None:
             return coded_targets(read(pd.DataFrame({schema.target: np.asarray(y)})), schema)
-        built_in = isinstance(X, str) and X in registry.names("datasets") and not Path(X).exists()
-        return self.rows(X).y if built_in else coded_targets(read(X), schema)
+        return self.rows(X).y if is_built_in(X) else coded_targets(read(X), schema)
 
-    def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
+    def rows(
+        self, data: Any, *, outside: Outside | None = None, allow_unreadable: bool = False, **reading: Any
+    ) -> Data:
         """Read rows to predict by the schema.
 
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are read. The
-            target may be missing.
+            A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set, of which the
+            test rows are read. The target may be missing.
         outside
-            Counts values that the model has not seen.
+            Counts values that the model does not know.
+        allow_unreadable
+            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
+            column raises `WrongInput`.
         **reading
             The options of `data.read`.
 
@@ -226,14 +234,26 @@ class Model(Summarised):
         Data
             The encoded rows.
         """
-        if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
+        if is_built_in(data):
             expected, built_in = self.schema, datasets.schema(data)
             if (expected.form, expected.shape) != (built_in.form, built_in.shape) or not _among(expected, built_in):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
-        needed = [column.name for column in self.schema.declared]
-        raw = self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
-        return Data.of(raw, self.schema, labelled=False, outside=outside)
+        counts = outside or Outside()
+        rows = Data.of(self.raw(data, **reading), self.schema, labelled=False, outside=counts)
+        if not allow_unreadable:
+            counts.expect_readable()
+        return rows
+
+    def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
+        """Return the rows of a DataFrame, an array or a file as they are.
+
+        Of a CSV file only the columns of the schema and the columns `keep` are read, if all of them are there.
+        """
+        if isinstance(data, Raw):
+            return data
+        needed = [*(column.name for column in self.schema.declared), *keep]
+        return self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
         """Read an array of images, or of the columns of a table in the order of the schema."""
@@ -283,6 +303,11 @@ class Model(Summarised):
             reason = " ".join(str(problem).split())
             raise WrongInput(f"the tensors do not fit the architecture in model.json: {reason:.160}") from None
         return network.eval()
+
+
+def is_built_in(data: Any) -> bool:
+    """Return whether `data` is the name of a built-in data set, and of no file."""
+    return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
 
 
 def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:

@@ -63,7 +63,7 @@ def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *
     if probe.largest < least:
         raise WrongInput(
             f"expected a mechanism that noises arrays, got one that noises {probe.largest} numbers at once, too few "
-            "for canaries in one run; audit it with rows as canaries (--space input) or by --attack many_run"
+            "for canaries in one run; audit it with rows as canaries (--insert input) or by --attack many_run"
         )
     return probe.largest
 
@@ -124,14 +124,17 @@ class CanaryRng(Rng):
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         raise WrongInput(
             "expected a mechanism that uses all rows alike, got one that splits them into parts; audit it with rows as "
-            "canaries (--space input)"
+            "canaries (--insert input)"
         )
 
     def spawn(self) -> Rng:
         return self  # releases of spawned parts have canaries, too
 
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
-        """Release the exact values with canaries; each canary changes one of the values."""
+        """Release the exact values with canaries, and add to their scores; each canary changes one of the values.
+
+        An array with fewer values than canaries is released without canaries.
+        """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:
             self.largest = max(self.largest, size)

@@ -134,7 +134,7 @@ def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
     if isinstance(event_at(1.0), Unproven):
         return 1 / float(epsilon)  # nothing can be calibrated: the claimed epsilon is what the algorithm is run at
     if prices is not None:
-        return prices.calibrated(_price_key(event_at(1.0), epsilon, delta), event_at, epsilon)
+        return prices.calibrated(_price_key(event_at(1.0), epsilon, delta), event_at, epsilon, delta)
     from privaware import accounting
 
     return accounting.calibrate(event_at, epsilon, delta)
@@ -231,8 +231,9 @@ def _free_memory(place: TrainingPlace) -> None:
 class _Batch:
     """What the cells of one batch share.
 
-    `learner` trains, with the settings of the device. `priced_learner` is the same without these settings, and
-    `schema` the schema for which its cost is computed.
+    `learner` trains on `rows`, with the settings for the device. `priced_learner` is the same learner without the
+    settings for the device; only its `cost` is called. `schema` is the argument of `priced_learner.cost`: the schema of
+    the training rows, without columns if the learner reads the target only.
     """
 
     rows: BenchRows

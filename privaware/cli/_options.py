@@ -71,6 +71,10 @@ ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
 PRIVATE = Annotated[
     bool, option("Estimate ranges and categories with part of the budget. This is the default.", "--private-schema")
 ]
+KINDS = Annotated[
+    Path | None,
+    option("A TOML file with the kinds of columns, which then cost nothing; `privaware schema --kinds` drafts one."),
+]
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: the largest number of rows used for each person.")]
 NOT_PERSONS = Annotated[
@@ -110,6 +114,12 @@ DEVICE = Annotated[str, option("cpu or cuda.")]
 DRY_RUN = Annotated[
     bool, option("Show the plan and its privacy cost. Nothing is charged and nothing is trained.", "--dry-run")
 ]
+STRATEGY_TEXT = "The strategy of a search: one of `privaware list strategies`, such as rs."
+SPACE_TEXT = "The search space of a search: one of `privaware list spaces`, or a TOML file."
+TRIALS = Annotated[
+    int | None,
+    option("The number of candidates of a search. It is the expected number if the strategy draws it at random."),
+]
 VERBOSE = Annotated[
     bool, option("Show every sentence of the plan, with the mechanism and the noise of each release.", "--verbose")
 ]
@@ -143,6 +153,7 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "schema": (SCHEMA, None),
     "accept_schema": (ACCEPT, False),
     "private_schema": (PRIVATE, False),
+    "kinds": (KINDS, None),
     "unit": (UNIT, None),
     "cap": (CAP, 1),
     "not_persons": (NOT_PERSONS, None),

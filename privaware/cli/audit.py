@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,11 @@ LEARNER = Annotated[str, o.option("With data: the learner to audit, one of `priv
 METHOD = Annotated[
     str | None, o.option("With data: audit a selector of `privaware list selectors`, or bounds, instead of a learner.")
 ]
-SEARCH = Annotated[str | None, o.option("With data and many_run: audit a search of this space instead of a learner.")]
-SPACE = Annotated[
+SEARCH = Annotated[
+    str | None, o.option(f"{o.STRATEGY_TEXT} With data and many_run: audit a search in --space instead of a learner.")
+]
+SPACE = Annotated[str | None, o.option(o.SPACE_TEXT)]
+INSERT = Annotated[
     str, o.option("For one_run: where canaries are inserted. gradient: into gradients and sums; input: into the rows.")
 ]
 CANARIES = Annotated[int, o.option("For one_run: the largest number of canaries.")]
@@ -41,9 +45,10 @@ def audit(
     learner: LEARNER = "auto",
     method: METHOD = None,
     search: SEARCH = None,
+    space: SPACE = None,
     epsilon: o.EPSILON = 1.0,
     set_: o.SET = None,
-    space: SPACE = "gradient",
+    insert: INSERT = "gradient",
     canaries: CANARIES = 1000,
     runs: RUNS = 300,
     shadows: SHADOWS = None,
@@ -63,9 +68,10 @@ def audit(
         learner=learner,
         method=method,
         search=search,
+        space=space,
         epsilon=epsilon,
         settings=o.named_values("--set", set_),
-        space=space,
+        insert=insert,
         canaries=canaries,
         runs=runs,
         shadows=shadows,
@@ -76,19 +82,24 @@ def audit(
         say=say,
         **run_options,
     )
-    lines = [result.sentence, result.charged]
+    lines = [result.sentence, *(_numbers(result.found) if result.found else []), result.charged]
     if result.owner_only:
         lines = [f"Internal, not for release: {line}" for line in lines]
-    if result.found:
-        lines.insert(1, f"AUC {result.found['auc']:.3f}, {_rates(result.found['tpr_at_fpr'])}")
     if result.out:
         lines.append(f"Result: {result.out}")
     show(result.json(), lines, json)
     return 4 if result.refuted else 0
 
 
-def _rates(rates: dict[str, Any]) -> str:
-    return ", ".join(
-        f"true positive rate {100 * rate['tpr']:.3g}% at false positive rate {100 * float(fpr):g}%"
-        for fpr, rate in rates.items()
-    )
+def _numbers(found: Mapping[str, Any]) -> list[str]:
+    """Return the AUC and the true positive rates of an attack, each with its interval."""
+    level = f"{100 * found.get('confidence', 0.95):g}%"
+    low, high = found["auc_interval"]
+    rates = [f"AUC {found['auc']:.3f} ({level} interval {low:.3f} to {high:.3f}); random guessing has 0.5."]
+    for fpr, rate in found["tpr_at_fpr"].items():
+        low, high = (100 * end for end in rate["interval"])
+        rates.append(
+            f"At a false positive rate of {100 * float(fpr):g}% the true positive rate is {100 * rate['tpr']:.3g}% "
+            f"({level} interval {low:.3g}% to {high:.3g}%)."
+        )
+    return rates

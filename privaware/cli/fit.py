@@ -51,21 +51,9 @@ USE = Annotated[
 SELECT = Annotated[
     str | None, o.option("Select columns with part of the budget, with one of `privaware list selectors`.")
 ]
-_SEARCH = (
-    "Search learners, hyper-parameters or architectures within the budget, with one of `privaware list strategies`, "
-    "such as --search rs --trials 10."
-)
+_SEARCH = f"{o.STRATEGY_TEXT} It tunes learners, hyper-parameters or architectures within the budget."
 SEARCH = Annotated[str | None, o.option(_SEARCH, completes="strategies")]
-_SPACE = (
-    "The search space of --search: one of `privaware list spaces`, or a TOML file. Default: a space for the learner."
-)
-SPACE = Annotated[str | None, o.option(_SPACE)]
-TRIALS = Annotated[
-    int | None,
-    o.option(
-        "The number of candidates of --search. It is the expected number if the strategy draws the number at random."
-    ),
-]
+SPACE = Annotated[str | None, o.option(f"{o.SPACE_TEXT} Default: a space for the learner.")]
 _FEATURES = (
     "A feature transformation, as NAME or NAME,SETTING=VALUE; repeatable, applied in the order given, such as "
     "--features scatter --features pca,components=32. normalise, pca and weigh use part of the budget."
@@ -100,7 +88,7 @@ def fit(
     select: SELECT = None,
     search: SEARCH = None,
     space: SPACE = None,
-    trials: TRIALS = None,
+    trials: o.TRIALS = None,
     features: FEATURES = None,
     workflow: WORKFLOW = None,
     device: o.DEVICE = "cpu",
@@ -143,6 +131,8 @@ def fit(
         **run_options,
     )
     lines = [result.sentence, result.attacker_sentence, *result.score_lines]
+    if run_options["dry_run"]:
+        lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")
     if result.out:

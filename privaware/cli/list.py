@@ -18,6 +18,8 @@ FOLDERS = ("learners", "selectors", "preprocessing", "strategies", "attacks", "m
 """Folders that are their own registries, each listed under its name."""
 COLUMNS = {"phase": "phase", "unit": "unit", "guarantee": "guarantee", "auxiliary": "auxiliary data"}
 """Facts that are listed about a learner, and their labels."""
+HOW = {"learners": " (--set NAME=VALUE)", "strategies": " (--option NAME=VALUE)"}
+"""How a command takes the settings of each kind."""
 
 
 def _complete_kind(incomplete: str) -> list[str]:
@@ -28,18 +30,44 @@ _KIND = "What to list, such as learners, datasets or models. Default: everything
 KIND = Annotated[str | None, typer.Argument(help=_KIND, autocompletion=_complete_kind)]
 
 
-@app.command("list", epilog="Example: privaware list learners")
-def list_(kind: KIND = None, seed: o.SEED = None, json: o.JSON = False) -> None:
-    """List the available learners, selectors, strategies, attacks, models and data sets."""
+_NAME = "One of the listed names, to show its settings with defaults and ranges."
+NAME = Annotated[str | None, typer.Argument(help=_NAME)]
+
+
+@app.command("list", epilog="Example: privaware list learners, or privaware list learners linear")
+def list_(kind: KIND = None, name: NAME = None, seed: o.SEED = None, json: o.JSON = False) -> None:
+    """List the available learners, selectors, strategies, attacks, models and data sets, or the settings of one."""
+    if kind is not None and name is not None:
+        facts, lines = _details(kind, name)
+        show({kind: [facts]}, lines, json)
+        return
     listed = catalogue(kind)
     lines = []
     for heading, things in listed.items():
         lines.append(f"{heading}:")
         for thing in things:
             lines.append(f"  {thing['name']:<18} {thing['what']}")
-            facts = [f"{word}: {thing[key]}" for key, word in COLUMNS.items() if thing.get(key)]
-            lines += [f"  {'':<18} [{'; '.join(facts)}]"] if facts else []
+            about = [f"{word}: {thing[key]}" for key, word in COLUMNS.items() if thing.get(key)]
+            lines += [f"  {'':<18} [{'; '.join(about)}]"] if about else []
     show(listed, lines, json)
+
+
+def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
+    """Return what is known about one thing, as JSON and as lines."""
+    from privaware.registry import find
+    from privaware.workflow.run.learner_settings import described_settings
+
+    things = {thing["name"]: thing for thing in catalogue(kind)[kind]}
+    if name not in things:
+        raise WrongInput(f"there is nothing called {shown(name)} in {kind}; {suggestion(name, list(things))}")
+    settings = [] if kind == "spaces" else described_settings(find(kind, name))
+    lines = [f"{name}: {things[name]['what']}"]
+    facts = [f"{word}: {things[name][key]}" for key, word in COLUMNS.items() if things[name].get(key)]
+    lines += [f"  [{'; '.join(facts)}]"] if facts else []
+    lines += [f"Settings{HOW.get(kind, '')}:"] if settings else ["No settings."]
+    for setting in settings:
+        lines += [f"  {setting.name:<18} {setting.sentence}", *([f"  {'':<18} {setting.what}"] if setting.what else [])]
+    return {**things[name], "settings": [setting.json() for setting in settings]}, lines
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:

@@ -15,12 +15,22 @@ app = typer.Typer()
 KEEP_FORMULAS = Annotated[
     bool,
     typer.Option(
-        "--keep-formulas", help="Write class labels to CSV unchanged, even if a spreadsheet would run them as formulas."
+        "--keep-formulas", help="Write cells to CSV unchanged, even if a spreadsheet would run them as formulas."
+    ),
+]
+KEEP = Annotated[
+    list[str] | None,
+    typer.Option("--keep", metavar="COLUMN", help="Copy a column to the output, such as an identifier. Repeatable."),
+]
+ALLOW_UNREADABLE = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unreadable", help="Predict even if more than half of a column's values cannot be read (exit 2 else)."
     ),
 ]
 
 
-@app.command(epilog="Example: privaware predict income-model new.csv --out predictions.csv")
+@app.command(epilog="Example: privaware predict income-model new.csv --keep id --out predictions.csv")
 def predict(
     model: o.MODEL,
     data: o.DATA,
@@ -32,7 +42,9 @@ def predict(
         "predictions.csv"
     ),
     device: o.DEVICE = "cpu",
+    keep: KEEP = None,
     keep_formulas: KEEP_FORMULAS = False,
+    allow_unreadable: ALLOW_UNREADABLE = False,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
@@ -44,5 +56,6 @@ def predict(
     from privaware.workflow.predict import predict as run
 
     reading: dict[str, Any] = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
-    result = run(model, data, out=out, device=device, keep_formulas=keep_formulas, **reading)
+    columns: dict[str, Any] = {"keep": keep or (), "keep_formulas": keep_formulas, "allow_unreadable": allow_unreadable}
+    result = run(model, data, out=out, device=device, **columns, **reading)
     show(result, [f"{result['rows']} predictions: {result['out']}", *outside_sentences(result)], json)

@@ -24,22 +24,38 @@ def schema(
     decimal: o.DECIMAL = None,
     encoding: o.ENCODING = None,
     out: Annotated[Path | None, typer.Option(help="The new .toml file to write, to review and edit.")] = None,
+    kinds: Annotated[bool, typer.Option("--kinds", help="Draft only the kinds of columns, from their names.")] = False,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Draft a schema from the rows, to review and edit. A schema states which facts about the data are public."""
+    from privaware._files import atomic_write
     from privaware.errors import WrongInput
+    from privaware.workflow.run.declared_kinds import draft_kinds
     from privaware.workflow.run.source import draft_schema
 
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+    if out is not None and out.exists():
+        raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")
+    if kinds:
+        _show_kinds(draft_kinds(data, **reading), out, json)
+        return
     draft = draft_schema(data, target=target, task=task, unit=unit, **reading)
     if out is not None:
-        if out.exists():
-            raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")
-        from privaware._files import atomic_write
-
         atomic_write(out, draft.toml().encode())
     facts = {"columns": draft.json()["columns"], "reviewed": draft.reviewed, "out": None if out is None else str(out)}
     advice = f"Draft written to {out}. Review it, set reviewed = true in it, and pass it with --schema."
     show(facts, [advice] if out else [draft.toml()], json)
+
+
+def _show_kinds(draft: str, out: Path | None, json: bool) -> None:
+    """Write the draft of kinds to `out`, or print it."""
+    import tomllib
+
+    if out is not None:
+        from privaware._files import atomic_write
+
+        atomic_write(out, draft.encode())
+    facts = {"kinds": tomllib.loads(draft), "out": None if out is None else str(out)}
+    show(facts, [f"Draft written to {out}. Edit it, and pass it with --kinds."] if out else [draft], json)

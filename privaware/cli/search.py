@@ -12,15 +12,11 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer()
-SPACE = Annotated[str, o.option("The search space: one of `privaware list spaces`, or a TOML file.")]
-STRATEGY = Annotated[str, o.option("The search strategy: one of `privaware list strategies`.", completes="strategies")]
+SPACE = Annotated[str, o.option(o.SPACE_TEXT)]
+STRATEGY = Annotated[str, o.option(o.STRATEGY_TEXT, "--strategy", "--search", completes="strategies")]
 TOTAL = Annotated[float | None, o.option("The total epsilon of the search and its model.", "--epsilon")]
 MODEL_EPSILON = Annotated[
     float | None, o.option("The epsilon of one trained model. The total follows from the strategy.")
-]
-TRIALS = Annotated[
-    int | None,
-    o.option("The number of candidates. It is the expected number if the strategy draws the number at random."),
 ]
 OPTION = Annotated[list[str] | None, o.option("An option of the strategy, as NAME=VALUE; repeatable.", "--option")]
 _PUBLIC = "Similar public rows, as a file or a built-in data set. A search on public rows has no privacy cost."
@@ -39,7 +35,7 @@ def search(
     strategy: STRATEGY = "rs",
     epsilon: TOTAL = None,
     model_epsilon: MODEL_EPSILON = None,
-    trials: TRIALS = None,
+    trials: o.TRIALS = None,
     option: OPTION = None,
     set_: o.SET = None,
     held_out: HELD_OUT = 0.1,
@@ -55,6 +51,7 @@ def search(
     **run_options: Any,
 ) -> None:
     """Search an architecture and hyper-parameters under differential privacy, and charge the cost to the ledger."""
+    from privaware.workflow._score import score_words
     from privaware.workflow.search import search as run
 
     if epsilon is None and model_epsilon is None:
@@ -86,9 +83,9 @@ def search(
         f"about {result.trials:.4g} trials"
     )
     lines += [f"{name}: {value}" for name, value in (result.best or {}).items()]
-    if (score := result.internal.get("test_score")) is not None:
-        name = "R2" if "mae" in result.internal else "accuracy"
-        lines.append(f"Internal, not for release: test {name} {score:.4f}.")
+    if result.internal.get("test_score") is not None:
+        metric = "r2" if "mae" in result.internal else "accuracy"
+        lines.append(f"Internal, not for release: {score_words(metric, result.internal)}.")
     if result.out:
         lines.append(f"Model folder: {result.out}")
     show(result.json(), lines, json)

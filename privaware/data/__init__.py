@@ -18,6 +18,7 @@ from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
+from privaware.data._names import is_identifier_name
 from privaware.data._notices import notices, person_columns, repeated_identifiers, unused_columns
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
@@ -59,6 +60,7 @@ __all__ = [
     "from_array",
     "hashed_grams",
     "hashes_and_sketch",
+    "is_identifier_name",
     "kind_counts",
     "labelled",
     "labelled_part",

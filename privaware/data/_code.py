@@ -141,6 +141,7 @@ def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside,
     these.
     """
     numbers, missing = _PARSERS[column.kind](values, column)
+    outside.add_present(column.name, len(numbers) - int(np.count_nonzero(missing)))
     if np.isfinite(numbers).all():
         return numbers
     wrong = np.isnan(numbers) & ~missing

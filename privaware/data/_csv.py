@@ -22,6 +22,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +33,7 @@ from privaware.data._numbers import CURRENCY, number_of
 from privaware.data._open import open_bytes
 from privaware.data._parts import in_order
 from privaware.data._quotation import end_of_marked_records
-from privaware.data._values import quoted
+from privaware.data._values import is_missing, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ SEPARATOR_LINE = re.compile(rb"\Asep=([,;\t|])(?=\r?\n)")
 """Pattern of the line with the separator that spreadsheets write before the header line."""
 BYTES_AT_ONCE = 1 << 24
 """Number of bytes of a CSV file that are parsed at a time."""
+ROWS_BELOW_NAMES = 5
+"""Largest number of rows that are compared with the first line to tell whether it holds names."""
 MAX_RECORD_BLOCKS = 4
 """Largest number of blocks of one record before its quotation marks are checked."""
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
@@ -156,6 +159,30 @@ class CsvFile:
         if self.header is False:
             return unnamed
         return self._names([str(column[0]).strip() for column in table.columns], unnamed)
+
+    @cached_property
+    def names_are_certain(self) -> bool:
+        """Whether the first line holds names and no row: `header` says so, or a word stands above numbers.
+
+        The first line has no number (`names` refuses it otherwise). If each of the next rows has a number in some
+        column, and the first line has a word there that does not mean a missing value, the first line is not a row.
+        """
+        if self.header is not None:
+            return True
+        block = next(self.blocks(), None)
+        records = [] if block is None else list(islice(self._records(block.text), 1 + ROWS_BELOW_NAMES))[1:]
+        if block is None or len(records) < 2:
+            return False
+        try:
+            rows = self._parsed(block.text[records[0][0] : records[-1][1]], block.line + 1, len(self.names))
+        except WrongInput:  # a row that breaks the rules, which reading the rows will refuse with its line
+            return False
+        heads = [
+            "" if name == f"column_{at + 1}" else name  # a column without a name
+            for at, (name, column) in enumerate(zip(self.names, rows.columns, strict=True))
+            if not any(np.isnan(number_of(str(cell).strip())) for cell in column)
+        ]
+        return bool(heads) and not any(map(is_missing, heads))
 
     def blocks(self) -> Iterator[Block]:
         """Yield the records of the file, a block at a time; the first block includes the header line."""

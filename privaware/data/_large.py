@@ -127,7 +127,10 @@ class LargeRows(ABC):
 
     @abstractmethod
     def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeRows:
-        """Return the same table with some of its columns, or with only the rows that count."""
+        """Return the same table with only the columns in `columns` and the rows in `counted`.
+
+        None means all columns, or all rows. Both replace an earlier choice of columns and rows.
+        """
 
     def streamed(self, schema: Schema) -> Streamed:
         """Return the rows that have a target, coded by `schema` anew in each pass; of each person the first
@@ -142,17 +145,21 @@ class LargeRows(ABC):
         table = self.only(columns=used, counted=counted)
         return _streamed(table.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
 
-    def unlabelled(self, schema: Schema) -> Iterator[tuple[Data, Outside]]:
-        """Yield rows to predict, coded part by part in their order, each with the counts of values that do not fit."""
+    def unlabelled(self, schema: Schema, keep: Sequence[str] = ()) -> Iterator[tuple[Data, Outside, Raw]]:
+        """Yield rows to predict, coded part by part in their order.
+
+        With each part come the counts of values that do not fit, and the rows as they are, with the columns `keep`.
+        """
         Data.of(
             self.head, schema, labelled=False, outside=Outside()
         )  # raises if a column is missing, and names all columns
-        parts = self.only(columns=tuple(column.name for column in schema.declared) or None).parts
+        read = dict.fromkeys((*(column.name for column in schema.declared), *keep))
+        parts = self.only(columns=tuple(read) or None).parts
         assert isinstance(parts, LocalParts)
 
-        def coded(raw: Raw) -> tuple[Data, Outside]:
+        def coded(raw: Raw) -> tuple[Data, Outside, Raw]:
             outside = Outside()
-            return Data.of(raw, schema, labelled=False, outside=outside), outside
+            return Data.of(raw, schema, labelled=False, outside=outside), outside, raw
 
         return parts.each(coded)
 

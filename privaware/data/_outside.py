@@ -7,25 +7,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from privaware.data._values import quoted
+from privaware.errors import WrongInput
+
 __all__ = ["Outside"]
 
 WORDS = {
-    "unseen": "not seen in training",
-    "outside_bounds": "outside the declared range, clipped to it",
+    "unseen": "not among the categories that the model knows (new, or too rare in training to be released), treated as "
+    "one other category",
+    "outside_bounds": "outside the range that the model knows, clipped to it",
     "no_number": "not a number, treated as missing",
     "no_date": "not a date, treated as missing",
     "no_time": "not a time, treated as missing",
 }
 """What happened to a value that does not fit, in words."""
+UNREADABLE = {"no_number": "numbers", "no_date": "dates", "no_time": "times"}
+"""Counts of values that could not be read, and what was expected."""
+MAX_UNREADABLE = 0.5
+"""Largest fraction of the values of a column that may be unreadable."""
 MAX_COLUMNS_SHOWN = 20
 """Largest number of columns that are named, because a table may have thousands."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """How many values of each column are unseen categories, outside the bounds, or of another kind."""
+    """How many values of each column are unseen categories, outside the bounds, or of another kind.
+
+    `present` has the number of values of each number, date or time column that are not missing.
+    """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    present: dict[str, int] = field(default_factory=dict)
 
     def add(self, column: str, what: str, mask: np.ndarray) -> None:
         """Count the true entries of `mask` for `column` under `what`."""
@@ -33,8 +45,25 @@ class Outside:
             of_column = self.counts.setdefault(column, {})
             of_column[what] = of_column.get(what, 0) + count
 
+    def add_present(self, column: str, count: int) -> None:
+        """Count `count` values of `column` that are not missing."""
+        self.present[column] = self.present.get(column, 0) + count
+
+    def expect_readable(self) -> None:
+        """Raise `WrongInput` for the first column of which more than `MAX_UNREADABLE` of the values cannot be read."""
+        for column, each in self.counts.items():
+            for what, expected in UNREADABLE.items():
+                wrong, present = each.get(what, 0), self.present.get(column, 0)
+                if wrong > MAX_UNREADABLE * present:
+                    raise WrongInput(
+                        f"column {quoted(column)}: expected {expected}, but {wrong} of {present} values are none; "
+                        "check the column, --sep and --decimal, or count them as missing with --allow-unreadable"
+                    )
+
     def include(self, other: Outside) -> None:
         """Add the counts of `other`."""
+        for column, count in other.present.items():
+            self.add_present(column, count)
         for column, each in other.counts.items():
             of_column = self.counts.setdefault(column, {})
             for what, count in each.items():
@@ -45,8 +74,8 @@ class Outside:
 
         >>> outside = Outside()
         >>> outside.add("town", "unseen", np.array([True, False, True]))
-        >>> outside.sentences()
-        ["'town': 2 values not seen in training"]
+        >>> outside.sentences()[0][:49]
+        "'town': 2 values not among the categories that th"
         """
         sentences = [
             f"{name!r}: " + "; ".join(f"{count} value{'s' * (count > 1)} {WORDS[what]}" for what, count in each.items())

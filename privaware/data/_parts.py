@@ -75,7 +75,10 @@ class Sum(Protocol[B_in, P, R_out]):
         ...
 
     def release(self, total: P, noise: float, rng: Rng) -> R_out:
-        """Return what is released of the total of all parts; only this method draws noise."""
+        """Return the release: `total`, the exact sum over all parts, with noise.
+
+        `noise` is the noise multiplier. No other method of a `Sum` draws from `rng`.
+        """
         ...
 
 

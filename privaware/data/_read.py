@@ -184,7 +184,7 @@ def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
         line=file.line,
         separator=file.separator,
         fields=len(file.names),
-        declared=file.header is not None,
+        declared=file.names_are_certain,
         typed=False,
     )
 

@@ -211,8 +211,8 @@ def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: in
     """Return images with `pixels` from 0 to `white` scaled to [0, 1], and class codes, checked against the schema."""
     if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
         raise WrongInput(
-            f"expected images of shape {list(schema.shape)} with a label each, got {list(pixels.shape)} "
-            f"and {list(labels.shape)}"
+            f"expected images of shape {list(schema.shape)} and a label for each image, got the shapes "
+            f"{list(pixels.shape)} and {list(labels.shape)}"
         )
     if len(labels) and not (labels.min() >= 0 and labels.max() < len(schema.classes)):
         raise WrongInput(f"expected labels 0 to {len(schema.classes) - 1}, got others")
@@ -225,8 +225,8 @@ def binary_table(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
     """Return a table of binary attributes and its class codes, checked against the schema."""
     if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
         raise WrongInput(
-            f"expected rows of {len(schema.used)} attributes with a label each, got {list(table.shape)} "
-            f"and {list(labels.shape)}"
+            f"expected a table of {len(schema.used)} columns and a label for each row, got the shapes "
+            f"{list(table.shape)} and {list(labels.shape)}"
         )
     if not np.isin(table, (0, 1)).all():
         raise WrongInput("expected attributes 0 or 1, got others")

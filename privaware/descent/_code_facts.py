@@ -2,10 +2,12 @@
 
 The descriptions of two functions, even in two processes, are equal only if their code is equal, and the values in their
 closures and defaults, and the functions of their own module that they call. Other global variables are not compared.
+Docstrings and comments are not part of the code.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import types
@@ -20,7 +22,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def code_facts(value: Any, inside: tuple[int, ...] = ()) -> Any:
-    """Describe a function by its bytecode, constants, closure and helper functions, or an object by class and fields.
+    """Describe a function by its instructions, closure, defaults and helpers, or an object by its class and fields.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def code_facts(value: Any, inside: tuple[int, ...] = ()) -> Any:
     if isinstance(value, types.FunctionType):
         return [value.__qualname__, *map(facts, (value.__code__, *_held(value)))]
     if isinstance(value, types.CodeType):
-        return [value.co_code.hex(), value.co_names, *map(facts, value.co_consts)]
+        return [[step.opname, facts(step.argval)] for step in dis.get_instructions(value)]
     if isinstance(value, types.MethodType):
         return [facts(value.__func__), facts(value.__self__)]
     if isinstance(value, functools.partial):

@@ -30,11 +30,10 @@ def settings_digest(
 ) -> str:
     """Return a digest of the public settings that the result of a training depends on.
 
-    The fields `microbatch` and `overflow` of `recipe` and the device are left out: they change results by rounding, and
-    how a sample is drawn.
+    The field `microbatch` of `recipe` and the device are left out: they change results by rounding only.
     """
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
-    more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
+    more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision, recipe.overflow)
     facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
     functions = (recipe.loss, recipe.augment)
     facts += [code_facts(item) for item in functions]

@@ -55,7 +55,11 @@ class PrivateEstimator(BaseEstimator):
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
     def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> str:
-        """Store the cost of a fit and its meaning, and return the overlap of its rows with fits outside its ledger."""
+        """Set `epsilon_`, `certified_`, `guarantee_` and `assumptions_`, and return a sentence about an overlap.
+
+        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
+        Without an overlap the sentence is empty. With neither a schema nor a `seed`, warn of numbers without bounds.
+        """
         overlap = overlap_with_past_fits(
             rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
         )
@@ -79,7 +83,10 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def _declared(self, X: Any, task: str) -> Schema | None:
-        """Return the given schema, or the schema from the types of a DataFrame; None if every column is a number."""
+        """Return the given schema; without one, return what `_from_types` returns.
+
+        Raise if the given schema is for another task than `task`, or for images.
+        """
         if self.schema is None:
             return self._from_types(X)
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
@@ -95,7 +102,10 @@ class PrivateEstimator(BaseEstimator):
         return schema
 
     def _from_types(self, X: Any) -> Schema | None:
-        """Return the schema that the types of a DataFrame and the settings of the estimator declare."""
+        """Return the schema that the types of `X` and the settings of the estimator declare.
+
+        Return None for an array if the settings declare nothing: `missing` is "refuse" and `unit` is None.
+        """
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
             if named or self.text:

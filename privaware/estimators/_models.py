@@ -144,8 +144,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
         rows used for each person. Default: "row".
     missing : optional
-        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Missing entries
-        of a column of categories are always a category of their own.
+        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Without a
+        schema, missing entries of a column of categories are a category of their own.
     text : sequence of str
         Without a schema, the columns of free text, whose words are hashed.
     score_epsilon : float, optional

@@ -98,7 +98,10 @@ class Codes:
         return len(self.edges(column)) + 1 + (column.missing == "category")
 
     def edges(self, column: Column) -> np.ndarray:
-        """Return the inner edges of the levels of a numeric column."""
+        """Return the inner edges of the levels of a numeric column: its declared bins, or else `public_edges`.
+
+        Raise if the column has neither bins nor bounds.
+        """
         if column.bins:
             return np.asarray(column.bins, dtype=float)
         if column.low is None or column.high is None:
@@ -106,7 +109,10 @@ class Codes:
         return public_edges(column.low, column.high, self.cells)
 
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """Return the level of each of `values` of one column."""
+        """Return the level of each of `values` of one column.
+
+        A missing value has the last level if the schema has missing values as a category, else the level of 0.
+        """
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)
         codes = known if column.kind == "category" else np.searchsorted(self.edges(column), known, "right")

@@ -25,7 +25,10 @@ SIZE = 512
 if triton is not None:
 
     def compiled(function):
-        """Compile `function` once for each shape; arguments without annotation do not cause another compilation."""
+        """Compile `function` once for each combination of values of its annotated parameters (`tl.constexpr`).
+
+        The values of other arguments do not cause another compilation; another type of number does.
+        """
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         plain = [name for name in parameters if name not in function.__annotations__]
         return triton.jit(do_not_specialize=plain)(function)

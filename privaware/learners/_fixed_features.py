@@ -24,7 +24,7 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
     Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
     get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
-    every 16 declared rows, from 64 to 4096 buckets.
+    every 16 declared rows, from 64 to 4096 buckets. Raise for a table without columns beside the target.
     """
     if schema.form == "image":
         return Pixels()
@@ -57,9 +57,9 @@ def rows_after(
     """Return flat float32 rows after the features in `chain`, each a function of its own row alone.
 
     Matrix products of networks round differently for different microbatch shapes. All microbatches therefore have the
-    same shape, and empty rows fill the last one. Where a probe on synthetic rows finds that a row's result depends on
-    its position in the microbatch, rows are transformed one at a time. `progress` is called with the declared number of
-    rows, never with the actual number.
+    same shape, and empty rows fill the last one. While a probe on synthetic rows finds that a row's result depends on
+    its position in the microbatch, the microbatch is made four times smaller, down to one row. `progress` is called
+    with the declared number of rows, never with the actual number.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -78,14 +78,55 @@ def rows_after(
 def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
     """Return the rows after the features in `chain`, each a function of its own row alone, with shape and type kept.
 
-    Features that only look values up or scale them are applied to all rows at once. Other features are applied in
-    microbatches of one shape, as in `rows_after`.
+    If all features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
+    shape, as in `rows_after`.
     """
     if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
         return features.apply(chain, data.x, data.schema, device)
     size = _microbatch(chain, data.schema, device)
     starts = range(0, max(len(data), 1), size)
     parts = [_padded_features(chain, data.x[at : at + size], data.schema, device, size) for at in starts]
+    return np.concatenate(parts)
+
+
+def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str = "cpu") -> np.ndarray:
+    """Return the outputs of the network of `model`, each a function of its own row of `inputs` alone.
+
+    The network is applied in microbatches of one shape, as the features are in `rows_after`.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    inputs : ndarray
+        The rows after the features of the model.
+    schema : Schema
+        The schema of the rows; its declared number of rows is public.
+    device : str
+        "cpu" or "cuda".
+
+    Returns
+    -------
+    ndarray
+        Outputs of shape (rows, outputs).
+    """
+    if inputs.dtype == object:  # texts without a text feature: a constant model ignores its inputs
+        return model.network_outputs(inputs, device)
+
+    def outputs(rows: np.ndarray) -> np.ndarray:
+        return model.network_outputs(rows, device)
+
+    def synthetic(size: int) -> np.ndarray:
+        draw = np.random.default_rng(0)
+        numbers = draw.random if inputs.dtype.kind == "f" else lambda shape: draw.integers(2, size=shape)
+        return np.asarray(numbers((size, *inputs.shape[1:]))).astype(inputs.dtype)
+
+    size = _fixed_size(outputs, synthetic, schema.rows)
+    parts = []
+    for at in range(0, max(len(inputs), 1), size):
+        rows = inputs[at : at + size]
+        empty = np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype)
+        parts.append(outputs(np.concatenate([rows, empty]))[: len(rows)])
     return np.concatenate(parts)
 
 
@@ -98,33 +139,45 @@ def _padded_features(chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, d
 
 
 def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
-    """Return the largest tried microbatch size at which no result depends on a row's position; the size is public."""
+    """Return the size of the microbatches in which the features in `chain` are applied."""
+
+    def synthetic(size: int) -> np.ndarray:
+        rng = np.random.default_rng(0)
+        if schema.form == "text":
+            return np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
+        shape = schema.shape if schema.form == "image" else (len(schema.used),)
+        return rng.random((size, *shape), np.float32)
+
+    return _fixed_size(lambda rows: features.apply(chain, rows, schema, device), synthetic, schema.rows)
+
+
+def _fixed_size(
+    transform: Callable[[np.ndarray], np.ndarray], synthetic: Callable[[int], np.ndarray], declared: int
+) -> int:
+    """Return the largest tried microbatch size at which no result of `transform` depends on a row's position.
+
+    The size is public: it follows from `synthetic` rows and from the declared number of rows.
+    """
     import torch
 
     most = MICROBATCH["cuda" if torch.cuda.is_available() else "cpu"]
-    size = min(most, 2 ** math.ceil(math.log2(max(schema.rows, 1))))
-    while size > 1 and not _slots_alike(chain, schema, device, size):
+    size = min(most, 2 ** math.ceil(math.log2(max(declared, 1))))
+    while size > 1 and not _slots_alike(transform, synthetic(size)):
         size //= 4
     return max(size, 1)
 
 
-def _slots_alike(chain: tuple[Any, ...], schema: Schema, device: str, size: int) -> bool:
+def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.ndarray) -> bool:
     """Return whether synthetic rows give the same bits at the next position of a microbatch, next to other rows."""
-    rng = np.random.default_rng(0)
-    if schema.form == "text":
-        synthetic: Any = np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
-    else:
-        shape = schema.shape if schema.form == "image" else (len(schema.used),)
-        synthetic = rng.random((size, *shape), np.float32)
-    before = features.apply(chain, synthetic, schema, device)
+    before = transform(synthetic)
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # changes the neighbouring rows as well
-    after = features.apply(chain, moved, schema, device)
+    after = transform(moved)
     return np.array_equal(before[:-1], after[1:])
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
-    """Return the shape of a row after the features in `chain`, computed on a synthetic row."""
+    """Return the shape of a row after the features in `chain`, computed on an empty row; (1,) if it has no numbers."""
     empty: Any = np.zeros((1, *schema.shape), np.float32)
     if schema.form == "text":
         empty = np.array([""], dtype=object)

@@ -174,9 +174,10 @@ class TableNetwork(nn.Module):
     def forward(
         self, facts: TableFacts, residuals: Residuals, scores: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return new scores (tables, views, columns, levels), a term to add to the bias, and the memory of this round.
+        """Return the new scores, a term to add to the bias, and the memory for the next round.
 
-        `scores` and `memory` are the results of the round before: zeros and None in the first round.
+        The scores have the shape (tables, views, columns, levels), the term has the shape (tables, views). `scores` and
+        `memory` were returned by the previous round. In the first round `scores` is zero and `memory` is None.
         """
         token, column, whole, estimates = _inputs(facts, residuals, scores)
         tables, views, columns, levels, _ = token.shape
@@ -309,7 +310,10 @@ def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None
 
 
 def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
-    """Return the network that `save` wrote, in single precision."""
+    """Return the network that `save` wrote, in single precision and evaluation mode, on `device`.
+
+    Raise if the file is missing or cannot be read.
+    """
     from safetensors import SafetensorError, safe_open
 
     command = "`privaware reproduce ours/tables_prior/weights`"

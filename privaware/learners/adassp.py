@@ -79,6 +79,7 @@ class Adassp(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
 
     chance: float = 0.05
 

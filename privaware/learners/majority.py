@@ -35,6 +35,7 @@ class Majority(Learner):
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     guarantee: ClassVar[str] = "epsilon"
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     def cost(self, schema: Schema, noise: float) -> Event:

@@ -44,6 +44,7 @@ class Median(Learner):
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
     guarantee: ClassVar[str] = "epsilon"
+    sums: ClassVar[str] = "exact"
     in_parts: ClassVar[bool] = True
 
     def cost(self, schema: Schema, noise: float) -> Event:

@@ -66,6 +66,7 @@ class Newton(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    sums: ClassVar[str] = "exact"
 
     steps: int = 8
     ridge: float = 1.0

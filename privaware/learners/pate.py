@@ -40,7 +40,6 @@ import numpy as np
 from privaware import models
 from privaware._validate import expect_between, expect_count, expect_in, expect_one_of, expect_positive
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.learners._networks.plain_descent import PlainDescent, of_stage, of_turn, paced
@@ -129,10 +128,8 @@ class Pate(Student):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.teachers is not None and self.teachers < 2) or self.query_count < 1:
-            raise WrongInput(
-                f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.query_count}"
-            )
+        expect_count("pate", 2, optional=True, teachers=self.teachers)
+        expect_count("pate", queries=self.query_count)
         expect_one_of("pate", VOTES, vote=self.vote)
         expect_in("pate", "(0, 1]", threshold=self.threshold)
         expect_positive("pate", ridge=self.ridge, threshold_noise=self.threshold_noise)
@@ -143,14 +140,14 @@ class Pate(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote: a public number."""
+        """Return how many public rows are put to the vote: `queries`, or by default up to `MOST_QUERIES`."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))
 
     @property
     def answer_count(self) -> int:
-        """Return the largest number of queries that are answered."""
+        """Return the largest number of queries that are answered with "confident_gnmax"."""
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:

@@ -35,7 +35,7 @@ __all__ = [
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
 """Kinds of entries that name a run, and the hashes of its files."""
-RELEASES = ("model", "selection", "transformation", "crossover", "audit")
+RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot")
 """Kinds of releases that a closing entry can name."""
 
 
@@ -90,9 +90,9 @@ class Entry:
     `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `files` maps the names of
     the files that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how
     long the run took, and so the number of trials of a private selection. Its `release` names what the run released: a
-    model, a transformation, or the result of a selection, a crossover or an audit; old entries do not name it. `rows`
-    is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
-    about the rows.
+    model, a transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name
+    it. `rows` is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest
+    reveals nothing about the rows.
     """
 
     kind: str

@@ -306,7 +306,7 @@ class Ledger(Summarised):
             The SHA-256 hashes of the files that the run releases, by name. A file under this run that neither this
             entry nor a later audit names is a forgery.
         release
-            The kind of release: "model", "selection", "transformation", "crossover" or "audit".
+            The kind of release: "model", "selection", "transformation", "crossover", "audit" or "pilot".
         who
             The author of the entry. Default: the user of the system.
         what
@@ -442,7 +442,7 @@ class Ledger(Summarised):
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
-            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another ledger: open it again")
         if self.lasting and (lost := lost_entries(self.genesis, entries)):
             raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries

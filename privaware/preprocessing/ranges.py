@@ -108,6 +108,11 @@ class Ranges(Transformation):
         """
         return outline(schema)
 
+    def deviation(self, schema: Schema, noise: float) -> float:
+        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted."""
+        kinds = bool(open_columns(schema, "undecided"))
+        return _rounds(schema, noise)[kinds] * _sensitivity(schema, _counted(schema)) if _counted(schema) else 0.0
+
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema, computed from rows in the form of `Data.uncoded`."""
         schema, rounds = data.schema, _rounds(data.schema, noise)

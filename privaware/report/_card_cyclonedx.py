@@ -12,6 +12,7 @@ from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
     NOT_STATED,
+    attacker,
     composition,
     mechanisms,
     model_name,
@@ -21,7 +22,7 @@ from privaware.report._card_facts import (
     unprotected,
 )
 from privaware.report._limits import limitations
-from privaware.report._risk import largest_rates
+from privaware.report._sentences import data_name, guarantee_words, is_public_benchmark
 
 __all__ = ["cyclonedx_bom", "cyclonedx_json"]
 
@@ -41,7 +42,7 @@ def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
         "type": "machine-learning-model",
         "bom-ref": REFERENCE,
         "name": name,
-        "description": _words.tidy(card.guarantee.sentence, card.guarantee.epsilon),
+        "description": guarantee_words(card),
         "modelCard": _model_card(card),
     }
     if len(card.tensors) == 64 and set(card.tensors) <= set("0123456789abcdef"):
@@ -86,9 +87,9 @@ def _model_card(card: ModelCard) -> dict[str, Any]:
             "datasets": [
                 {
                     "type": "dataset",
-                    "name": stated(card, "data", "private rows"),
-                    "description": f"{schema.rows:,} declared rows with target {schema.target}; not published.",
-                    "classification": "private",
+                    "name": stated(card, "data", data_name(card) or "private rows"),
+                    "description": f"{schema.rows:,} rows with target {schema.target}.",
+                    "classification": "public" if is_public_benchmark(card) else "private",
                     "sensitiveData": [f"protected: {_words.protected_unit(card.guarantee.unit, schema.cap)}"],
                 }
             ],
@@ -117,7 +118,6 @@ def _model_card(card: ModelCard) -> dict[str, Any]:
 
 
 def _considerations(card: ModelCard) -> dict[str, Any]:
-    right = _words.percent(largest_rates(card).accuracy)
     users, uses = stated(card, "intended_users", ""), stated(card, "intended_use", "")
     return {
         **({"users": [users]} if users else {}),
@@ -127,8 +127,7 @@ def _considerations(card: ModelCard) -> dict[str, Any]:
         "ethicalConsiderations": [
             {
                 "name": "Membership inference and reconstruction",
-                "mitigationStrategy": f"Differential privacy: an attacker is right about a candidate with a chance of "
-                f"at most {right}, where guessing has 50%. {neighbours(card)}",
+                "mitigationStrategy": f"Differential privacy. {attacker(card)} {neighbours(card)}",
             },
             {"name": "Use beyond the intended one", "mitigationStrategy": stated(card, "not_intended_for", NOT_STATED)},
         ],

@@ -7,10 +7,14 @@ from typing import Any
 
 from privaware.card import ModelCard
 from privaware.events import describe
+from privaware.guarantee import attacker_sentence
 from privaware.report import _words
+from privaware.report._risk import largest_rates
+from privaware.report._sentences import accountants_sentence, bounds_sentence, tuning_sentence
 
 __all__ = [
     "NOT_STATED",
+    "attacker",
     "composition",
     "mechanisms",
     "model_name",
@@ -43,6 +47,11 @@ def task(card: ModelCard) -> str:
     return {"image": f"image-{kind}", "text": f"text-{kind}"}.get(card.schema.form, f"tabular-{kind}")
 
 
+def attacker(card: ModelCard) -> str:
+    """Return the success of the best possible attacker in one sentence."""
+    return attacker_sentence(largest_rates(card), card.schema, certified=card.guarantee.certified)
+
+
 def neighbours(card: ModelCard) -> str:
     """Say which data sets are neighbours."""
     guarantee = card.guarantee
@@ -63,15 +72,8 @@ def mechanisms(card: ModelCard) -> list[str]:
 
 def composition(card: ModelCard) -> str:
     """Say how the epsilon of all releases was computed."""
-    guarantee = card.guarantee
-    known = ", ".join(
-        f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in guarantee.accountants.items() if epsilon is not None
-    )
-    return (
-        f"The cost of all releases is composed adaptively by numerical accountants: {known}. pld and "
-        "cf are independent and "
-        f"must agree. The reported epsilon is that of {guarantee.method}. Sampling: {guarantee.sampler}."
-    )
+    sampler = card.guarantee.sampler
+    return f"The cost of all releases is composed adaptively. {accountants_sentence(card)} Sampling: {sampler}."
 
 
 def unprotected(card: ModelCard) -> str:
@@ -81,25 +83,8 @@ def unprotected(card: ModelCard) -> str:
 
 def paid_choices(card: ModelCard) -> str:
     """Say how preprocessing and hyper-parameters were chosen, and whether this was charged."""
-    schema = card.schema
-    bounds = "Ranges and categories were declared before a row was read."
-    if not schema.reviewed:
-        bounds = "Ranges and categories were read from the rows without noise. Their cost is not part of epsilon."
-    elif any("bound" in part.what.lower() or "schema" in part.what.lower() for part in card.events):
-        bounds = "Ranges and categories were released under differential privacy. Their cost is part of epsilon."
-    tuned = (
-        "Hyper-parameters are defaults for the declared rows, columns, classes and "
-        "epsilon. They were not tuned on the rows."
-    )
-    if card.search.get("workflow") == "standard":
-        tuned = (
-            "Hyper-parameters were searched on the same rows without noise. The cost "
-            "of this search is not part of epsilon."
-        )
-    elif card.search:
-        tuned = "Hyper-parameters were searched under differential privacy. The cost of the search is part of epsilon."
     plan = " ".join(_words.tidy(line.rstrip(".") + ".", card.guarantee.epsilon) for line in card.plan)
-    return f"{bounds} {tuned} Plan: {plan}"
+    return f"{bounds_sentence(card)} {tuning_sentence(card)} Plan: {plan or 'not recorded.'}"
 
 
 def plain(text: Any) -> str:

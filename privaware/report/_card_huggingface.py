@@ -8,6 +8,7 @@ from privaware.card import ModelCard
 from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
+    attacker,
     composition,
     mechanisms,
     model_name,
@@ -19,6 +20,7 @@ from privaware.report._card_facts import (
     unprotected,
 )
 from privaware.report._limits import limitations
+from privaware.report._sentences import data_name, guarantee_words, is_public_benchmark
 from privaware.report._yaml import yaml
 
 __all__ = ["huggingface_markdown", "huggingface_metadata"]
@@ -41,13 +43,7 @@ def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
         metadata["model-index"] = [
             {
                 "name": model_name(card),
-                "results": [
-                    {
-                        "task": {"type": task(card)},
-                        "dataset": {"type": "private", "name": stated(card, "data", "private rows, not published")},
-                        "metrics": [measured],
-                    }
-                ],
+                "results": [{"task": {"type": task(card)}, "dataset": _dataset(card), "metrics": [measured]}],
             }
         ]
     return metadata
@@ -61,6 +57,7 @@ def huggingface_markdown(card: ModelCard) -> str:
             f"- **Learner:** {plain(card.learner)}",
             f"- **Architecture:** {plain(card.architecture.get('name', 'network'))}",
             f"- **Predicts:** {plain(card.schema.target)}",
+            f"- **Trained on:** {plain(data_name(card) or 'rows that are not named')}",
             f"- **Developed by:** {plain(stated(card, 'owner'))}",
             f"- **Contact:** {plain(stated(card, 'contact'))}",
             f"- **Made:** {plain(card.created)} by privaware {plain(card.version)}",
@@ -71,7 +68,9 @@ def huggingface_markdown(card: ModelCard) -> str:
             f"- **Out of scope:** {plain(stated(card, 'not_intended_for'))}",
         ],
         "Privacy guarantee": [
-            plain(_words.tidy(guarantee.sentence, guarantee.epsilon)),
+            plain(guarantee_words(card)),
+            "",
+            plain(attacker(card)),
             "",
             "| epsilon | delta | unit | relation | certified |",
             "|---|---|---|---|---|",
@@ -92,6 +91,12 @@ def huggingface_markdown(card: ModelCard) -> str:
     }
     body = "\n".join(f"## {name}\n\n" + "\n".join(lines) + "\n" for name, lines in sections.items())
     return f"---\n{yaml(huggingface_metadata(card))}---\n\n# {plain(model_name(card))}\n\n{body}"
+
+
+def _dataset(card: ModelCard) -> dict[str, str]:
+    if is_public_benchmark(card):
+        return {"type": "public", "name": stated(card, "data", data_name(card))}
+    return {"type": "private", "name": stated(card, "data", "private rows, not published")}
 
 
 def _evaluation(card: ModelCard) -> str:

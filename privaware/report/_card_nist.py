@@ -11,10 +11,12 @@ import math
 from dataclasses import dataclass
 
 from privaware.card import ModelCard
+from privaware.guarantee import protection
 from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
     NOT_STATED,
+    attacker,
     composition,
     mechanisms,
     model_name,
@@ -24,11 +26,9 @@ from privaware.report._card_facts import (
     stated,
     unprotected,
 )
+from privaware.report._sentences import accountants_sentence, arithmetic_sentence, guarantee_words, noise_sentence
 
 __all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
-
-LARGE_EPSILON = 10.0
-"""Epsilon above which the checklist warns: a single result may become more than 20,000 times as likely."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,8 @@ def _guarantee(card: ModelCard) -> list[ChecklistItem]:
     guarantee, schema = card.guarantee, card.schema
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
     layer = "The guarantee"
-    large = "" if guarantee.epsilon <= LARGE_EPSILON else f"epsilon {epsilon} is large: it promises little in practice."
+    weak = protection(guarantee.epsilon) == "weak"
+    large = f"epsilon {epsilon} is a weak guarantee. {attacker(card)}" if weak else ""
     likely = (
         "" if guarantee.delta * schema.rows < 1 else "delta times the declared rows is 1 or more: it allows a row out."
     )
@@ -89,18 +90,12 @@ def _guarantee(card: ModelCard) -> list[ChecklistItem]:
         ),
         ChecklistItem(layer=layer, factor="Unit of privacy", shown=True, hazard=labels, answer=neighbours(card)),
         ChecklistItem(layer=layer, factor="Composition", shown=True, answer=composition(card)),
-        ChecklistItem(
-            layer=layer,
-            factor="Statement",
-            shown=True,
-            hazard=uncertified,
-            answer=_words.tidy(guarantee.sentence, guarantee.epsilon),
-        ),
+        ChecklistItem(layer=layer, factor="Statement", shown=True, hazard=uncertified, answer=guarantee_words(card)),
         ChecklistItem(
             layer=layer,
             factor="Budget over time",
             shown=False,
-            answer="Other releases from the same rows are in their ledger: its total and its limit are acceptable.",
+            answer="All other releases from the same rows are in one ledger; its total and its limit are acceptable.",
         ),
     ]
 
@@ -130,7 +125,7 @@ def _undermining(card: ModelCard) -> list[ChecklistItem]:
             factor="Algorithms and correctness",
             shown=True,
             hazard=unproven or infinite,
-            answer=f"{'; '.join(mechanisms(card))}. Epsilon is computed by two independent accountants.",
+            answer=f"{'; '.join(mechanisms(card))}. {accountants_sentence(card)}",
         ),
         ChecklistItem(
             layer=layer, factor="Preprocessing and tuning", shown=True, hazard=tuned, answer=paid_choices(card)
@@ -140,7 +135,7 @@ def _undermining(card: ModelCard) -> list[ChecklistItem]:
             factor="Randomness and floating point",
             shown=True,
             hazard=seeded,
-            answer="Noise is keyed by the operating system and released on a lattice; sums over rows are exact.",
+            answer=f"{noise_sentence(card)} {arithmetic_sentence(card)}".strip(),
         ),
         ChecklistItem(
             layer=layer,

@@ -13,6 +13,7 @@ from privaware.card import ModelCard
 from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
+    attacker,
     composition,
     mechanisms,
     model_name,
@@ -22,15 +23,13 @@ from privaware.report._card_facts import (
     unprotected,
 )
 from privaware.report._limits import limitations
+from privaware.report._sentences import arithmetic_sentence, guarantee_words, introduction, noise_sentence
 from privaware.report._yaml import yaml
 
 __all__ = ["registry_record", "registry_yaml"]
 
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-FLOATS = (
-    "Noise is drawn in double precision and released on a lattice; sums over rows are exact in any order. Time seen "
-    "from outside the process is not protected."
-)
+TIMING = "Time seen from outside the process is not protected."
 
 
 def registry_yaml(card: ModelCard) -> str:
@@ -61,14 +60,17 @@ def registry_record(card: ModelCard) -> dict[str, Any]:
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": paid_choices(card),
-                "mechanisms": "\n".join(
-                    f"- {line}" for line in (*mechanisms(card), f"Implemented by privaware {card.version}. {FLOATS}")
-                ),
+                "mechanisms": "\n".join(f"- {line}" for line in (*mechanisms(card), _implementation(card))),
                 "justification": "\n".join(f"- {line}" for line in limitations(card)),
             },
             "administrative": {"registry_authors": [stated(card, "owner")], "status": "Draft", "tier": 3},
         },
     }
+
+
+def _implementation(card: ModelCard) -> str:
+    sentences = (f"Implemented by privaware {card.version}.", noise_sentence(card), arithmetic_sentence(card), TIMING)
+    return " ".join(filter(None, sentences))
 
 
 def _basic(card: ModelCard, name: str, day: str) -> dict[str, Any]:
@@ -85,8 +87,8 @@ def _basic(card: ModelCard, name: str, day: str) -> dict[str, Any]:
         "data_curators": [
             {"data_curator_name": stated(card, "owner")} | ({"data_curator_type": curator} if curator else {})
         ],
-        "description": f"A model ({card.learner}, {card.architecture.get('name', 'network')}) that predicts "
-        f"{card.schema.target}, trained under differential privacy. {stated(card, 'data', '')}{quality}".strip(),
+        "description": f"A model ({card.learner}, {card.architecture.get('name', 'network')}). "
+        f"{introduction(card, card.guarantee.certified)} {stated(card, 'data', '')}{quality}".strip(),
         "intended_use": stated(card, "intended_use"),
         "data_product_type": "Machine learning model",
         "data_product_region": stated(card, "region"),
@@ -104,7 +106,7 @@ def _privacy_loss(card: ModelCard) -> dict[str, Any]:
             "epsilon": float(_words.rounded_up(guarantee.epsilon).replace(",", "")),
             "delta": guarantee.delta,
         },
-        "privacy_parameters_details": _words.tidy(guarantee.sentence, guarantee.epsilon)
+        "privacy_parameters_details": f"{guarantee_words(card)} {attacker(card)}"
         + ("" if guarantee.certified else " This guarantee is not certified."),
     }
 
@@ -112,7 +114,7 @@ def _privacy_loss(card: ModelCard) -> dict[str, Any]:
 def _deployment_model(card: ModelCard) -> dict[str, Any]:
     return {
         "model_name": "Central",
-        "model_name_details": "The curator holds the rows and runs the mechanisms; only the model folder leaves.",
+        "model_name_details": "The curator holds the rows and runs the mechanisms; the release is the model folder.",
         "actors": "\n".join(
             (
                 "- The curator, who holds the rows and their ledger and is trusted with both.",
@@ -120,8 +122,9 @@ def _deployment_model(card: ModelCard) -> dict[str, Any]:
             )
         ),
         "release_type": "One release",
-        "release_type_details": "Other releases from the same rows are charged to the same ledger, with a limit"
-        + (f"; this one is its entry {card.ledger.entry}." if card.ledger.entry else "."),
+        "release_type_details": f"This release is entry {card.ledger.entry} of the ledger of the data set."
+        if card.ledger.entry
+        else "This release names no ledger entry.",
         "data_source_type": "Static",
         "access_type": "Non-interactive",
         "access_type_details": "Users receive the model and cannot query the rows.",

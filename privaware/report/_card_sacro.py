@@ -15,9 +15,9 @@ import numpy as np
 from scipy.stats import norm
 
 from privaware.card import ModelCard
-from privaware.report import _words
 from privaware.report._card_facts import model_name, stated
 from privaware.report._risk import FPRS, AuditRecord, largest_rates
+from privaware.report._sentences import data_name, guarantee_words
 from privaware.report._yaml import yaml
 
 __all__ = ["OWNER_ONLY", "Predictions", "sacro_files", "sacro_report", "sacro_target"]
@@ -60,10 +60,10 @@ def sacro_target(card: ModelCard) -> dict[str, Any]:
         "unit": guarantee.unit,
         "relation": guarantee.relation,
         "certified": guarantee.certified,
-        "sentence": _words.tidy(guarantee.sentence, guarantee.epsilon),
+        "sentence": guarantee_words(card),
     }
     return {
-        "dataset_name": stated(card, "data", card.schema.target),
+        "dataset_name": stated(card, "data", data_name(card) or card.schema.target),
         "dataset_module_path": "",
         "features": _features(card),
         "safemodel": [claim],

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 from privaware.card import ModelCard
 from privaware.report import _words
+from privaware.report._sentences import guarantee_words
 
 __all__ = ["limitations", "missing_statements", "page_text"]
 
@@ -17,8 +18,10 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
     """Return the statements of the card's guarantee that a page with this text lacks."""
     guarantee = card.guarantee
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
+    said = _words.tidy(text, guarantee.epsilon)
+    earlier = _words.tidy(guarantee.sentence, guarantee.epsilon)
     statements = [
-        _words.tidy(guarantee.sentence, guarantee.epsilon),
+        earlier if " ".join(earlier.split()) in said else guarantee_words(card),
         f"epsilon {epsilon} delta {delta}",
         f"unit {guarantee.unit}:",
         f"relation {guarantee.relation}:",
@@ -26,7 +29,6 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
         *(part.what for part in card.events),
         card.ledger.entry or "names no ledger entry",
     ]
-    said = _words.tidy(text, guarantee.epsilon)
     return [statement for statement in statements if " ".join(statement.split()) not in said]
 
 
@@ -71,28 +73,30 @@ def limitations(card: ModelCard) -> list[str]:
     if guarantee.unit == "row":
         lines.append(
             "The unit of privacy is one row. A person with k rows has a weaker guarantee: epsilon is up "
-            "to k times as large."
+            "to k times as large, and delta is larger, too."
         )
     elif guarantee.unit in _words.LABEL_UNITS:
         lines.append("Only labels are protected. The guarantee does not cover the other columns of a row.")
     else:
         lines.append(
             f"At most {schema.cap:,} row{'s' if schema.cap > 1 else ''} with one value of '{guarantee.unit}' were "
-            "used. Further rows were left out."
+            "used. Further rows, if there were any, were left out."
         )
     lines.append(
         "The guarantee does not hide facts about groups. The model may predict something about a "
         "person because it holds "
         "for similar people, whether that person was in the data or not."
     )
-    lines.append("Every other release from the same rows adds to epsilon. The ledger of the data set has the total.")
+    total = " The ledger of the data set has the total of all releases that were charged to it."
+    lines.append(f"Every other release from the same rows adds to epsilon.{total if card.ledger.entry else ''}")
     lines.append(
         "Noise affects small groups most. Test the model on the people it will be used for, with your own test rows."
     )
-    if schema.form == "table":
-        lines.append(
-            "Numbers outside the declared ranges are clipped to them. The model does not know undeclared categories."
-        )
+    kinds = {column.kind for column in schema.declared} if schema.form == "table" else set()
+    if kinds & {"number", "date"}:
+        lines.append("Numbers outside the ranges in the table of columns are clipped to them.")
+    if "category" in kinds:
+        lines.append("The model does not know categories that the table of columns does not count.")
     named = [str(feature.get("name")) for feature in card.features]
     lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]
     owner = card.description.get("limitations", [])

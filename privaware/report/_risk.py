@@ -15,6 +15,7 @@ from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.events import NOTHING
 from privaware.guarantee import AttackRates, attack_rates
+from privaware.metrics import clopper_pearson
 from privaware.report import _charts, _words
 
 __all__ = ["AuditRecord", "audit_view", "largest_rates", "read_audit", "risk_view"]
@@ -40,6 +41,7 @@ class AuditRecord:
     auc: float
     members: int = 0
     non_members: int = 0
+    auc_interval: tuple[float, float] | None = None
     roc: tuple[tuple[float, float], ...]
 
 
@@ -69,6 +71,7 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
             refuted=content["refuted"] is not False,
             members=int(_number(content.get("members", 0))),
             non_members=int(_number(content.get("non_members", 0))),
+            auc_interval=_interval(content.get("auc_interval")),
             roc=tuple((_number(point[0]), _number(point[1])) for point in content["roc"][:100]),
         )
     except (OSError, LookupError, TypeError, ValueError, RecursionError):
@@ -131,21 +134,42 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
         "assumes": audit.assumes,
         "verdict": verdict,
         "refuted": audit.refuted,
+        "auc": None if audit.auc_interval is None else _with_interval(audit.auc, audit.auc_interval, audit.confidence),
         "rates": [
             {
                 "fpr": f"{_words.number(100 * fpr)}%",
                 "possible": _words.percent(float(most)),
-                "measured": _measured(audit.roc, fpr),
+                "measured": _measured(audit, fpr),
             }
             for fpr, most in zip(FPRS, possible, strict=True)
         ],
     }
 
 
-def _measured(roc: tuple[tuple[float, float], ...], fpr: float) -> str:
-    """Return the measured true positive rate at the largest measured false positive rate up to `fpr`."""
-    rates = [tpr for at, tpr in roc if at <= fpr * (1 + 1e-9)]
-    return f"{_words.number(100 * max(rates), 3)}%" if rates else "too few canaries to tell"
+def _measured(audit: AuditRecord, fpr: float) -> str:
+    """Return the measured true positive rate, with its interval, at the largest measured rate of false ones to `fpr`.
+
+    The interval is the one of Clopper and Pearson for the number of members; it is left out if that is not known.
+    """
+    rates = [tpr for at, tpr in audit.roc if at <= fpr * (1 + 1e-9)]
+    if not rates:
+        return "too few canaries to tell"
+    shown = f"{_words.number(100 * max(rates), 3)}%"
+    if not audit.members or not 0 < audit.confidence < 1:
+        return shown
+    hits = np.array(round(audit.members * min(max(rates), 1.0)))
+    low, high = (float(end) for end in clopper_pearson(hits, audit.members, (1 - audit.confidence) / 2))
+    return f"{shown} ({_words.number(100 * low, 3)}% to {_words.number(100 * high, 3)}%)"
+
+
+def _with_interval(value: float, ends: tuple[float, float], confidence: float) -> str:
+    low, high = (_words.number(end, 3) for end in ends)
+    return f"{_words.number(value, 3)}, {_words.number(100 * confidence)}% interval {low} to {high}"
+
+
+def _interval(ends: Any) -> tuple[float, float] | None:
+    """Return the two ends of an interval; None in a file of an earlier version, which has none."""
+    return None if ends is None else (_number(ends[0]), _number(ends[1]))
 
 
 def _curve(rates: AttackRates) -> tuple[tuple[float, float], ...]:

@@ -10,20 +10,30 @@ from typing import Any
 
 from privaware.card import ModelCard
 from privaware.events import describe
-from privaware.guarantee import UNREVIEWED
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, UNREVIEWED, attacker_sentence
 from privaware.report import _words
 from privaware.report._bought_score import score_view
 from privaware.report._effects import Effects
 from privaware.report._effects_view import effects_view
 from privaware.report._limits import limitations
 from privaware.report._owner import LABELS
-from privaware.report._risk import AuditRecord, audit_view, risk_view
+from privaware.report._risk import AuditRecord, audit_view, largest_rates, risk_view
+from privaware.report._sentences import (
+    agree,
+    guarantee_words,
+    introduction,
+    origin_sentence,
+    protection_class,
+    unused_columns,
+)
 from privaware.schema import NOT_USED, Column
 
 __all__ = ["PageFacts", "view"]
 
 MAX_BARS = 24
 """Largest number of bars; the table lists all releases."""
+NO_RELEASE = "No release used the rows, so epsilon is 0."
+"""The sentence about the budget of a model that used no row."""
 LONG = 20
 """Number of lines from which on a table is folded."""
 MAX_NAMES = 12
@@ -48,14 +58,18 @@ class PageFacts:
 def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
     """Return everything that the template uses; `draw` renders a chart and its facts as SVG."""
     tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
+    warning = _warning(card, page.audit)
+    rates, unused = largest_rates(card), unused_columns(card)
     return {
         "card": card,
         "schema": card.schema,
-        "sentence": tidy(card.guarantee.sentence),
+        "introduction": introduction(card, warning is None),
+        "sentence": guarantee_words(card),
+        "attacker": attacker_sentence(rates, card.schema, certified=warning is None),
         "plan": [tidy(sentence) for sentence in card.plan],
         "title": card.description.get("name") or f"{card.learner} for {card.schema.target}",
-        "warning": _warning(card),
-        "guarantee": _guarantee(card),
+        "warning": warning,
+        "guarantee": _guarantee(card, warning is None),
         "owner": _owner(card),
         "assumed": [tidy(sentence) for sentence in _assumed(card)],
         "events": _events(card),
@@ -66,7 +80,12 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "effects": effects_view(page.effects),
         "limitations": limitations(card),
         "columns": [_column(column) for column in card.schema.columns],
-        "unused": _unused(card),
+        "considered": _considered(card),
+        "unused": unused,
+        "used": sum(column.name not in unused for column in card.schema.columns),
+        "origin": origin_sentence(card),
+        "whole": card.search.get("workflow") != "standard",
+        "recomputable": _recomputable(card),
         "target": _target(card),
         "features": [_pairs(feature) for feature in card.features],
         "architecture": _pairs(card.architecture),
@@ -84,14 +103,24 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
     return [(label, entry) for label, entry in texts if isinstance(entry, str) and entry]
 
 
-def _unused(card: ModelCard) -> list[str]:
-    """Return the declared columns that the model does not read."""
-    dropped = any(feature.get("name") == "drop" for feature in card.features)
+def _considered(card: ModelCard) -> list[dict[str, str]]:
+    """Return the learners that the plan considered; a comparison whose result is not known is said to be open."""
+    taken: dict[Any, str] = {True: "taken", False: "not taken"}
     return [
-        column.name
-        for column in card.schema.columns
-        if column.kind in NOT_USED or (dropped and column.kind == "category")
+        {
+            "learner": str(row.get("learner", "")),
+            "rule": str(row.get("rule", "")),
+            "taken": taken.get(row.get("taken"), "not known"),
+            "reason": str(row.get("reason", "")),
+        }
+        for row in card.considered
     ]
+
+
+def _recomputable(card: ModelCard) -> bool:
+    """Whether `verify` can recompute epsilon: it is finite and every release has a proven guarantee."""
+    proven = not any(_words.unproven_reason(part.event) for part in card.events)
+    return proven and math.isfinite(card.guarantee.epsilon)
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:
@@ -101,9 +130,11 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*stated, *more)))
 
 
-def _warning(card: ModelCard) -> tuple[str, str] | None:
+def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | None:
     """Return why this model is not for release, whatever the card claims; None if it is."""
     guarantee = card.guarantee
+    if audit is not None and audit.refuted:
+        return "not private as claimed: an audit refutes the claim", "Do not rely on the epsilon below."
     if guarantee.seed is not None:
         seeded = (
             f"The noise was generated from seed {_words.setting(guarantee.seed)}. Anybody who knows the seed can "
@@ -122,21 +153,27 @@ def _warning(card: ModelCard) -> tuple[str, str] | None:
             "epsilon below."
         )
         return "not certified: " + UNREVIEWED, drafted
+    if guarantee.overlap:
+        overlap = f"The guarantee is for this release alone: {guarantee.overlap}."
+        return "not certified: other releases used the same rows and are not in the ledger", overlap
+    if card.search.get("workflow") == "standard":
+        return f"not private: {CHOSEN_WITHOUT_NOISE}", "What this choice reveals is not part of the epsilon below."
     if guarantee.certified:
         return None
-    pld, cf = guarantee.accountants.get("pld"), guarantee.accountants.get("cf")
-    if pld is not None and cf is not None and abs(pld - cf) > 0.005 * max(pld, cf):
+    if not agree(card):
         return "not certified: the accountants disagree", "Do not rely on the epsilon below."
     return "not certified: the run did not meet the conditions", "Do not rely on the epsilon below."
 
 
-def _guarantee(card: ModelCard) -> dict[str, Any]:
+def _guarantee(card: ModelCard, certified: bool) -> dict[str, Any]:
     guarantee = card.guarantee
+    plain = _words.meaning(guarantee.epsilon, guarantee.delta, _change(card))
+    word, colour = protection_class(card, certified)
     accountants = [
         {
             "name": name,
             "words": ACCOUNTANTS.get(name, ""),
-            "value": "not available" if epsilon is None else _words.rounded_up(epsilon, 6),
+            "value": "not available" if epsilon is None else _words.rounded_up(epsilon),
             "reported": name == guarantee.method,
         }
         for name, epsilon in guarantee.accountants.items()
@@ -144,7 +181,9 @@ def _guarantee(card: ModelCard) -> dict[str, Any]:
     return {
         "epsilon": _words.rounded_up(guarantee.epsilon),
         "delta": _words.rounded_up(guarantee.delta),
-        "plain": _words.meaning(guarantee.epsilon, guarantee.delta, _change(card)),
+        "plain": plain if certified else f"Apart from the warning above, this means: {plain[0].lower()}{plain[1:]}",
+        "protection": word,
+        "colour": colour,
         "whom": _words.protected_unit(guarantee.unit, card.schema.cap),
         "neighbours": _words.neighbours(guarantee.relation),
         "method": guarantee.method,
@@ -178,7 +217,8 @@ def _budget(card: ModelCard) -> dict[str, Any]:
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]
     total = card.guarantee.epsilon
     if not known or not math.isfinite(total):
-        return {"bars": [], "words": "There is no finite epsilon to show."}
+        nothing = not card.events and total == 0
+        return {"bars": [], "words": NO_RELEASE if nothing else "There is no finite epsilon to show."}
     bars = [*known[:MAX_BARS], ("together", total)]
     top = max(*(epsilon for _, epsilon in bars), 1e-9)
     return {
@@ -194,7 +234,7 @@ def _budget(card: ModelCard) -> dict[str, Any]:
 def _composition(parts: list[float], total: float) -> str:
     added, composed = _words.rounded_up(math.fsum(parts)), _words.rounded_up(total)
     if len(parts) == 1:
-        return f"One release accounts for the whole cost, epsilon {composed}. Nothing else used the data."
+        return f"One release accounts for the whole cost, epsilon {composed}. No other release is charged."
     if total <= math.fsum(parts):
         return (
             f"The epsilons of the releases add up to {added}, but together they cost {composed}, "
@@ -214,9 +254,9 @@ def _column(column: Column) -> dict[str, str]:
         declared = _listed(column.categories, "categories", "category") if column.categories else ""
     elif column.kind in ("number", "date"):
         bounded = column.low is not None and column.high is not None
-        declared = _interval(column.low, column.high, column.kind == "date") if bounded else "no bounds declared"
+        declared = _interval(column.low, column.high, column.kind == "date") if bounded else "no bounds"
         if column.bins:
-            declared += f", {len(column.bins) + 1:,} public bins"
+            declared += f", {len(column.bins) + 1:,} bins"
     return {
         "name": column.name,
         "kind": column.kind,
@@ -231,7 +271,7 @@ def _target(card: ModelCard) -> str:
     if schema.classes:
         return _listed(schema.classes, "classes", "class")
     if schema.low is None or schema.high is None:
-        return "a number, no bounds declared"
+        return "a number without bounds"
     return f"a number, {_interval(schema.low, schema.high)}"
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from privaware import features
 from privaware.data import Data
 from privaware.events import AnyOf, Event
+from privaware.exact_sums import Lattice
 from privaware.learners import PopulationLearner
+from privaware.learners._fixed_features import network_rows, row_features
 from privaware.model import Model, scaled
 from privaware.models.spaces import Point
 from privaware.noise import Rng
@@ -29,11 +31,15 @@ from privaware.strategies._workers import Workers
 __all__ = ["Trials", "ValidationScorer"]
 
 
+SCORES = Lattice(bound=1.0, bits=20)
+"""Lattice of the regression score of one row; sums of up to 2^32 such scores are exact."""
+
+
 class ValidationScorer:
     """Scores models on the validation rows, as fractions of `rows`, their expected number, which is public.
 
     `noise` is the scale of the Laplace noise in rows; `noise = 0` is for public rows only. One row changes a count by
-    at most 1.
+    at most 1: its outputs depend on no other row, and the sum of a count is exact.
     """
 
     def __init__(self, validation: Data, rows: float, noise: float, device: str) -> None:
@@ -49,20 +55,23 @@ class ValidationScorer:
         return [float(score) / self.rows for score in noisy]
 
     def exact_count(self, model: Model) -> float:
-        """Return the number of correct predictions; for regression, the sum of `1 - abs(error) / target_range`."""
+        """Return the number of correct predictions; for regression, the sum of `1 - abs(error) / target_range`.
+
+        Predictions of a regression are clipped to the target range, and a NaN prediction adds 0.
+        """
         if not len(self.validation):
             return 0.0
-        outputs = model.network_outputs(self._inputs(model), self.device)
+        outputs = network_rows(model, self._inputs(model), self.validation.schema, self.device)
         if model.schema.task == "classification":
             return float((model.decide(outputs) == self.validation.y).sum())
         error = np.abs(np.clip(outputs[:, 0], -1, 1) - scaled(self.validation.y, self.validation.schema))
         # A model that diverged may predict NaN for a row. That row counts as wrong, and no other row is affected.
-        return float(np.nan_to_num(1 - error / 2, nan=0.0).sum())
+        return float(SCORES.round(np.nan_to_num(1 - error / 2, nan=0.0)).sum())
 
     def _inputs(self, model: Model) -> np.ndarray:
         name = repr([features.describe(feature) for feature in model.features])
         if self._transformed is None or self._transformed[0] != name:
-            rows = features.apply(model.features, self.validation.x, self.validation.schema, self.device)
+            rows = row_features(model.features, self.validation, self.device)
             self._transformed = name, np.ascontiguousarray(rows)
         return self._transformed[1]
 

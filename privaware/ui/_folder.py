@@ -15,6 +15,7 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
 from privaware.ledger import Ledger
 from privaware.report import _words
+from privaware.report._sentences import guarantee_words
 
 __all__ = ["Folder", "model_summary"]
 
@@ -139,6 +140,6 @@ def model_summary(path: Path) -> dict[str, Any]:
         "epsilon": _words.rounded_up(card.guarantee.epsilon),
         "certified": card.guarantee.certified,
         "created": card.created,
-        "sentence": _words.tidy(card.guarantee.sentence, card.guarantee.epsilon),
+        "sentence": guarantee_words(card),
         "search": (HIDDEN if selected else SHOWN) if card.search else "",
     }

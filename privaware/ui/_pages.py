@@ -25,12 +25,15 @@ from privaware._version import __version__
 from privaware.card import ModelCard
 from privaware.data import read_names
 from privaware.errors import PrivawareError, WrongInput
+from privaware.events import NOTHING, Event, Pure
 from privaware.ledger import Ledger, explained_lines
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._runs import COMMAND, Run, Runs
 from privaware.ui._tasks import Task, audit_task, data_path, default_name, fit_options, fit_task, predict_task, reading
-from privaware.workflow.fit import Fit, fit
+from privaware.workflow.fit import fit
+from privaware.workflow.run.persons_check import CHECK_SHARE
+from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
 
 __all__ = ["Guard", "guarded"]
@@ -140,7 +143,11 @@ class _Pages:
     async def home(self, request: Request) -> Response:
         def page() -> Response:
             ledgers, models = self.folder.summaries()
-            lists = {"ledgers": ledgers, "models": models, "predictions": list(self.folder.predictions())}
+            lists: dict[str, Any] = {
+                "ledgers": ledgers,
+                "models": models,
+                "predictions": list(self.folder.predictions()),
+            }
             runs = [_run_view(run) for run in self.runs.all()]
             data = list(self.folder.data_files())
             return _page("home.html", up=".", folder=self.folder.path.name, runs=runs, data=data, **lists)
@@ -170,7 +177,7 @@ class _Pages:
             choices = {"models": list(self.folder.models()), **self._data_choices()}
             return _page("predict.html", up=".", status=400 if problem else 200, problem=problem, form=form, **choices)
 
-        if request.method == "GET":
+        if request.method != "POST":
             return await self._answer(page, up=".")
         return await self._started(lambda: predict_task(self.folder, form), up=".", again=page)
 
@@ -186,24 +193,28 @@ class _Pages:
             if action not in ("cancel", "resume", "forget"):
                 raise WrongInput("expected to cancel, resume or forget a run, got another request")
             getattr(self.runs, action)(run)
-            return _see(f"{up}/" if action == "forget" else f"{up}/run/{at[0]}/{at[1]}")
+            return _see(up) if action == "forget" else _see(up, "run", *at)
 
         return await self._answer(page, up=up)
 
     async def ledger(self, request: Request) -> Response:
-        """Show a ledger; a form changes its limit."""
+        """Show a ledger; a form changes its limit, or closes a run that was charged and has not finished."""
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
-
         typed = "" if form is None else form.get("limit", "")
 
         def page(problem: str = "") -> Response:
-            view = _ledger_view(_known(self.folder.ledgers(), name))
+            view = _ledger_view(_known(self.folder.ledgers(), name), self.folder)
             return _page("ledger.html", up=up, status=400 if problem else 200, problem=problem, typed=typed, **view)
 
         def changed() -> Response:
-            Ledger.open(_known(self.folder.ledgers(), name)).set_limit(_number("the limit", typed))
-            return _see(f"{up}/ledger/{name}")
+            ledger = Ledger.open(_known(self.folder.ledgers(), name))
+            if form and "close" in form:
+                self.runs.expect_none()
+                ledger.close(int(form["close"]) if form["close"].isdecimal() else -1)
+            else:
+                ledger.set_limit(_number("the limit", typed))
+            return _see(up, "ledger", name)
 
         return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
 
@@ -257,7 +268,7 @@ class _Pages:
         return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
 
     def _columns(self, form: Mapping[str, str]) -> list[str]:
-        """Return the names of the columns of a text file, if the user says that the first line is not a row."""
+        """Return the names of the columns of a text file; none if its first line may be a row."""
         if form.get("data") not in self.folder.data_files():
             return []
         names = read_names(data_path(self.folder, form), reading(self.folder, form))
@@ -270,30 +281,38 @@ class _Pages:
         task = fit_task(self.folder, {**form, "out": out})
         if (self.folder.path / task.out / "model.json").exists():
             raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
-        planned = fit(data, **fit_options(self.folder, form), dry_run=True, say=said.append)
+        options = fit_options(self.folder, form)
+        planned = fit(data, **options, dry_run=True, say=said.append)
+        check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
+        price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
         return {
             "out": out,
             "learner": planned.learner,
-            "epsilon": _words.rounded_up(planned.epsilon),
+            "epsilon": price,
             "delta": _words.rounded_up(planned.delta),
             "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            **self._budget(data, form, planned),
+            **self._budget(data, form, planned.event + check, price),
         }
 
-    def _budget(self, data: str, form: Mapping[str, str], planned: Fit) -> dict[str, Any]:
+    def _budget(self, data: str, form: Mapping[str, str], event: Event, price: str) -> dict[str, Any]:
         """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
         beside = f"{form.get('data', '')}.ledger"
         name = form.get("ledger") or beside
         path = self.folder.ledgers().get(name)
         if path is None:
-            limit = form.get("limit") or _words.rounded_up(planned.epsilon)
+            wanted = form.get("limit") or price
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
-            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {limit} in total."
+            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {wanted} in total."
             return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
         ledger = Ledger.open(path)
         spent, limit = ledger.spent(), ledger.limit
-        after = accounting.epsilon(ledger.total(planned.event), ledger.delta)
+        if form.get("limit") and _number("limit", form["limit"]) != limit:
+            raise WrongInput(
+                f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
+                "of the ledger"
+            )
+        after = accounting.epsilon(ledger.total(event), ledger.delta)
         numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
         budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
         refused = "" if after <= limit * (1 + SLACK) else "The ledger has no room for this run. "
@@ -320,7 +339,7 @@ class _Pages:
 
         def started() -> Response:
             run = self.runs.start(task())
-            return _see(f"{up}/run/{run.task.verb}/{run.task.out}")
+            return _see(up, "run", run.task.verb, run.task.out)
 
         return await self._answer(started, up=up, again=again)
 
@@ -373,13 +392,11 @@ def _ledger_of(folder: Folder, task: Task) -> str:
     return next((name for name in names if name in folder.ledgers()), "") if task.verb == "fit" else ""
 
 
-def _ledger_view(path: Path) -> dict[str, Any]:
-    facts = Ledger.open(path).json()
-    charges = [
-        {"number": entry["number"], "time": entry["time"], "who": entry["who"], "what": entry["what"]}
-        | {"epsilon": _words.rounded_up(entry["epsilon"])}
-        for entry in facts["events"]
-    ]
+def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
+    ledger = Ledger.open(path)
+    facts = ledger.json(totals=True)
+    others = [f"{line[0].upper()}{line[1:]}." for line in SameRows.of_ledger(ledger).sentences(during_run=False)]
+    explained = [*others, *explained_lines(facts)]
     return {
         "name": path.name,
         "spent": _words.rounded_up(facts["epsilon_spent"]),
@@ -387,10 +404,30 @@ def _ledger_view(path: Path) -> dict[str, Any]:
         "delta": _words.number(facts["delta"]),
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": facts["unit"],
-        "charges": charges,
-        "explained": [_words.tidy(line, facts["epsilon_spent"]) for line in explained_lines(facts)],
+        "entries": _entries(facts),
+        "open": [(entry["number"], entry["what"]) for entry in facts["open"]],
+        "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],
         "problems": Ledger.verify(path),
     }
+
+
+def _entries(facts: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the creation, the charges and the changes of the limit in order, from the JSON of a ledger."""
+    created, limit = facts["created"], _words.number(facts["created"]["limit"])
+    shown = [{"number": "0", **_author(created), "what": "created", "epsilon": "", "total": "", "limit": limit}]
+    for entry in sorted([*facts["events"], *facts["limits"]], key=lambda entry: int(entry["number"])):
+        row = {"number": str(entry["number"]), **_author(entry), "what": entry["what"], "epsilon": "", "total": ""}
+        if entry["kind"] == "limit":
+            limit = _words.number(entry["limit"])
+            row["what"] = f"limit changed from {_words.number(entry['limit_before'])} to {limit}"
+        else:
+            row |= {"epsilon": _words.rounded_up(entry["epsilon"]), "total": _words.rounded_up(entry["total"])}
+        shown.append(row | {"limit": limit})
+    return shown
+
+
+def _author(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {"time": entry["time"][:19].replace("T", " "), "who": entry["who"]}
 
 
 def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mapping[str, str] | None) -> dict[str, Any]:
@@ -417,9 +454,9 @@ def _number(name: str, text: str) -> float:
         raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None
 
 
-def _see(address: str) -> Response:
+def _see(up: str, *parts: str) -> Response:
     """Lead to another page after a change, so that loading it again changes nothing."""
-    return RedirectResponse(address, status_code=303)
+    return RedirectResponse("/".join([up, *map(quote, parts)]) if parts else f"{up}/", status_code=303)
 
 
 def _up(request: Request) -> str:

@@ -32,7 +32,7 @@ from privaware.workflow.run.charge import CHARGED, RESUMING
 
 __all__ = ["Run", "Runs"]
 
-COMMAND = (sys.executable, "-P", "-c", "from privaware.cli import main; main()")
+COMMAND = (sys.executable, "-P", "-m", "privaware")
 """The command line of this package, without modules of the working directory."""
 PROBLEM = "privaware: "
 """Start of the sentence with which the command line says why it failed."""
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def resumable(self) -> bool:
-        """Whether the same call would continue this run on its charge."""
+        """Whether this run is a training that the same call would continue, on its charge if it has one."""
         kept = self.charged or self.state == "interrupted"
         return self.task.verb == "fit" and kept and self.state in ("interrupted", "cancelled", "failed")
 
@@ -134,7 +134,10 @@ class Runs:
         self._lock = threading.RLock()
 
     def all(self) -> list[Run]:
-        """Return the runs of this page and unfinished runs of earlier pages, newest first."""
+        """Return the runs of this page, newest first, and then the unfinished trainings of earlier pages.
+
+        Trainings of earlier pages are in no particular order.
+        """
         with self._lock:
             earlier = {key: run for key, run in self._recorded().items() if key not in self._runs}
             return [*reversed(self._runs.values()), *earlier.values()]
@@ -168,7 +171,10 @@ class Runs:
         return run
 
     def resume(self, run: Run) -> Run:
-        """Start the same call again, which continues on the charge of the run."""
+        """Start the call of `run` again, which continues on the charge of `run`, if there is one.
+
+        Raise if `run` is not resumable.
+        """
         if not run.resumable:
             raise WrongInput("expected a run that was interrupted, got another; go back to the list")
         return self.start(run.task)
@@ -191,8 +197,16 @@ class Runs:
             self._runs.pop((run.task.verb, run.task.out), None)
             self._forget(run.task)
 
+    def expect_none(self) -> None:
+        """Raise if a training is active: its charge must not be closed."""
+        if any(run.active and run.task.verb == "fit" for run in self.all()):
+            raise WrongInput("expected no training on this page, got one that is running; let it end, or cancel it")
+
     def close(self) -> None:
-        """Interrupt all runs and wait for their end; charged trainings can be resumed."""
+        """Interrupt all runs and wait until they have ended, at most `SECONDS_TO_END` seconds; then kill the others.
+
+        A training that was charged can be resumed from a later page.
+        """
         active = [run for run in self._runs.values() if run.active]
         for run in active:
             self.cancel(run)
@@ -262,7 +276,7 @@ class Runs:
         return self._records() / f"{hashlib.sha256(task.out.encode()).hexdigest()[:32]}.json"
 
     def _remember(self, task: Task, *, charged: bool) -> None:
-        """Keep the form of a training until it has ended."""
+        """Record the form of a training, so that a later page can resume it; nothing is recorded for other verbs."""
         if task.verb != "fit":
             return
         owner_folder()
@@ -278,7 +292,7 @@ class Runs:
         """Return unfinished trainings of earlier pages; what cannot be read or is finished is left out."""
         runs: dict[tuple[str, str], Run] = {}
         for path in sorted(self._records().glob("*.json")):
-            with suppress(OSError, ValueError, TypeError, KeyError, PrivawareError):
+            with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, PrivawareError):
                 facts = json.loads(path.read_bytes())
                 task = fit_task(self.folder, facts["form"])
                 if not (self.folder.path / task.out / "model.json").exists():

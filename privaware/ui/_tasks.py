@@ -21,7 +21,6 @@ NAME = re.compile(r"[^/\\.\0\x01-\x1f][^/\\\0\x01-\x1f]{0,99}")
 """A name for a folder of results: one part of a path, not hidden."""
 HEADERS = {"yes": True, "no": False}
 FORMATS = ("csv", "parquet")
-ATTACKS = ("one_run", "many_run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +62,11 @@ def fit_task(folder: Folder, form: Form) -> Task:
     """Return the call of `privaware fit` that a form describes."""
     out = _new_folder(folder, form.get("out", "").strip())
     options = fit_options(folder, form)
-    options.pop("settings", None)
-    settings = [f"--set={pair}" for pair in form.get("settings", "").split()]
+    if options.pop("settings", None):
+        options["set"] = form["settings"].split()
     data = data_path(folder, form)
     _expect_own_ledger(folder, data)
-    words = ("fit", *_words(options), *settings, f"--out={folder.path / out}", "--", data)
+    words = ("fit", *_words(options), f"--out={folder.path / out}", "--", data)
     return Task(verb="fit", out=out, form=dict(form), words=words)
 
 
@@ -82,22 +81,21 @@ def predict_task(folder: Folder, form: Form) -> Task:
     if not folder.holds(place):
         raise WrongInput(f"expected {PREDICTIONS!r} as a folder inside this folder, got a link that leads out of it")
     out = _free_name(place, _stem(form["data"]), f".{suffix}")
-    words = ("predict", *_words(reading(folder, form)), f"--out={place / out}", "--", str(model), data)
+    options = reading(folder, form)
+    options |= {name: convert(folder, name, form[name]) for name, convert in PREDICT_FIELDS.items() if form.get(name)}
+    words = ("predict", *_words(options), f"--out={place / out}", "--", str(model), data)
     return Task(verb="predict", out=f"{PREDICTIONS}/{out}", form=dict(form), words=words)
 
 
 def audit_task(folder: Folder, name: str, form: Form) -> Task:
     """Return the call of `privaware audit` for a model of the folder."""
     model = _chosen(folder.models(), name, "a model")
-    attack = form.get("attack") or ATTACKS[0]
-    if attack not in ATTACKS:
-        raise WrongInput(f"expected {' or '.join(ATTACKS)} as the attack, got {attack!r:.40}")
+    attack = form.get("attack") or "one_run"
+    if attack not in AUDIT_FIELDS:
+        raise WrongInput(f"expected {' or '.join(AUDIT_FIELDS)} as the attack, got {attack!r:.40}")
     options: dict[str, Any] = {"attack": attack}
-    field = "canaries" if attack == "one_run" else "runs"
-    if form.get(field):
-        options[field] = _count(folder, field, form[field])
-    if form.get("ledger"):
-        options["ledger"] = _ledger(folder, "ledger", form["ledger"])
+    fields = AUDIT_FIELDS[attack] | {"ledger": _ledger}
+    options |= {name: convert(folder, name, form[name]) for name, convert in fields.items() if form.get(name)}
     words = ("audit", *_words(options), "--", str(model))
     return Task(verb="audit", out=name, form={**form, "model": name}, words=words)
 
@@ -143,7 +141,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
-            words.append(f"--{option}={value}")
+            words += [f"--{option}={item}" for item in (value if isinstance(value, list) else [value])]
     return words
 
 
@@ -208,6 +206,10 @@ def _rows(folder: Folder, name: str, text: str) -> str:
     return data_path(folder, {"data": text})
 
 
+def _names(folder: Folder, name: str, text: str) -> list[str]:
+    return [part.strip() for part in _text(folder, name, text).split(",") if part.strip()]
+
+
 def _settings(folder: Folder, name: str, text: str) -> dict[str, Any]:
     try:
         return registry.settings(_text(folder, name, text).split())
@@ -218,6 +220,13 @@ def _settings(folder: Folder, name: str, text: str) -> dict[str, Any]:
 Convert = Callable[[Folder, str, str], Any]
 READING_FIELDS: dict[str, Convert] = {"encoding": _text, "sep": _text, "decimal": _text, "header": _header}
 """Fields of a form that say how a text file is read."""
+PREDICT_FIELDS: dict[str, Convert] = {"keep": _names, "keep_formulas": _flag, "allow_unreadable": _flag}
+"""Fields of the form of `predict` beside those that say how a file is read."""
+AUDIT_FIELDS: dict[str, dict[str, Convert]] = {
+    "one_run": {"canaries": _count, "space": _text},
+    "many_run": {"runs": _count},
+}
+"""Fields of the form of `audit` by attack."""
 FIT_FIELDS: dict[str, Convert] = {
     "target": _text,
     "epsilon": _number,
@@ -225,12 +234,16 @@ FIT_FIELDS: dict[str, Convert] = {
     "limit": _number,
     "unit": _text,
     "cap": _count,
+    "not_persons": _names,
+    "check_persons": _flag,
     "learner": _text,
     "settings": _settings,
     "task": _text,
     "schema": _schema,
     "test": _rows,
+    "score": _flag,
     "score_epsilon": _number,
+    "score_also": _names,
     "ledger": _ledger,
     "new_ledger": _flag,
     **READING_FIELDS,

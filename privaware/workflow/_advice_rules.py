@@ -1,4 +1,4 @@
-"""The rules of `advise`: the flowchart of Bao et al. and section 5.7 of DPMLBench, with measured evidence first.
+"""The findings of `advise`: rules of Bao et al., DPMLBench, DPNAS, and Tramer and Boneh, with measured evidence first.
 
 A rule uses public facts only. Its evidence is in `advice.json`, which `python -m research.papers._advice` writes.
 """
@@ -22,6 +22,9 @@ MANY = 8
 """Number of columns from which on the advice mentions column selection."""
 LARGE = 10.0
 """Epsilon below all recorded crossovers; above the smallest of them (11.3) a larger network was better."""
+
+LOW_RANK_BELOW = 4.0
+"""Epsilon below which gradients of low rank were more accurate than DP-SGD."""
 
 
 @cache
@@ -118,12 +121,12 @@ RULES = (
     ),
     Rule(
         "simple_network",
-        "Prefer the smaller of two networks",
+        "Prefer the smaller of two fully connected networks; a smaller convolutional network is no better",
         lambda f: (
             f"epsilon {f.epsilon:g} is below every crossover that was measured; `privaware crossover` "
             "measures it on your data"
         ),
-        ("crossovers", "logistic"),
+        ("smaller_networks", "crossovers", "logistic"),
         lambda f: f.network and f.schema.form == "image" and f.epsilon < LARGE,
     ),
     Rule(
@@ -166,10 +169,31 @@ RULES = (
     ),
     Rule(
         "activation",
-        "Try tanh in place of ReLU (`--learner tanh`)",
-        lambda f: "bounded activations keep gradients small, so clipping removes less of them",
-        ("activation",),
+        "In a convolutional network, use SELU or tanh (`--learner tanh`) in place of ReLU, and max pooling",
+        lambda f: "these activations keep gradients small, so clipping removes less of them",
+        ("selu", "activation"),
         lambda f: f.schema.form == "image",
+    ),
+    Rule(
+        "group_norm",
+        "With ReLU, use group normalisation; choose the batch size by the time it takes",
+        lambda f: "batches of different sizes are equally accurate if each has its own learning rate",
+        ("group_norm", "batch_size"),
+        lambda f: f.schema.form == "image",
+    ),
+    Rule(
+        "low_rank",
+        "Train a large network with gradients of low rank (`--learner rgp`)",
+        lambda f: f"at epsilon {f.epsilon:g} the noise grows with the number of parameters, and low rank reduces it",
+        ("low_rank",),
+        lambda f: f.schema.form == "image" and f.epsilon < LOW_RANK_BELOW,
+    ),
+    Rule(
+        "ensembles",
+        "If attacks matter more than accuracy, release an ensemble (`--learner pate`), which needs your public rows",
+        lambda f: "its released model never sees a private row",
+        ("ensembles",),
+        lambda f: bool(f.schema.classes) and f.public,
     ),
     Rule(
         "step_size",
@@ -214,7 +238,7 @@ RULES = (
     Rule(
         "labels",
         "Protect whole rows; protect only labels (`--unit label`) if no other column is sensitive",
-        lambda f: "label privacy hides the label of a row, and not that the row is in the data",
+        lambda f: "label privacy hides the label of a row, and not that the row is in the data; it leaks more",
         ("labels",),
         lambda f: bool(f.schema.classes),
     ),

@@ -39,7 +39,7 @@ from privaware.strategies._search import Search, SearchResult
 from privaware.strategies.rs import Rs
 from privaware.workflow.run.learner_settings import configured
 
-__all__ = ["Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
+__all__ = ["SPACES", "Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 
 WITHHELD_FIELDS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
 """JSON fields that are null when the numbers of the attack must not be released."""
@@ -92,7 +92,7 @@ class Audit(Summarised):
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
         if self.epsilon_lower is None:
             return (
-                f"AUC {self.found['auc']:.3f}. A membership attack gives no lower bound on "
+                f"AUC {self.found['auc']:.3f}{_interval(self.found)}. A membership attack gives no lower bound on "
                 f"epsilon, so it does not test {claim}."
             )
         confidence = f"{100 * self.found['confidence']:g}% confidence"
@@ -130,7 +130,14 @@ class Audit(Summarised):
         }
 
 
+def _interval(found: Mapping[str, Any]) -> str:
+    """Return the interval of the AUC in words; nothing if it is not known."""
+    low, high = found.get("auc_interval") or (None, None)
+    return "" if low is None else f" ({100 * found.get('confidence', 0.95):g}% interval {low:.3f} to {high:.3f})"
+
+
 SPACES = ("gradient", "input")
+"""Where one_run inserts canaries."""
 TRIALS = 3
 """Expected number of trials of the search that an audit runs."""
 CANARY_ATTACKS = ("one_run", "many_run")
@@ -160,7 +167,7 @@ class AuditSettings:
     device: str = field(default="cpu", repr=False)
 
     def __post_init__(self) -> None:
-        expect_one_of("", SPACES, space=self.space)
+        expect_one_of("", SPACES, insert=self.space)
         expect_count("", canaries=self.canaries, runs=self.runs)
         expect_count("", 0, optional=True, shadows=self.shadows)
         expect_one_of("", SHADOW_TRAININGS, shadow_training=self.shadow_training)
@@ -205,7 +212,7 @@ class OneRun:
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
         elif self.unit != "row" or schema.unit != "row":
-            raise WrongInput("expected the unit row with rows as canaries, got another; take --space gradient")
+            raise WrongInput("expected the unit row with rows as canaries, got another; take --insert gradient")
         elif not schema.bounded:
             raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
+from privaware.exact_sums import Lattice
 from privaware.learners import PopulationLearner
 from privaware.mechanism import Mechanism
 from privaware.mechanism import unit as protected
@@ -19,6 +20,9 @@ from privaware.schema import Schema
 from privaware.workflow._score_cells import row_outputs
 
 __all__ = ["Comparison", "ComparisonScores", "Side", "correct"]
+
+SCORES = Lattice(bound=1.0, bits=20)
+"""Lattice of the regression score of one row; sums of up to 2^32 such scores are exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +132,7 @@ def correct(model: Model, data: Data) -> float:
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
     errors = np.abs(np.clip(rows.y, low, high) - np.clip(predictions, low, high)) / (high - low)
     # A model that diverged may predict NaN for a row. That row counts as wrong, and no other row is affected.
-    return float(np.nan_to_num(1 - errors, nan=0.0).sum())
+    return float(SCORES.round(np.nan_to_num(1 - errors, nan=0.0)).sum())
 
 
 def _repeated(mechanism: Mechanism[Model], data: Data, noise: float, repeats: int, rng: Rng) -> Sequence[Model]:

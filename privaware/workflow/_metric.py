@@ -18,9 +18,10 @@ from typing import Any
 
 from privaware._validate import expect
 from privaware.errors import WrongInput
+from privaware.schema import Schema
 from privaware.workflow.auto import Choice
 
-__all__ = ["METRICS", "NAMES", "always_beats_a_constant", "expect_metric", "trained_for"]
+__all__ = ["METRICS", "NAMES", "always_beats_a_constant", "expect_metric", "task_reasons", "trained_for"]
 
 METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
 """Metrics of each task; the default comes first."""
@@ -50,6 +51,20 @@ def expect_metric(metric: str | None, task: str, classes: int) -> str:
     if chosen == "auc" and classes != 2:
         raise WrongInput(f"expected two classes for --metric auc, got {classes}; take --metric accuracy")
     return chosen
+
+
+def task_reasons(schema: Schema, *, declared: bool) -> tuple[str, ...]:
+    """Return a sentence for a target of few whole numbers, which could be classes or amounts; otherwise nothing.
+
+    `declared` is whether the owner named the task, in the schema or with `--task`. Two numbers can only be classes.
+    """
+    integers = all(name.removeprefix("-").isdecimal() for name in schema.classes)
+    if declared or len(schema.classes) < 3 or not integers:
+        return ()
+    return (
+        f"Task: classification, because {schema.target} has only {len(schema.classes)} different values, all of them "
+        "whole numbers. To predict a number instead, give --task regression.",
+    )
 
 
 def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice:

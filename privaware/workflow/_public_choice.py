@@ -17,6 +17,7 @@ from privaware.mechanism import Then
 from privaware.strategies._search import Search
 from privaware.workflow._candidates import expect_workflow, public_rows
 from privaware.workflow._recipe import Recipe
+from privaware.workflow.auto import considered
 from privaware.workflow.run.charge import ChargedRun
 from privaware.workflow.run.paid_columns import keep_columns, selector_for
 from privaware.workflow.run.plan import Plan
@@ -43,7 +44,14 @@ class PublicChoice:
 
     def applied(self, plan: Plan) -> Plan:
         """Return `plan` with the flaw and the sentences of this choice."""
-        return replace(plan, flaw=self.flaw, reasons=(*self.reasons, *plan.reasons))
+        plan = replace(plan, flaw=self.flaw)
+        if "point" not in self.search:
+            return replace(plan, reasons=(*self.reasons, *plan.reasons))
+        where = "on the same rows without noise" if self.flaw else "on public rows"
+        rest = [reason for reason in plan.reasons if not reason.startswith("Learner: ")]
+        row = considered(plan.learner, f"its settings were searched {where}", taken=True)
+        learner = f"Learner: {plan.learner}, with the settings that this search finds."
+        return replace(plan, reasons=(*self.reasons, learner, *rest), considered=(row,))
 
 
 def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:

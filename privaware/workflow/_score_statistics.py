@@ -29,6 +29,8 @@ RESAMPLES = 400
 """Number of bootstrap samples behind an interval."""
 QUANTILE = 2.1
 """Half-width of an interval of a fraction, in standard deviations; Laplace noise has longer tails than a normal one."""
+QUANTILE_OF_ALL = 3.0
+"""The same half-width for intervals that hold at all nine thresholds at once, and so at the best of them."""
 CRITERION = "balanced accuracy"
 """What the released threshold maximises: the mean of sensitivity and specificity."""
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -94,8 +96,8 @@ class NoisyCells:
             "high": max(float(high), value),
             "balanced_accuracy": self._bootstrap(lambda cells: self._balanced(cells).max(axis=1)),
             "at_half": self._bootstrap(lambda cells: self._balanced(cells)[:, len(DECILES) // 2]),
-            "sensitivity": self._rate(halves[1][1], halves[1][0]),
-            "specificity": self._rate(halves[0][0], halves[0][1]),
+            "sensitivity": self._rate(halves[1][1], halves[1][0], QUANTILE_OF_ALL),
+            "specificity": self._rate(halves[0][0], halves[0][1], QUANTILE_OF_ALL),
         }
 
     def calibration(self) -> list[dict[str, float]]:
@@ -157,9 +159,9 @@ class NoisyCells:
         (low_right, low_wrong), (high_wrong, high_right) = self._halves(self.cells.edges.index(0.0))
         return np.append(low_right, high_right), np.append(low_wrong, high_wrong)
 
-    def _rate(self, hits: np.ndarray, misses: np.ndarray) -> dict[str, float]:
-        """Return a fraction of hits with its interval; each argument holds the cells to be summed."""
-        low, high = fraction_interval(hits, misses, self.scale)
+    def _rate(self, hits: np.ndarray, misses: np.ndarray, quantile: float = QUANTILE) -> dict[str, float]:
+        """Return a fraction of hits with its interval; `hits` and `misses` hold the cells to be summed."""
+        low, high = fraction_interval(hits, misses, self.scale, quantile)
         value = float(np.clip(_ratio(hits.sum(), hits.sum() + misses.sum(), (low + high) / 2), 0, 1))
         return {"value": value, "low": min(low, value), "high": max(high, value)}
 
@@ -208,7 +210,9 @@ class NoisyCells:
         return [[line[: edge + 1], line[edge + 1 :]] for line in self._histogram(self.noisy[None])[0]]
 
 
-def fraction_interval(hits: np.ndarray, misses: np.ndarray, scale: float) -> tuple[float, float]:
+def fraction_interval(
+    hits: np.ndarray, misses: np.ndarray, scale: float, quantile: float = QUANTILE
+) -> tuple[float, float]:
     """Return the interval of a fraction from cells of hits and of misses with Laplace noise of this scale.
 
     >>> [round(end, 3) for end in fraction_interval(np.array([80.0]), np.array([20.0]), 1.0)]
@@ -217,7 +221,7 @@ def fraction_interval(hits: np.ndarray, misses: np.ndarray, scale: float) -> tup
     (0.0, 1.0)
     """
     hit, count = float(hits.sum()), float(hits.sum() + misses.sum())
-    rows, noise = QUANTILE**2 * max(count, 0.0), 2 * (QUANTILE * scale) ** 2
+    rows, noise = quantile**2 * max(count, 0.0), 2 * (quantile * scale) ** 2
     # The ends solve square * fraction**2 + linear * fraction + constant = 0.
     square = count**2 + rows - noise * (len(hits) + len(misses))
     linear = -2 * hit * count - rows + 2 * noise * len(hits)

@@ -1,13 +1,14 @@
-"""Recommend learners and settings for a data set and an epsilon, with evidence, from public facts only.
+"""Say which epsilon an accuracy needs, and which findings apply to a data set, with their evidence.
 
-The rules are the flowchart of Bao et al. and section 5.7 of DPMLBench. The evidence of a rule is what this package
-measured, beside the claim of the paper, and it says where the two differ. Nothing is charged.
+Without a pilot only public facts are used, nothing is charged, and the answer is about other tables. A pilot is a
+charged run that trains a model and releases its score. It places this table on the measured curves. The evidence of a
+finding is what this package measured, beside the claim of the paper, and it says where the two differ.
 
->>> advised = advise("digits", epsilon=1.0, accuracy=0.8)
->>> advised.advice[0]["rule"]
-'Train a linear model on features that have no privacy cost: `prior` with `scatter`, or `extractor`'
->>> [estimate["data"] for estimate in advised.estimates]
-['digits']
+>>> advised = advise("wisconsin", epsilon=1.0, accuracy=0.9)
+>>> advised.estimate["epsilon"], advised.estimate["about"]
+(None, 'other tables')
+>>> advised.advice[0]["name"]
+'table'
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from privaware._summary import Summarised
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.schema import Schema
-from privaware.workflow._advice_rules import AdviceFacts, advice, stored_evidence
-from privaware.workflow._estimates import estimates
+from privaware.workflow._advice_rules import AdviceFacts, advice
+from privaware.workflow._advice_words import advice_page
+from privaware.workflow._answer import answer_for, unmeasured
+from privaware.workflow._pilot import charged_pilot
 from privaware.workflow.auto import choose
+from privaware.workflow.auto._facts import NETWORKS
 from privaware.workflow.run.options import RunArguments, RunOptions
 from privaware.workflow.run.plan import expect_budget
 from privaware.workflow.run.source import resolve
@@ -43,22 +47,27 @@ GIVEN = (
 class Advised(Summarised):
     """The result of `advise`.
 
-    `choice` has the rule by which `fit` chooses, its learner, its reason `why` and its page of `evidence`. `advice` has
-    the rules that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of
-    any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any
-    mechanism with this epsilon and delta. `estimates` is empty unless an accuracy was given.
+    `estimate` has the `epsilon` that the accuracy needs, its 10% and 90% quantiles `low` and `high`, and `about`, which
+    says whether they are about other tables or about this table. After a pilot, `chance` is the probability that this
+    table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why. `curve`
+    has the accuracy to expect at several epsilons. `pilot` has the score that a pilot released. `choice` has the rule
+    by which `fit` chooses, its learner, its reason `why`, its page of `evidence` and its `warning`. `advice` has the
+    findings that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of any attack:
+    `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any mechanism
+    with this epsilon and delta.
     """
 
     data: str
     epsilon: float
     delta: float
     facts: dict[str, Any]
-    choice: dict[str, str]
-    advice: list[dict[str, Any]] = field(repr=False)
-    risk: list[dict[str, float]]
     accuracy: float | None
-    estimates: list[dict[str, Any]] = field(repr=False)
-    note: str
+    estimate: dict[str, Any]
+    curve: list[dict[str, float]] = field(repr=False)
+    pilot: dict[str, float] | None
+    choice: dict[str, str] = field(repr=False)
+    advice: list[dict[str, Any]] = field(repr=False)
+    risk: list[dict[str, float]] = field(repr=False)
     charged: str
 
     def _facts(self) -> dict[str, Any]:
@@ -72,60 +81,91 @@ class Advised(Summarised):
         """Return the fields of `privaware advise --json`."""
         return dict(vars(self))
 
+    def html(self) -> str:
+        """Return the answer, its plot and the findings as a page that needs no other file."""
+        return advice_page(self)
+
 
 def advise(
-    data: Any, *, epsilon: float, accuracy: float | None = None, public: Any = None, **run_options: Unpack[RunArguments]
+    data: Any,
+    *,
+    epsilon: float = 1.0,
+    accuracy: float | None = None,
+    pilot: float | None = None,
+    public: Any = None,
+    **run_options: Unpack[RunArguments],
 ) -> Advised:
-    """Recommend learners and settings from public facts, with the evidence. Nothing is charged.
+    """Say which epsilon an accuracy needs, and which findings apply. Only `pilot` is charged.
 
     Parameters
     ----------
     data
-        The data, as for `fit`. Only public facts are read: the schema, or the names and types of columns.
+        The data, as for `fit`. Without `pilot` only the schema is read, or the names and types of columns.
     epsilon
-        The privacy budget.
+        The privacy budget for which the findings and the risk are given.
     accuracy
-        An accuracy between 0 and 1. With it, the result estimates the epsilon and the number of rows that it needs,
-        from public data of the same form.
+        An accuracy between 0 and 1. The result estimates the epsilon that it needs.
+    pilot
+        The epsilon of a charged run that trains a model and releases its score. The estimate is then about this table.
     public
         Public rows that are available. They are not read.
     **run_options
-        The options of `fit` that describe the data, such as `target`, `schema`, `unit` and `delta`.
+        The options of `fit` that describe the data, such as `target` and `schema`; with `pilot`, also of the ledger.
 
     Returns
     -------
     Advised
-        The rules that apply, each with its reason and evidence; the risk of attacks; and the estimates.
+        The estimate, the accuracy to expect at several epsilons, the findings with their evidence, and the risk.
 
     Examples
     --------
-    >>> len(advise("wisconsin", epsilon=1.0).advice) > 0
+    >>> len(advise("wisconsin").advice) > 0
     True
     """
-    options = RunOptions.of({**run_options, "dry_run": True})
+    expect_accuracy(accuracy)
+    options = RunOptions.of(run_options if pilot is not None else {**run_options, "dry_run": True})
     source = resolve(data, options)
-    schema = source.schema
-    delta = options.delta_for(schema)
+    schema, delta = source.schema, options.delta_for(source.schema)
     expect_budget(schema, epsilon, delta)
+    released, charged = None, SCHEMA_ONLY if source.builtin or options.schema is not None else GIVEN
+    if pilot is not None:
+        expect_table(schema)
+        released, charged = charged_pilot(data, options, pilot=pilot, epsilon=epsilon)
+    answer = answer_for(schema, delta, accuracy, released)
     return Advised(
         data=source.name,
         epsilon=epsilon,
         delta=delta,
         facts=_shown(schema),
+        accuracy=accuracy,
+        estimate=answer.estimate,
+        curve=answer.curve,
+        pilot=None if released is None else {**released.json(), "epsilon": float(pilot or 0.0)},
         choice=_choice(schema, epsilon),
         advice=list(advice(AdviceFacts(schema=schema, epsilon=epsilon, public=public is not None))),
         risk=_risk(epsilon, delta),
-        accuracy=accuracy,
-        estimates=_estimates(source.name, schema, epsilon, accuracy),
-        note=_note(schema, accuracy),
-        charged=SCHEMA_ONLY if source.builtin or options.schema is not None else GIVEN,
+        charged=charged,
     )
 
 
+def expect_accuracy(accuracy: float | None) -> None:
+    """Raise for an accuracy that is not a fraction."""
+    if accuracy is not None and not 0 < accuracy < 1:
+        raise WrongInput(f"expected --accuracy as a fraction between 0 and 1, such as 0.9, got {accuracy!r:.40}")
+
+
+def expect_table(schema: Schema) -> None:
+    """Raise for data on which no curve was measured, before a pilot is charged."""
+    if (reason := unmeasured(schema)) is not None:
+        raise WrongInput(f"expected a table with classes for --pilot: {reason}; leave --pilot out")
+
+
 def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
-    """Return what the policy of `fit` chooses, and why."""
+    """Return what the policy of `fit` chooses, why, and the warning about a public network, if it uses one."""
     choice = choose(schema, epsilon)
-    return {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
+    warnings = [network.warning for network in NETWORKS.values() if network.warning in choice.reasons]
+    chosen = {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
+    return {**chosen, "warning": " ".join(warnings)}
 
 
 def _shown(schema: Schema) -> dict[str, Any]:
@@ -148,24 +188,3 @@ def _risk(epsilon: float, delta: float) -> list[dict[str, float]]:
         {"fpr": fpr, "gaussian": round(float(min(low, high)), 4), "any": round(float(high), 4)}
         for fpr, low, high in zip(FPRS, gaussian, alone, strict=True)
     ]
-
-
-def _estimates(name: str, schema: Schema, epsilon: float, accuracy: float | None) -> list[dict[str, Any]]:
-    if accuracy is None:
-        return []
-    if not schema.classes:
-        raise WrongInput("expected classes to predict with --accuracy, got a regression; leave --accuracy out")
-    if not 0 < accuracy < 1:
-        raise WrongInput(f"expected --accuracy as a fraction between 0 and 1, such as 0.9, got {accuracy!r:.40}")
-    return estimates(name, schema.form, accuracy=accuracy, rows=schema.rows, epsilon=epsilon)
-
-
-def _note(schema: Schema, accuracy: float | None) -> str:
-    if accuracy is None:
-        return "Pass --accuracy to estimate the epsilon and the number of rows that it needs."
-    law = stored_evidence()["evidence"]["size_law"]
-    return (
-        "The estimates extrapolate results on the named public data sets with a sample-size law. Only "
-        "a charged run shows "
-        f"how difficult your data are. The published law: {law['paper']}. The law measured here: {law['ours']}"
-    )

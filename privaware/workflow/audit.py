@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from privaware import accounting, report
+from privaware import accounting, registry, report
 from privaware._files import atomic_write
 from privaware._version import __version__
 from privaware.attacks._evidence import Evidence, evidence_of_canaries, evidence_of_runs
@@ -23,7 +24,15 @@ from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import Search
-from privaware.workflow._audit_runs import Audit, AuditSettings, MembershipGame, OneRun, search_vector, small_search
+from privaware.workflow._audit_runs import (
+    SPACES,
+    Audit,
+    AuditSettings,
+    MembershipGame,
+    OneRun,
+    search_vector,
+    small_search,
+)
 from privaware.workflow._audited_training import AuditedTraining
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
@@ -60,9 +69,10 @@ def audit(
     learner: str = "auto",
     method: str | None = None,
     search: Any = None,
+    space: Any = None,
     epsilon: float = 1.0,
     settings: Mapping[str, Any] | None = None,
-    space: str = "gradient",
+    insert: str = "gradient",
     canaries: int = 1000,
     runs: int = 300,
     shadows: int | None = None,
@@ -79,13 +89,16 @@ def audit(
         A model folder, or data as for `fit`.
     attack
         "one_run", "many_run" or the name of a membership attack (`privaware list attacks`).
-    learner, method, search
-        With data: the learner, the selector ("bounds" for the release of column bounds) or the search space to audit.
+    learner, method
+        With data: the learner, or the selector ("bounds" for the release of column bounds), to audit.
+    search, space
+        With data and "many_run": audit a search with this strategy, "rs", in this search space (`privaware list
+        spaces`, a TOML file or a mapping) instead of a learner.
     epsilon
         With data: the epsilon of the audited mechanism.
     settings
         Hyper-parameters of the learner or settings of the selector.
-    space
+    insert
         For "one_run": "gradient" inserts canaries into gradients and sums, "input" inserts them into the rows.
     canaries
         For "one_run": the number of canaries to insert; fewer if the mechanism has no room for so many.
@@ -100,9 +113,9 @@ def audit(
         "cpu" or "cuda".
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
-        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in
-        `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -122,9 +135,10 @@ def audit(
     >>> plan.epsilon_claimed <= 1.0, plan.epsilon_lower is None
     (True, True)
     """
+    search, space, insert = _named_alike(search, space, insert, run_options.get("say"))
     asked = AuditSettings(
         attack=attack,
-        space=space,
+        space=insert,
         canaries=canaries,
         runs=runs,
         shadows=shadows,
@@ -141,7 +155,7 @@ def audit(
                 raise WrongInput("expected --search with --attack many_run and without --method, got another call")
             plan = search_plan(
                 run.schema,
-                search=small_search(search, settings),
+                search=small_search(space, settings),
                 epsilon=epsilon,
                 model_epsilon=None,
                 delta=options.delta_for(run.schema),
@@ -163,6 +177,31 @@ def audit(
         if method is not None:
             raise WrongInput(f"expected one_run or many_run for {method}, which releases no model, got {attack}")
         return _membership(run, plan, asked)
+
+
+def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None] | None) -> tuple[Any, Any, str]:
+    """Return strategy, search space and place of the canaries; earlier spellings of these options give a notice.
+
+    As everywhere, `search` is a strategy and `space` is a search space. Earlier `search` was a search space, and
+    `space` was the place of the canaries.
+    """
+    notices = []
+    if isinstance(space, str) and space in SPACES:
+        notices.append(f"The option --space {space} is called --insert {space} now.")
+        space, insert = None, space
+    if search is not None and not (isinstance(search, str) and search in registry.names("strategies")):
+        notices.append("The option --search names a strategy now; the search space is called --space.")
+        search, space = "rs", search
+    for sentence in notices:
+        if say is None:
+            warnings.warn(sentence, DeprecationWarning, stacklevel=3)
+        else:
+            say(sentence)
+    if search not in (None, "rs"):
+        raise WrongInput(f"expected --search rs, the strategy that an audit can run, got {search}")
+    if (search is None) != (space is None):
+        raise WrongInput("expected --search and --space together, to audit a search, got one of them")
+    return search, space, insert
 
 
 def _many_runs(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:

@@ -17,7 +17,7 @@ from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
 from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
-from privaware.workflow._metric import expect_metric
+from privaware.workflow._metric import expect_metric, task_reasons
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import SCORE_SETTINGS, SCORE_SHARE, Score, ScoredModel, score_words, with_score
@@ -56,7 +56,8 @@ class Fit(Summarised):
 
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
-    the best candidate of a search. If the number of trials is secret, `seconds` would reveal it, so it is in
+    the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
+    `taken` and `reason`. If the number of trials is secret, `seconds` would reveal it, so it is in
     `internal`.
     """
 
@@ -77,6 +78,7 @@ class Fit(Summarised):
     assumptions: list[str] = field(default_factory=list)
     event: Event = NOTHING
     schema: Schema | None = None
+    considered: list[dict[str, Any]] = field(default_factory=list)
     release: Release | None = None
     ledger: str | None = None
     notices: list[str] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Fit(Summarised):
             assumptions=list(assumptions(plan)),
             event=plan.event,
             schema=plan.schema,
+            considered=[dict(row) for row in plan.considered],
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
@@ -242,9 +245,9 @@ def fit(
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
-        `private_schema`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`, `encoding`,
-        `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`. `RunArguments` in
-        `privaware.workflow.run.options` describes them.
+        `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
+        `encoding`, `ledger`, `new_ledger`, `limit`, `dry_run`, `out`, `seed`, `sign`, `say` and `verbose`.
+        `RunArguments` in `privaware.workflow.run.options` describes them.
 
     Returns
     -------
@@ -277,7 +280,8 @@ def fit(
         raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
-        bought = ScoreRequest(epsilon=SCORE_SHARE * epsilon if asked else score_epsilon, also=tuple(score_also))
+        tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")
+        bought = ScoreRequest(epsilon=tenth if asked else score_epsilon, also=tuple(score_also))
         plan_of = partial(_plan_of, run, epsilon=run.within(epsilon), time_limit=time_limit, score=bought, policy=rules)
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score=ScoreRequest()))
         priced = chosen.applied(plan_of(chosen.recipe))
@@ -308,9 +312,11 @@ def _plan_of(
         runtime={"device": options.device, "progress": step_progress(options.say)},
         policy=policy,
     )
-    return (
-        plan if score.epsilon is None else with_score(plan, epsilon=score.epsilon, metric=run.metric, also=score.also)
-    )
+    declared = options.task is not None or options.schema is not None or run.source.builtin
+    plan = replace(plan, reasons=(*task_reasons(schema, declared=declared), *plan.reasons))
+    if score.epsilon is None:
+        return plan
+    return with_score(plan, epsilon=score.epsilon, metric=run.metric, also=score.also)
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,9 +12,10 @@ import numpy as np
 from privaware import features
 from privaware._files import atomic_file
 from privaware.card import Guarantee, ModelCard
-from privaware.data import Data, Outside, large_csv, large_table
+from privaware.data import Data, Outside, Raw, large_csv, large_table
 from privaware.errors import WrongInput
-from privaware.model import Model, read_tensors
+from privaware.model import Model, is_built_in, read_tensors
+from privaware.workflow._kept_columns import expect_keepable, expect_no_formulas, kept_columns
 from privaware.workflow.run.options import expect_device
 
 __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
@@ -23,10 +23,6 @@ __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions
 SUFFIXES = (".csv", ".parquet")
 BLOCKWISE_FROM_BYTES = 2**26
 """Size in bytes from which on a CSV file is predicted block by block."""
-FORMULA = re.compile(r" *[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
-"""Start of a cell that a spreadsheet may run as a formula; a sign alone is text."""
-NUMBER = re.compile(r" *[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)? *")
-"""A cell that a spreadsheet reads as a number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -98,12 +94,14 @@ def predict(
     decimal: str | None = None,
     encoding: str | None = None,
     device: str = "cpu",
+    keep: Sequence[str] = (),
     keep_formulas: bool = False,
+    allow_unreadable: bool = False,
 ) -> dict[str, Any]:
     """Predict the target of new rows and write the predictions to a file.
 
-    The file has one line for each row: `prediction`, and one probability for each class. Labels are spelt as in the
-    training data. Large tables are read and written in blocks.
+    The file has one line for each row: the columns `keep`, `prediction`, and one probability for each class. Labels are
+    spelt as in the training data. Large tables are read and written in blocks.
 
     Parameters
     ----------
@@ -117,15 +115,20 @@ def predict(
         The format of a CSV file with rows.
     device
         "cpu" or "cuda".
+    keep
+        Columns of the rows that are copied to the file unchanged, such as identifiers. The model need not use them.
     keep_formulas
-        Write class labels to a CSV file even if a spreadsheet would run them as formulas. Without it, such labels raise
-        `WrongInput`. No label is ever changed.
+        Write class labels and kept columns to a CSV file even if a spreadsheet would run a cell as a formula. Without
+        it, such a cell raises `WrongInput`. No cell is ever changed.
+    allow_unreadable
+        Predict even if more than half of the values of a column that the model uses cannot be read. They count as
+        missing. Without it, such a column raises `WrongInput`.
 
     Returns
     -------
     dict
-        `rows`, `out` and `outside`. `outside` counts, for each column, the values that the model has not seen:
-        categories that are not declared, numbers and dates outside the declared range, and values of another type.
+        `rows`, `out` and `outside`. `outside` counts, for each column, the values that the model does not know:
+        categories that are not in its schema, numbers and dates outside its ranges, and values of another type.
 
     Examples
     --------
@@ -144,45 +147,51 @@ def predict(
         raise _not_overwritten(path)
     expect_device(device)
     released = load(model)
-    if path.suffix.lower() == ".csv" and not keep_formulas:
-        _expect_no_formulas(released.schema.classes)
+    formulas = keep_formulas or path.suffix.lower() != ".csv"
+    if not formulas:
+        expect_no_formulas(released.schema.classes)
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     outside = Outside()
-    pieces = (_columns(released, rows, device) for rows in _pieces(released, data, reading, outside))
+    pieces = (
+        {**kept_columns(raw, keep, formulas=formulas), **_columns(released, rows, device)}
+        for rows, raw in _pieces(released, data, reading, outside, keep, allow_unreadable)
+    )
     return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts}
 
 
-def _expect_no_formulas(classes: Iterable[str]) -> None:
-    """Raise `WrongInput` for a class label that a spreadsheet would run; a model may come from an untrusted source."""
-    if formula := next((label for label in classes if _is_formula(label)), None):
-        raise WrongInput(
-            f"expected class labels that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
-            "a formula; take a .parquet file for --out, or keep the labels as they are with --keep-formulas"
-        )
+def _pieces(
+    model: ReleasedModel,
+    data: Any,
+    reading: dict[str, Any],
+    outside: Outside,
+    keep: Sequence[str],
+    allow_unreadable: bool,
+) -> Iterator[tuple[Data, Raw]]:
+    """Yield the rows to predict, coded and as they are, in parts if the table is large.
 
-
-def _is_formula(label: str) -> bool:
-    """Whether a spreadsheet that opens the CSV file may run `label`, or a part of `label`, as a formula.
-
-    Each part between separators is checked, because a spreadsheet whose separator is a semicolon or a tab splits a
-    label there.
-
-    >>> [_is_formula(label) for label in ("=1+1", "@sum", "a;=1+1", "-1", "+2.5e3", "-", "a=b")]
-    [True, True, True, False, False, False, False]
+    Values that the model does not know are counted in `outside`. Built-in data have no rows as they are.
     """
-    cells = [label, *re.split("[;\t\r\n]", label)]
-    return any(FORMULA.match(cell) is not None and NUMBER.fullmatch(cell) is None for cell in cells)
-
-
-def _pieces(model: ReleasedModel, data: Any, reading: dict[str, Any], outside: Outside) -> Iterator[Data]:
-    """Yield the rows to predict, in parts if the table is large, and count values that the model has not seen."""
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.form == "image":
-        yield model.rows(data, outside=outside, **reading)
+        if keep and is_built_in(data):
+            raise WrongInput("expected the rows of a file or a data frame with --keep, got a built-in data set")
+        raw = model.raw(data, keep, **reading) if keep else Raw()
+        if keep:
+            expect_keepable(keep, raw, _names(model))
+        yield model.rows(raw if keep else data, outside=outside, allow_unreadable=allow_unreadable, **reading), raw
         return
-    for rows, of_part in table.unlabelled(model.schema):
+    if keep:
+        expect_keepable(keep, table.head, _names(model))
+    for rows, of_part, raw in table.unlabelled(model.schema, keep):
         outside.include(of_part)
-        yield rows
+        yield rows, raw
+    if not allow_unreadable:
+        outside.expect_readable()
+
+
+def _names(model: ReleasedModel) -> list[str]:
+    """Return the names of the columns with predictions."""
+    return ["prediction", *(f"probability_{name}" for name in model.schema.classes)]
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
@@ -222,7 +231,7 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
 
 
 def outside_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each column with values that the model has not seen.
+    """Return one sentence for each column with values that the model does not know.
 
     Parameters
     ----------

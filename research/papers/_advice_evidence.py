@@ -13,6 +13,10 @@ from typing import Any
 
 from privaware.bench._store import Cell
 from research.papers import find
+from research.papers._dpmlbench_findings import group_norm as group_norm_verdict
+from research.papers._dpmlbench_findings import labels_useful
+from research.papers._dpmlbench_leakage import LEAKAGE
+from research.papers._dpmlbench_means import Means
 from research.papers._page import Page
 
 __all__ = ["evidence", "page"]
@@ -213,16 +217,113 @@ def searches() -> Evidence:
     return {**_entry("search", "bao/table8/prices", ours, paper, differs=True), "ratio": round(ratio, 2)}
 
 
+@cache
+def _dpmlbench() -> Means:
+    """The means of all stored cells of DPMLBench."""
+    return Means.of(cell for item in page("dpmlbench").items() for cell in page("dpmlbench").cells(item))
+
+
+def _accuracy(learner: str, network: str, data: str, epsilon: float) -> float:
+    value = _dpmlbench().get(learner, network, data, epsilon)
+    assert value is not None, f"no stored cell of {learner} with {network} on {data} at {epsilon:g}"
+    return value
+
+
 def labels() -> Evidence:
+    """Label privacy and row privacy: accuracy and leakage."""
+    useful, leaking = labels_useful(_dpmlbench()), LEAKAGE["labels"](_dpmlbench())
+    assert useful is not None
+    assert leaking is not None
     label, row = (
         _cell("core", "ours/core", data="adult", epsilon=1.0, learner=name).result["score"]
         for name in ("alibi", "linear")
     )
-    ours = f"Adult at epsilon 1: alibi, for labels only, {_percent(label)}; linear, for whole rows, {_percent(row)}"
-    paper = (
-        "DPMLBench, 5.7: label privacy has better utility and a worse defence; only where the label alone is sensitive"
+    ours = (
+        f"images: label privacy was more accurate than DP-SGD for whole rows {useful[1]}, and {leaking[1]}; Adult at "
+        f"epsilon 1: alibi, for labels only, {_percent(label)}, linear, for whole rows, {_percent(row)}"
     )
-    return _entry("core", "ours/core", ours, paper, differs=label <= row)
+    paper = "DPMLBench, Figure 8: label privacy costs less accuracy and defends less"
+    return _entry("dpmlbench", "dpmlbench/figure8/alibi", ours, paper, differs=not useful[0])
+
+
+def selu() -> Evidence:
+    """Activations and pooling of the hand-made CNN of DPNAS."""
+    scores = {name: _cell("dpnas", "dpnas/table4", activation=name).result["score"] for name in ("relu", "selu")}
+    average = _cell("dpnas", "dpnas/table4", pooling="average").result["score"]
+    tanh = mean(
+        cell.result["score"]
+        for cell in page("dpnas").cells("dpnas/table1/cifar10")
+        if cell.settings["network"] == "cnn"
+    )
+    ours = (
+        f"CIFAR-10 at epsilon 3, a CNN with max pooling: ReLU {_percent(scores['relu'])}, tanh {_percent(tanh)}, SELU "
+        f"{_percent(scores['selu'])}; tanh with average pooling {_percent(average)}"
+    )
+    paper = "DPNAS, Table 4 and Figure 5: SELU 60.16, tanh 59.21, ReLU 51.02; its searches prefer SELU and max pooling"
+    return _entry("dpnas", "dpnas/table4", ours, paper)
+
+
+def low_rank() -> Evidence:
+    """Training with low-rank gradients against DP-SGD."""
+    words = "; ".join(
+        f"{data} at epsilon {epsilon:g} {_accuracy('rgp', 'simple_cnn', data, epsilon):.1f} and "
+        f"{_accuracy('dpsgd', 'simple_cnn', data, epsilon):.1f}"
+        for data in ("cifar10", "svhn")
+        for epsilon in (1.0, 4.0)
+    )
+    paper = "DPMLBench, 5.7: reducing dimensions helps large networks at small epsilons"
+    return _entry("dpmlbench", "dpmlbench/table3/cifar10/rgp", f"a small CNN by rgp and by dpsgd: {words}", paper)
+
+
+def ensembles() -> Evidence:
+    """The leakage and the accuracy of networks that never see a private row."""
+    verdict = LEAKAGE["no_access"](_dpmlbench())
+    assert verdict is not None
+    pate, sgd = (_accuracy(name, "simple_cnn", "fashion_mnist", 4.0) for name in ("pate", "dpsgd"))
+    ours = (
+        f"models that never see a private row (such as pate): {verdict[1]}, where 0.5 is no leakage; Fashion-MNIST at "
+        f"epsilon 4: pate {pate:.1f}, dpsgd {sgd:.1f}"
+    )
+    paper = "DPMLBench, 5.7: ensembles of models defend best"
+    return _entry("dpmlbench", "dpmlbench/table9/fashion_mnist/pate", ours, paper)
+
+
+def group_norm() -> Evidence:
+    verdict = group_norm_verdict(_dpmlbench())
+    assert verdict is not None
+    with_norm, without = (_accuracy("dpsgd", name, "cifar10", 4.0) for name in ("relu with group norm", "relu"))
+    ours = (
+        f"CIFAR-10, a small CNN with ReLU at epsilon 4: {with_norm:.1f} with group normalisation, {without:.1f} "
+        f"without; the paper's finding holds {verdict[1]}"
+    )
+    paper = "DPMLBench, Figure 4: group normalisation helps ReLU at every epsilon, and tanh up to epsilon 10 only"
+    return _entry("dpmlbench", "dpmlbench/figure4", ours, paper)
+
+
+def batch_size() -> Evidence:
+    """The best score of each batch size in the grid of Tramer and Boneh."""
+    best: dict[int, float] = {}
+    for cell in page("tramer_boneh_scatter").cells("tramer_boneh/table3/pixels/cifar10"):
+        batch = cell.settings["batch"]
+        best[batch] = max(best.get(batch, 0.0), cell.result["score"])
+    ours = (
+        f"CIFAR-10, a CNN at epsilon 3: the best scores for batches of {min(best):,} to {max(best):,} rows, each with "
+        f"its own learning rate, are {_percent(min(best.values()))} to {_percent(max(best.values()))}"
+    )
+    paper = "Tramer and Boneh, section 4: batch sizes hardly differ if the learning rate grows with the batch"
+    return _entry("tramer_boneh_scatter", "tramer_boneh/table3/pixels/cifar10", ours, paper)
+
+
+def smaller_networks() -> Evidence:
+    """The gap between the smaller and the larger network of Table I, for each kind of network."""
+    gaps = {}
+    for kind, names in (("fcn", ("mnist", "fashion_mnist", "svhn", "cifar10")), ("cnn", ("mnist", "svhn", "cifar10"))):
+        words = (_cell("studies", f"bao/table1/{kind}/{name}").result["words"][0] for name in names)
+        shown = (each.split("PAW over STW: ")[1].split(" points")[0] for each in words)
+        gaps[kind] = ", ".join(f"{name} {gap}" for name, gap in zip(names, shown, strict=True))
+    ours = f"points gained by the smaller network: fully connected {gaps['fcn']}; convolutional {gaps['cnn']}"
+    paper = "Bao et al., Table I: the smaller network is better, fully connected or convolutional"
+    return _entry("studies", "bao/table1/fcn/mnist", ours, paper, differs=True)
 
 
 def text() -> Evidence:
@@ -297,13 +398,6 @@ def activation() -> Evidence:
     return _entry("dpmlbench", "dpmlbench/table3/cifar10/tanhact", ours, paper)
 
 
-def size_law() -> Evidence:
-    law = _cell("studies", "bao/figure6").result["words"][0].partition(": ")[2].partition(", spread")[0]
-    published = find("bao/figure6").published
-    paper = f"Bao et al., Figure 6: ln({published['alpha']} + {published['beta']} / rows)"
-    return _entry("studies", "bao/figure6", f"85% on MNIST at a fixed noise multiplier: {law}", paper)
-
-
 def membership() -> Evidence:
     """Attacks on models without privacy and with it, as far as they were run."""
     cells = json.loads((page("studies").results / "attacks" / "cells.json").read_text())
@@ -320,9 +414,9 @@ def membership() -> Evidence:
 
 
 PIECES = (
-    *(activation, charged_columns, columns, components, crossovers, depth, few_rows, free_features, frozen_layers),
-    *(labels, logistic, membership, one_hot, pixels, public_images, regression, searches, size_law, step_size),
-    *(tables, text),
+    *(activation, batch_size, charged_columns, columns, components, crossovers, depth, ensembles, few_rows),
+    *(free_features, frozen_layers, group_norm, labels, logistic, low_rank, membership, one_hot, pixels),
+    *(public_images, regression, searches, selu, smaller_networks, step_size, tables, text),
 )
 
 

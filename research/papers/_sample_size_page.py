@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from privaware.bench._shown import markdown
-from privaware.workflow._estimates import epsilon_at, fit_law
 from research.papers._page import Page, percent
+from research.papers._size_law import epsilon_at, fit_law
 
 __all__ = ["functions"]
 

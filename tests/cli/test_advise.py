@@ -1,4 +1,4 @@
-"""`privaware advise`: rules, reasons and evidence, in words and as JSON."""
+"""`privaware advise`: the answer first, findings in one sentence each, evidence on request, and JSON."""
 
 from __future__ import annotations
 
@@ -7,26 +7,46 @@ from pathlib import Path
 from tests.cli.people import Run
 
 
-def test_json_has_rules_with_reason_and_evidence(run: Run) -> None:
-    call = run("advise", "digits", "--epsilon", 1, "--accuracy", 0.8, "--json")
+def test_json_has_estimate_curve_and_findings(run: Run) -> None:
+    call = run("advise", "wisconsin", "--accuracy", 0.8, "--json")
     assert call.code == 0
+    assert {"epsilon", "low", "high", "reason"} <= set(call.json["estimate"])
+    assert [point["epsilon"] for point in call.json["curve"]] == [0.1, 0.3, 1.0, 3.0, 10.0]
     for each in call.json["advice"]:
         assert {"rule", "reason", "evidence"} <= set(each)
         assert all({"ours", "paper", "page"} <= set(evidence) for evidence in each["evidence"])
-    [estimate] = call.json["estimates"]
-    assert estimate["epsilon"]["low"] < estimate["epsilon"]["value"] < estimate["epsilon"]["high"]
 
 
-def test_words_name_rule_evidence_risk_and_what_was_charged(run: Run, people: Path) -> None:
-    call = run("advise", people, "--target", "y", "--epsilon", 1, "--accuracy", 0.8)
+def test_words_answer_first_and_stay_short(run: Run, people: Path) -> None:
+    call = run("advise", people, "--target", "y", "--accuracy", 0.8)
+    lines = call.out.splitlines()
     assert call.code == 0
-    assert "1. " in call.out
-    assert "   Measured: " in call.out
-    assert "A membership attack on a Gaussian mechanism at epsilon" in call.out
-    assert "adult, linear: epsilon" in call.out
-    assert call.out.splitlines()[-1].startswith("Nothing is charged")
+    assert lines[0].startswith("Accuracy 0.8: the middle 80% of ")
+    assert "other tables" in lines[0]
+    assert len(lines) <= 20
+    assert not any(line.startswith("   Measured: ") for line in lines)
+    assert lines[-1].startswith("Nothing is charged")
     assert sorted(path.name for path in people.parent.iterdir()) == ["people.csv", "people.toml"]
 
 
+def test_why_shows_the_evidence(run: Run) -> None:
+    call = run("advise", "wisconsin", "--why")
+    assert "   Measured: " in call.out
+    assert "   Published" in call.out
+
+
+def test_html_page_has_the_answer_and_a_plot(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "advice.html"
+    assert run("advise", "wisconsin", "--accuracy", 0.8, "--html", page).code == 0
+    text = page.read_text()
+    assert "<svg" in text
+    assert "other tables" in text
+
+
 def test_wrong_accuracy_is_exit_2(run: Run) -> None:
-    assert run("advise", "digits", "--epsilon", 1, "--accuracy", 90, "--json").code == 2
+    assert run("advise", "digits", "--accuracy", 90, "--json").code == 2
+
+
+def test_words_warn_about_a_public_network(run: Run) -> None:
+    call = run("advise", "digits")
+    assert ("This network was trained on" in call.out) == ("pretrained on public photographs" in call.out)

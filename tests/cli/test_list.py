@@ -7,7 +7,9 @@ import pytest
 from privaware import accounting
 from privaware.cli.list import catalogue
 from privaware.learners import PHASES, find_learner
+from privaware.registry import names
 from privaware.schema import Schema
+from privaware.workflow.run.learner_settings import described_settings
 from tests.cli.people import Run
 
 PURE = "(epsilon, delta), or epsilon with gamma noise"
@@ -53,3 +55,28 @@ def test_list_shows_phase_unit_guarantee_and_auxiliary(run: Run) -> None:
 def test_pure_epsilon_learner_has_a_price_without_delta() -> None:
     schema = Schema(classes=("no", "yes"), rows=50, unit="label")
     assert accounting.epsilon(find_learner("alibi")().cost(schema, 0.5), 1e-12) == pytest.approx(2.0)
+
+
+def test_list_of_one_learner_shows_settings_with_ranges(run: Run) -> None:
+    [linear] = run("list", "learners", "linear", "--json").json["learners"]
+    settings = {each["name"]: each for each in linear["settings"]}
+    assert settings["norm"]["default"] == 0.5
+    assert settings["norm"]["range"] == "from 1e-09 to 1e+09"
+    assert settings["norm"]["what"] == "Clipping norm."
+    assert "device" not in settings
+    words = " ".join(run("list", "learners", "linear").out.split())
+    assert "steps int, default 100, a whole number >= 1 Number of gradient steps." in words
+
+
+def test_every_number_of_every_learner_has_a_range() -> None:
+    open_ended = [
+        f"{name}.{setting.name}"
+        for name in names("learners")
+        for setting in described_settings(find_learner(name))
+        if setting.type in ("int", "float") and not setting.range
+    ]
+    assert open_ended == []
+
+
+def test_list_of_an_unknown_name_suggests_one(run: Run) -> None:
+    assert "did you mean linear?" in run("list", "learners", "lineer").err

@@ -46,3 +46,21 @@ def test_predictions_overwrite_nothing_and_leave_no_partial_file(run: Run, model
         assert (result.code, len(result.err.splitlines())) == (2, 1), words
     Path("bad.csv").unlink()
     assert contents(Path.cwd()) == before
+
+
+def test_unreadable_column_is_exit_2_unless_allowed(run: Run, people: Path) -> None:
+    assert run("fit", people, "--target", "y", "--learner", "linear", "--out", "m").code == 0
+    pd.read_csv(people).assign(age="old").to_csv("old.csv", index=False)
+    refused = run("predict", "m", "old.csv", "--out", "p.csv")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert "'age': expected numbers, but 300 of 300 values are none" in refused.err
+    assert not Path("p.csv").exists()
+    assert run("predict", "m", "old.csv", "--out", "p.csv", "--allow-unreadable").code == 0
+
+
+def test_kept_columns_stand_before_the_predictions(run: Run, model: Path, people: Path) -> None:
+    pd.read_csv(people, dtype=str).assign(id=[f"{at:04d}" for at in range(300)]).to_csv("new.csv", index=False)
+    assert run("predict", model, "new.csv", "--keep", "id", "--keep", "town", "--out", "p.csv").code == 0
+    written = pd.read_csv("p.csv", dtype=str)
+    assert list(written)[:3] == ["id", "town", "prediction"]
+    assert written["id"][7] == "0007"

@@ -211,11 +211,28 @@ def test_rows_come_through_a_pipe_that_is_read_once(tmp_path: Path) -> None:
 
 def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
-    path.write_text("age,Income\n" + "1,high\n2,low\n" * 5)
+    path.write_text("town,Income\n" + "Ulm,high\nBonn,low\n" * 5)
     with pytest.raises(WrongInput, match=r"among the columns of the first line \(2; .*did you mean Income\?"):
         draft(read(path), target="income")
     with pytest.raises(WrongInput, match=r"name one with --target$"):
         draft(read(path), target="incme")
+
+
+def test_mistyped_target_lists_columns_and_the_nearest(tmp_path: Path) -> None:
+    """A word above numbers shows that the first line holds names."""
+    path = tmp_path / "people.csv"
+    path.write_text("age,Income\n" + "1,high\n2,low\n" * 5)
+    with pytest.raises(WrongInput, match=r"among the columns 'age', 'Income', got 'incme'; did you mean Income\?"):
+        draft(read(path), target="incme")
+
+
+@pytest.mark.parametrize("first", ["Ulm,high,NA", "Ulm,high,?", "Ulm,high,"], ids=["missing", "question mark", "empty"])
+def test_first_line_that_may_be_a_row_is_never_listed(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"{first}\n" + "Bonn,low,1\nUlm,high,2\n" * 5)
+    with pytest.raises(WrongInput) as refused:
+        draft(read(path), target="income")
+    assert "Ulm" not in str(refused.value)
 
 
 CELLS = ["7.0", "7", "12.50", "-0.00", "20000", "1e-3", "+5", "NA", "", "2020-01-31", "8:15", "yes", "Ulm", "$5"]

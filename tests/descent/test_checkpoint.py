@@ -166,3 +166,12 @@ def test_checkpoint_of_other_examples_or_run_is_refused(tmp_path):
     recipe(steps=6).run(module, inputs, targets, **run)
     with pytest.raises(WrongInput, match="other rows"):
         recipe(steps=6).run(module, inputs + 1, targets, **run)
+
+
+def test_checkpoint_with_another_chance_of_overflow_is_refused(tmp_path):
+    """The chance of overflow is part of the charged delta."""
+    torch.manual_seed(0)
+    module, path = nn.Linear(4, 3), Checkpoint(tmp_path / "run", every=3)
+    train(recipe(steps=6), module=module, checkpoint=path)
+    with pytest.raises(WrongInput, match="same ones"):
+        train(recipe(steps=6, overflow=1e-6), module=module, checkpoint=path)

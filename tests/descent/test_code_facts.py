@@ -34,6 +34,15 @@ def helper(value: float) -> float:
     return value
 
 
+def documented(text: str) -> Any:
+    """Return a function, and a function within it, that have `text` as their docstring."""
+    doc = f'"""{text}"""' if text else ""
+    code = f"def outer(x):\n    {doc}\n    def inner(y):\n        {doc}\n        return y or None\n    return inner(x)"
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names["outer"]
+
+
 PAIRS: dict[str, tuple[Any, Any]] = {
     "constants": (lambda x: 2 * x, lambda x: 3 * x),
     "operations": (lambda x: 2 * x, lambda x: 2 + x),
@@ -44,6 +53,9 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     "partials": (functools.partial(helper, value=1.0), functools.partial(helper, value=2.0)),
     "modules": (Scaled(1.0), Scaled(2.0)),
     "names": (cross_entropy, focal),
+    "nested functions": (lambda x: [(y, 2) for y in x], lambda x: [(y, 3) for y in x]),
+    "attributes": (lambda x: x.real, lambda x: x.imag),
+    "jumps": (lambda x: x and 1, lambda x: x or 1),
     "sets": (lambda x: x in {1, 2}, lambda x: x in {1, 3}),
 }
 
@@ -67,3 +79,8 @@ def test_facts_of_an_object_that_holds_itself_end() -> None:
     held: list[Any] = []
     held.append(held)
     assert code_facts(held) == ["circle"]
+
+
+@pytest.mark.parametrize("text", ["Other words.", ""], ids=["changed", "removed"])
+def test_docstrings_are_not_facts(text: str) -> None:
+    assert code_facts(documented("Some words.")) == code_facts(documented(text))

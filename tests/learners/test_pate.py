@@ -155,7 +155,7 @@ def test_nothing_of_one_run_is_used_in_another() -> None:
     ("settings", "words"),
     [
         ({"vote": "max"}, "vote among lnmax"),
-        ({"teachers": 1}, "at least 2 teachers"),
+        ({"teachers": 1}, "teachers as a whole number >= 2"),
         ({"threshold": 1.5}, r"threshold in \(0, 1\]"),
         ({"answers": 0}, "answers as a whole number"),
         ({"temperature": 0.0}, "temperature"),

@@ -178,7 +178,7 @@ def test_nist_checklist_names_the_hazards_that_the_card_shows() -> None:
         events=(PricedEvent(what="draw", event=Unproven(reason="no proof"), epsilon=None),),
     )
     found = hazards(changed)
-    assert "is large" in found["Epsilon"]
+    assert "is a weak guarantee" in found["Epsilon"]
     assert "1 or more" in found["Delta"]
     assert "only labels" in found["Unit of privacy"]
     assert "not certified" in found["Statement"]

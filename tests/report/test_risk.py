@@ -15,7 +15,7 @@ from privaware import report
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import WrongInput
 from privaware.events import Gaussian, Unproven
-from privaware.report._risk import audit_view, largest_rates, read_audit, risk_view
+from privaware.report._risk import AuditRecord, audit_view, largest_rates, read_audit, risk_view
 from tests.report.pages import card_entries
 
 AUDIT: dict[str, Any] = {
@@ -98,3 +98,12 @@ def test_chance_to_be_right_is_that_of_the_best_threshold() -> None:
     gaussian = replace(card(), events=(PricedEvent(what="train", event=Gaussian(noise=2.0), epsilon=2.0),))
     gaussian = replace(gaussian, guarantee=replace(gaussian.guarantee, epsilon=2.5))
     assert largest_rates(gaussian).accuracy == pytest.approx(norm.cdf(0.25), abs=2e-3)
+
+
+def test_audit_shows_intervals_of_auc_and_rates() -> None:
+    facts: dict[str, Any] = {"attack": "one_run", "assumes": "nothing", "delta": 1e-5, "refuted": False}
+    facts |= {"epsilon_lower": 0.5, "epsilon_claimed": 1.0, "confidence": 0.95, "auc": 0.6, "members": 100}
+    audit = AuditRecord(**facts, auc_interval=(0.55, 0.65), roc=((0.01, 0.05), (1.0, 1.0)))
+    shown = audit_view(ModelCard.from_json(card_entries()), audit)
+    assert shown["auc"] == "0.6, 95% interval 0.55 to 0.65"
+    assert shown["rates"][1]["measured"] == "5% (1.64% to 11.3%)"

@@ -72,13 +72,13 @@ class Served:
         finally:
             connection.close()
 
-    def until(self, path: str, words: str) -> str:
-        """The page at a path, as soon as it says these words."""
+    def until(self, path: str, words: str, every: float = 0.2) -> str:
+        """The page at a path, as soon as it says these words; it is asked again after `every` seconds."""
         deadline = time.monotonic() + SECONDS
         while words not in (text := self.ask(f"/{TOKEN}/{path}")[1]):
             if time.monotonic() > deadline:
                 raise TimeoutError(text)
-            time.sleep(0.2)
+            time.sleep(every)
         return text
 
 

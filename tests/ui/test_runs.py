@@ -9,9 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from privaware import fit
+from privaware._rounded import rounded_up
+from privaware.events import Pure
 from privaware.ledger import Ledger
 from privaware.ui._runs import Run
 from privaware.ui._tasks import Task
@@ -64,6 +68,13 @@ def test_plan_beyond_the_limit_offers_no_charge(place: Path, page: Served) -> No
     assert "The ledger has no room for this run." in text
     assert 'action="fit"' not in text
     assert 'action="fit"' in page.ask(f"/{TOKEN}/plan", form={**plan, "epsilon": "0.1"})[1]
+
+
+def test_plan_with_another_limit_than_the_ledger_is_refused(page: Served) -> None:
+    plan = {"data": "people.csv", "target": "y", "learner": "majority", "epsilon": "0.1", "limit": "7"}
+    status, text, _ = page.ask(f"/{TOKEN}/plan", form=plan)
+    assert (status, "already has the limit 3; leave the limit empty" in text) == (400, True)
+    assert page.ask(f"/{TOKEN}/plan", form={**plan, "limit": "3"})[0] == 200
 
 
 def test_run_ends_with_its_result(stub: Served) -> None:
@@ -183,10 +194,25 @@ def test_finished_model_is_not_planned_over(page: Served) -> None:
 
 
 def test_first_line_that_may_be_a_row_is_not_shown(stub: Served, place: Path) -> None:
-    (place / "secret.csv").write_text("47,Waldheim,yes\n48,Neustadt,no\n")
-    for query in ("", "&list=columns", "&header=no"):
-        assert "Waldheim" not in stub.ask(f"/{TOKEN}/plan?data=secret.csv{query}")[1]
+    (place / "words.csv").write_text("Waldheim,yes\nNeustadt,no\n")
+    (place / "numbers.csv").write_text("47,Waldheim,yes\n48,Neustadt,no\n")
+    for name in ("words.csv", "numbers.csv"):
+        for query in ("", "&list=columns", "&header=no"):
+            assert "Waldheim" not in stub.ask(f"/{TOKEN}/plan?data={name}{query}")[1]
     assert "Columns: age, town, y" in stub.ask(f"/{TOKEN}/plan?data=people.csv&header=yes")[1]
+
+
+def test_odd_name_of_a_folder_leads_to_its_page(stub: Served) -> None:
+    location = start(stub, out="50% a#b?c")[2]["location"]
+    assert location == "./run/fit/50%25%20a%23b%3Fc"
+    assert "Trained in 50% a#b?c" in stub.until(location[2:], ">finished<")
+
+
+def test_request_for_headers_alone_predicts_nothing(page: Served, folder: Path) -> None:
+    before = contents(folder)
+    assert page.ask(f"/{TOKEN}/predict?model=model&data=people.csv", method="HEAD")[0] == 200
+    assert "Predict people" not in page.ask(f"/{TOKEN}/")[1]
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize("path", ["fit", "audit/model"])
@@ -243,25 +269,89 @@ def test_limit_below_the_spent_epsilon_is_refused(copied: tuple[Served, Path], l
     assert Ledger.open(place / "people.csv.ledger").limit == 3.0
 
 
+def test_ledger_shows_changes_of_the_limit_and_totals(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    path = f"/{TOKEN}/ledger/people.csv.ledger"
+    page.ask(path, form={"limit": "4.5"})
+    ledger = Ledger.open(place / "people.csv.ledger")
+    ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    text = page.ask(path)[1]
+    assert "limit changed from 3 to 4.5" in text
+    assert f">{rounded_up(ledger.spent())}</td><td" in text
+
+
+def test_unfinished_charge_can_be_given_up(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    path = f"/{TOKEN}/ledger/people.csv.ledger"
+    ledger = Ledger.open(place / "people.csv.ledger")
+    entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    assert f"Entry {entry.number} (a sum) is charged but not finished" in page.ask(path)[1]
+    for wrong in ("999", "nan", "-1", ""):
+        assert page.ask(path, form={"close": wrong})[0] == 400
+    assert page.ask(path, form={"close": str(entry.number)})[0] == 303
+    assert "Unfinished runs" not in page.ask(path)[1]
+    assert ledger.closing("a-sum") is not None
+
+
+def test_charge_is_not_given_up_while_a_run_works(stub: Served, place: Path) -> None:
+    ledger = Ledger.create(place / "people.csv.ledger", limit=3.0)
+    entry = ledger.spend(Pure(epsilon=0.5), what="a sum", run="a-sum")
+    start(stub, target="slow")
+    status, text, _ = stub.ask(f"/{TOKEN}/ledger/people.csv.ledger", form={"close": str(entry.number)})
+    assert (status, "expected no training on this page" in text) == (400, True)
+    assert ledger.closing("a-sum") is None
+
+
+def test_price_includes_the_check_of_persons(stub: Served, place: Path) -> None:
+    lines = (place / "people.csv").read_text().splitlines()
+    numbered = [f"PatNr,{lines[0]}", *(f"p{number},{line}" for number, line in enumerate(lines[1:]))]
+    (place / "visits.csv").write_text("\n".join(numbered) + "\n")
+    form = {"data": "visits.csv", "target": "y", "learner": "majority"}
+    Ledger.create(place / "visits.csv.ledger", limit=1.0)
+    page = stub.ask(f"/{TOKEN}/plan", form={**form, "check_persons": "yes"})[1]
+    assert "Charge epsilon 1 and train" in page
+
+
+def test_wrong_audit_is_one_sentence_on_the_model_page(page: Served) -> None:
+    status, text, _ = page.ask(f"/{TOKEN}/audit/model", form={"attack": "many_run", "runs": "few"})
+    assert (status, "expected runs as a whole number" in text, 'value="few"' in text) == (400, True, True)
+
+
 def test_report_can_be_saved_as_a_file(page: Served) -> None:
     _, text, headers = page.ask(f"/{TOKEN}/report/model?save")
     assert headers["content-disposition"] == "attachment; filename*=UTF-8''model-report.html"
     assert "What an attacker can do" in text
 
 
-def test_real_training_is_cancelled_and_resumed_on_one_charge(place: Path) -> None:
-    form = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=700", "limit": "3"}
-    with served(place) as first:
-        assert start(first, **form)[0] == 303
-        first.until("run/fit/new", "Charged to the ledger as entry 1.")
-        act(first, "cancel")
-        assert "continues on the same charge" in first.until("run/fit/new", ">cancelled<")
+DPSGD = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}
+
+
+def cancel_real_training(place: Path) -> None:
+    with served(place) as page:
+        assert start(page, **DPSGD)[0] == 303
+        page.until("run/fit/new", "Charged to the ledger as entry 1.", every=0.05)
+        act(page, "cancel")
+        assert "continues on the same charge" in page.until("run/fit/new", ">cancelled<")
     assert not (place / "new" / "model.json").exists()
-    with served(place) as second:
-        assert act(second, "resume") == 303
-        assert "Resuming: this run is already charged" in second.until("run/fit/new", ">finished<")
-    ledger = Ledger.open(place / "people.csv.ledger")
-    assert len(ledger.history()) == 1
+
+
+def test_real_training_is_cancelled_and_resumed_on_one_charge(place: Path) -> None:
+    """The run belongs to its data, settings and folder: Python resumes what the page has begun."""
+    cancel_real_training(place)
+    said: list[str] = []
+    options: dict[str, Any] = {"target": "y", "schema": place / "people.toml", "limit": 3.0, "say": said.append}
+    fit(place / "people.csv", epsilon=1.0, learner="dpsgd", settings={"steps": 400}, out=place / "new", **options)
+    assert any(line.startswith("Resuming: this run is already charged") for line in said)
+    assert len(Ledger.open(place / "people.csv.ledger").history()) == 1
+
+
+@pytest.mark.slow
+def test_real_training_is_resumed_on_the_page(place: Path) -> None:
+    cancel_real_training(place)
+    with served(place) as page:
+        assert act(page, "resume") == 303
+        assert "Resuming: this run is already charged" in page.until("run/fit/new", ">finished<")
+    assert len(Ledger.open(place / "people.csv.ledger").history()) == 1
     assert json.loads((place / "new" / "model.json").read_text())["learner"] == "dpsgd"
 
 
@@ -275,8 +365,8 @@ def press(tab: Tab, selector: str, then: str, **fields: str) -> None:
     """Fills in fields by name, presses a button, and waits for an element of the next page."""
     for name, value in fields.items():
         tab.run(f"document.querySelector('[name={name}]').value = {value!r}")
-    tab.run(f"document.querySelector({selector!r}).click()")
-    tab.wait(f"document.readyState === 'complete' && document.querySelector({then!r})")
+    tab.run(f"window.old = true; document.querySelector({selector!r}).click()")
+    tab.wait(f"!window.old && document.readyState === 'complete' && document.querySelector({then!r})")
 
 
 def ended(tab: Tab, state: str) -> str:
@@ -352,11 +442,13 @@ def test_limit_in_a_browser(tab: Tab, copied: tuple[Served, Path]) -> None:
 @needs_chromium
 def test_audit_and_report_in_a_browser(tab: Tab, copied: tuple[Served, Path]) -> None:
     page, place = copied
-    tab.show(f"{page.address}model/model")
+    schema = place / "people.toml"
+    fit(place / "people.csv", schema=schema, epsilon=0.5, learner="majority", out=place / "small")
+    tab.show(f"{page.address}model/small")
     tab.run("document.querySelector('#audit [name=ledger]').value = 'people.csv.ledger'")
-    press(tab, "#audit button", "#state", canaries="20")
+    press(tab, "#audit button", "#state", attack="many_run", runs="20")
     assert "Nothing was charged" in ended(tab, "finished")
-    assert (place / "model" / "audit.json").is_file()
+    assert (place / "small" / "audit.json").is_file()
     press(tab, "#next a[href*=report]", "h2")
-    assert "canaries" in tab.run("document.body.textContent")
+    assert "What an audit found" in tab.run("document.body.textContent")
     assert tab.problems == []

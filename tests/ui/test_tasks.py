@@ -28,6 +28,11 @@ def test_fit_form_becomes_a_call(place: Folder) -> None:
     assert fit_options(place, form)["settings"] == {"steps": 5, "lr": 0.1}
 
 
+def test_columns_with_commas_between_become_several_words(place: Folder) -> None:
+    task = fit_task(place, {**FORM, "not_persons": "telephone, PatNr", "check_persons": "yes", "score": "yes"})
+    assert {"--not-persons=telephone", "--not-persons=PatNr", "--check-persons", "--score"} <= set(task.words)
+
+
 def test_value_never_becomes_another_option(place: Folder) -> None:
     task = fit_task(place, {**FORM, "target": "--accept-schema", "settings": "a=--seed"})
     assert "--target=--accept-schema" in task.words
@@ -92,6 +97,7 @@ def test_each_prediction_gets_a_new_file(place: Folder) -> None:
     (place.path / "predictions" / "people.csv").write_text("prediction\n")
     assert predict_task(place, form).out == "predictions/people-2.csv"
     assert predict_task(place, {**form, "format": "parquet"}).out == "predictions/people.parquet"
+    assert "--keep=id" in predict_task(place, {**form, "keep": "id, name"}).words
     assert list(place.predictions()) == ["predictions/people.csv"]
     assert list(place.data_files()) == ["people.csv"]
 

@@ -130,7 +130,7 @@ def test_black_box_of_an_audit_is_the_strongest_one(monkeypatch: pytest.MonkeyPa
 
 
 def test_rows_as_canaries_bound_epsilon_by_guesses() -> None:
-    options: dict[str, Any] = {**DIGITS, "space": "input", "canaries": 300, "seed": 1}
+    options: dict[str, Any] = {**DIGITS, "insert": "input", "canaries": 300, "seed": 1}
     found = audit("digits", **options)
     assert found.found["method"] == "guesses"
     assert found.epsilon_lower is not None
@@ -185,11 +185,19 @@ def test_many_runs_find_a_choice_or_a_schema_without_noise(
 
 
 SPACE: dict[str, Any] = {"choices": {"lr": [0.5, 4.0]}, "build": {"lr": "$lr", "architecture": {"name": "linear"}}}
+RS: dict[str, Any] = {"search": "rs", "space": SPACE}
 
 
 @pytest.mark.slow
 def test_search_step_is_audited_by_many_runs(people: Path) -> None:
-    options: dict[str, Any] = {"target": "y", "accept_schema": True, "search": SPACE, "epsilon": 2.0, "seed": 1}
+    options: dict[str, Any] = {
+        "target": "y",
+        "accept_schema": True,
+        "search": "rs",
+        "space": SPACE,
+        "epsilon": 2.0,
+        "seed": 1,
+    }
     found = audit(people, attack="many_run", runs=24, settings={"steps": 1, "batch": 50}, **options)
     assert found.subject == "rs"
     assert not found.refuted
@@ -204,7 +212,14 @@ def test_many_runs_find_a_search_without_noise(people: Path, monkeypatch: pytest
     """One row alone is held out in half of the runs, so that it takes the default number of them."""
     run = Search.run
     monkeypatch.setattr(Search, "run", lambda self, data, noise, rng: run(self, data, noise / 100, rng))
-    options: dict[str, Any] = {"target": "y", "accept_schema": True, "search": SPACE, "epsilon": 2.0, "seed": 1}
+    options: dict[str, Any] = {
+        "target": "y",
+        "accept_schema": True,
+        "search": "rs",
+        "space": SPACE,
+        "epsilon": 2.0,
+        "seed": 1,
+    }
     assert audit(people, attack="many_run", settings={"steps": 1, "batch": 50}, **options).refuted
 
 
@@ -320,3 +335,27 @@ def test_model_with_a_score_or_a_search_is_audited(people: Path, tmp_path: Path,
     assert found.epsilon_lower is not None
     assert not found.refuted
     assert any("chosen candidate" in line for line in found.plan) == ("search" in options)
+
+
+def test_space_and_search_mean_the_same_as_for_fit(people: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "accept_schema": True, "epsilon": 2.0, "dry_run": True}
+    own: dict[str, Any] = {"attack": "many_run", "settings": {"steps": 1, "batch": 50}}
+    plan = audit(people, **options, **own, search="rs", space=SPACE).plan
+    with pytest.warns(DeprecationWarning, match="--search names a strategy now"):
+        assert audit(people, **options, **own, search=SPACE).plan == plan
+    with pytest.warns(DeprecationWarning, match="called --insert input now"):
+        found = audit(people, **options, learner="linear", space="input", canaries=20)
+    assert found.settings["space"] == "input"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"search": "grid", "space": SPACE}, "--search rs"),
+        ({"search": "rs"}, "together"),
+        ({"space": SPACE}, "together"),
+    ],
+)
+def test_half_of_a_search_is_refused(people: Path, wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(WrongInput, match=words):
+        audit(people, target="y", accept_schema=True, attack="many_run", dry_run=True, **wrong)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from privaware import fit
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.metrics import auc
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.workflow._metric import ABSOLUTE, expect_metric
+from privaware.workflow._metric import ABSOLUTE, expect_metric, task_reasons
 from privaware.workflow._recipe import Recipe
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.training_plan import recipe_plan
@@ -97,3 +99,17 @@ def test_a_saved_plan_keeps_its_metric() -> None:
 def test_a_metric_that_the_task_does_not_have_is_refused(metric: str, task: str, classes: int, match: str) -> None:
     with pytest.raises(WrongInput, match=match):
         expect_metric(metric, task, classes)
+
+
+def test_few_whole_numbers_say_their_task_and_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("age,visits\n" + "".join(f"{at % 60},{at % 4}\n" for at in range(300)))
+    options: dict[str, Any] = {"target": "visits", "epsilon": 1.0, "learner": "majority", "dry_run": True}
+    words = "Task: classification, because visits has only 4 different values"
+    assert any(words in line and "--task regression" in line for line in fit(path, **options).plan)
+    assert not any(words in line for line in fit(path, **options, task="classification").plan)
+
+
+def test_two_numbers_and_words_say_no_task() -> None:
+    assert task_reasons(Schema(classes=("0", "1"), rows=9), declared=False) == ()
+    assert task_reasons(Schema(classes=("a", "b", "1"), rows=9), declared=False) == ()

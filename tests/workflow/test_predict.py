@@ -15,7 +15,7 @@ from privaware import fit, load, predict
 from privaware.data import Data, _csv, read
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
-from privaware.workflow.predict import ReleasedModel
+from privaware.workflow.predict import ReleasedModel, outside_sentences
 
 FORMAT_1 = Path(__file__).parent / "format_1"
 
@@ -169,6 +169,135 @@ def test_kept_formulas_and_parquet_hold_labels_unchanged(
     written = (pd.read_csv if keep else pd.read_parquet)(tmp_path / name)
     assert list(written["prediction"]) == list(load(model).predict(frame))
     assert "=1+1" in set(written["prediction"])
+
+
+def unreadable(many: pd.DataFrame, share: float) -> pd.DataFrame:
+    """The rows, with text in place of this share of the ages."""
+    lost = np.arange(500) < share * 500
+    return many.assign(age=np.where(lost, "twenty", many["age"].astype(str)))
+
+
+def lenient(folder: Path) -> Path:
+    """A model that treats values of another kind as missing, as models with a paid schema do."""
+    copied = Path(shutil.copytree(FORMAT_1, folder / "m"))
+    card = json.loads((copied / "model.json").read_text())
+    for column in card["schema"]["columns"]:
+        column |= {"unseen": "other"} | ({} if column["kind"] == "category" else {"missing": column["low"]})
+    (copied / "model.json").write_text(json.dumps(card))
+    return copied
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_mostly_unreadable_column_is_refused(
+    tmp_path: Path, many: pd.DataFrame, pieces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, path = lenient(tmp_path), tmp_path / "rows.csv"
+    unreadable(many, 0.52).to_csv(path, index=False)
+    if pieces:
+        cut(monkeypatch)
+    with pytest.raises(
+        WrongInput, match=r"'age': expected numbers, but 260 of 500 values are none.*--allow-unreadable"
+    ):
+        predict(model, path, out=tmp_path / "p.csv")
+    assert not (tmp_path / "p.csv").exists()
+    assert predict(model, path, out=tmp_path / "p.csv", allow_unreadable=True)["rows"] == 500
+
+
+def test_column_that_is_half_readable_is_predicted(tmp_path: Path, many: pd.DataFrame) -> None:
+    result = predict(lenient(tmp_path), unreadable(many, 0.5), out=tmp_path / "p.csv")
+    assert result["outside"]["age"]["no_number"] == 250
+
+
+def test_missing_values_are_not_unreadable(tmp_path: Path, many: pd.DataFrame) -> None:
+    empty = many.assign(age=[""] * 490 + ["20"] * 6 + ["old"] * 4)
+    assert predict(lenient(tmp_path), empty, out=tmp_path / "p.csv")["rows"] == 500
+    with pytest.raises(WrongInput, match="4 of 6 values"):
+        predict(
+            lenient(tmp_path / "other"), empty.assign(age=[""] * 494 + ["20"] * 2 + ["old"] * 4), out=tmp_path / "q.csv"
+        )
+
+
+def test_loaded_model_refuses_an_unreadable_column(tmp_path: Path, many: pd.DataFrame) -> None:
+    model, rows = load(lenient(tmp_path)), unreadable(many, 0.9)
+    for method in (model.predict, model.predict_proba):
+        with pytest.raises(WrongInput, match="450 of 500"):
+            method(rows)
+        assert len(method(rows, allow_unreadable=True)) == 500
+
+
+IDENTIFIERS = ["007", "12345678901234567890", "1.50", "", 'x,"y"', "ü", "NA", "true"]
+
+
+@pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
+@pytest.mark.parametrize("pieces", [False, True])
+def test_kept_columns_are_copied_unchanged(
+    tmp_path: Path, many: pd.DataFrame, out: str, pieces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [IDENTIFIERS[at % len(IDENTIFIERS)] for at in range(500)]
+    numbers = [str(at) for at in range(500)]
+    many.assign(id=given, number=numbers).to_csv(tmp_path / "rows.csv", index=False)
+    if pieces:
+        cut(monkeypatch)
+    predict(FORMAT_1, tmp_path / "rows.csv", out=tmp_path / out, keep=("id", "number", "town"))
+    if out.endswith("csv"):
+        written = pd.read_csv(tmp_path / out, dtype=str, keep_default_na=False)
+    else:
+        written = pd.read_parquet(tmp_path / out)
+    assert list(written)[:4] == ["id", "number", "town", "prediction"]
+    assert written["id"].tolist() == given
+    assert written["number"].tolist() == numbers
+    assert written["town"].tolist() == many["town"].tolist()
+
+
+def test_kept_columns_of_a_frame_keep_their_types(tmp_path: Path, frame: pd.DataFrame) -> None:
+    stamped = frame.assign(id=[3, 1, 2], when=pd.to_datetime(["2020-01-01"] * 3))
+    predict(FORMAT_1, stamped, out=tmp_path / "p.parquet", keep=("id", "when"))
+    written = pd.read_parquet(tmp_path / "p.parquet")
+    assert written["id"].tolist() == [3, 1, 2]
+    assert written["when"].dtype.kind == "M"
+
+
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [
+        (("agee",), "did you mean age"),
+        (("prediction",), "called like a column of the predictions"),
+        (("age", "age"), "once"),
+    ],
+)
+def test_columns_that_cannot_be_kept_are_refused(
+    tmp_path: Path, frame: pd.DataFrame, keep: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(WrongInput, match=words):
+        predict(FORMAT_1, frame.assign(prediction=1), out=tmp_path / "p.csv", keep=keep)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_built_in_data_keep_no_columns(tmp_path: Path) -> None:
+    fit("wisconsin", epsilon=1.0, learner="majority", out=tmp_path / "m")
+    with pytest.raises(WrongInput, match="a file or a data frame"):
+        predict(tmp_path / "m", "wisconsin", out=tmp_path / "p.csv", keep=("mean area",))
+
+
+def test_p53_kept_value_that_a_spreadsheet_runs_is_refused(tmp_path: Path, frame: pd.DataFrame) -> None:
+    rows = frame.assign(id=["a", "=1+1", "-5"])
+    with pytest.raises(WrongInput, match=r"'id'.*row 2.*--keep-formulas") as problem:
+        predict(FORMAT_1, rows, out=tmp_path / "p.csv", keep=("id",))
+    assert "1+1" not in str(problem.value)
+    predict(FORMAT_1, rows, out=tmp_path / "p.parquet", keep=("id",))
+    predict(FORMAT_1, rows, out=tmp_path / "p.csv", keep=("id",), keep_formulas=True)
+
+
+def test_rare_category_is_not_called_unseen(tmp_path: Path) -> None:
+    months = ["Jan"] * 900 + ["Feb"] * 900 + ["Dec"] * 2
+    rows = pd.DataFrame({"month": months, "y": (["no", "yes"] * 901)})
+    fit(rows, target="y", epsilon=1.0, seed=1, out=tmp_path / "m")
+    result = predict(tmp_path / "m", rows, out=tmp_path / "p.csv")
+    assert result["outside"] == {"month": {"unseen": 2}}  # "Dec" was there, but is too rare to be released
+    assert outside_sentences(result) == [
+        "'month': 2 values not among the categories that the model knows (new, or too rare in training to be "
+        "released), treated as one other category"
+    ]
 
 
 def test_predict_parses_only_columns_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,11 +95,13 @@ class StandardisedGradient:
         return self._rounded_up(after, before)
 
     def _rounded_up(self, after: Tensor, before: Tensor) -> Tensor:
-        """Return the squared norm of each example from squared norms by filter (models, examples, filters).
+        """Return an upper bound on the squared norm of each example (models * examples), safe against rounding.
 
-        `before` and `after` are squared norms before and after the standardisation's derivative. Sums over examples are
-        rounded before this derivative, where they may be much larger than after it. So a norm is raised by the largest
-        error of TF32, and is at least `sqrt(before) / CANCELLING`, for which the rounding bound holds.
+        `before` and `after` are squared norms by filter (models, examples, filters), before and after the
+        standardisation's derivative. Sums over examples are rounded before this derivative, where they may be much
+        larger than after it. If TF32 is allowed, the norm of each filter is therefore raised by
+        `TF32_TRUNCATION * sqrt(before)`. The squared norm of an example is at least `sum(before) / CANCELLING**2`, a
+        sum over filters: the rounding bound holds for such norms only.
         """
         if tf32_allowed():
             after = (after.sqrt() + TF32_TRUNCATION * before.sqrt()).square()

@@ -120,7 +120,8 @@ class LinearGradient:
     def gains(self, weights: Tensor, mean: float) -> Total:
         """Return two exact sums over rows of a regression: the gains of the outputs over `mean`, and the targets.
 
-        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1].
+        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the
+        output is clipped to [-1, 1] first.
         """
         total = Total()
         for chosen, _, outputs in self._outputs(weights):
@@ -131,13 +132,19 @@ class LinearGradient:
         return total
 
     def combined(self, totals: Totals) -> Tensor:
-        """Return the sum of clipped gradients from the totals of all rows."""
+        """Return the sum of clipped gradients (outputs, width + 1) from the totals of all rows.
+
+        Two classes have one residual in the totals and two outputs of opposite sign in the result.
+        """
         sums, constants = totals
         exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
         return torch.cat([-exact, exact]) if self.classes == 2 else exact
 
     def _outputs(self, weights: Tensor, batch: Tensor | None = None) -> Iterator[tuple[slice | Tensor, Tensor, Tensor]]:
-        """Yield, block by block, the positions of the rows, the rows, and their outputs (outputs, rows)."""
+        """Yield, block by block, the positions of the rows, the rows, and their outputs (outputs, rows).
+
+        Outputs of classes are binary logits (times `LOG2E`); two classes have one output, second minus first logit.
+        """
         if self.classes:  # binary exponents; for two classes the difference of the two
             weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
         length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding increases the norm by less than a quarter
@@ -188,9 +195,10 @@ class LinearGradient:
             add_outer_sum(sums, residuals.T, rows, RESIDUAL_STEPS, ROWS)
 
     def _bounds(self, by_chunk: Tensor, chosen: slice | Tensor) -> Tensor:
-        """Return upper bounds on the entries of each chunk's product.
+        """Return upper bounds on the absolute entries of each chunk's product.
 
-        When chunks always hold the same rows, the bound uses the column norms of a chunk (Cauchy-Schwarz).
+        If `chosen` is a slice, chunks hold the same rows in each step, and the bound uses the column norms of a chunk
+        (Cauchy-Schwarz). Otherwise it is the sum over rows of |residual| times the row's largest entry.
         """
         count = by_chunk.shape[1]
         if isinstance(chosen, slice):

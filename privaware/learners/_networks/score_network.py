@@ -55,7 +55,10 @@ class ScoreNetwork(nn.Module):
             nn.init.constant_(self.class_image.weight, 0.5)
 
     def forward(self, noisy: Tensor, level: Tensor, one_hot: Tensor | None = None) -> Tensor:
-        """Return the score times `level`, for images with noise of standard deviation `level`."""
+        """Return the score times `level`, for images with noise of standard deviation `level`.
+
+        Class images are used only if `one_hot` (images, classes) is given.
+        """
         scaled = torch.zeros_like(noisy) if self.refine_net is None else self.refine_net(2 * noisy - 1)
         if self.class_image is None or one_hot is None:
             return scaled
@@ -284,7 +287,7 @@ def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.
 
 @dataclass(frozen=True, kw_only=True)
 class Langevin:
-    """Annealed Langevin dynamics: `steps` steps at each of `levels`.
+    """Annealed Langevin dynamics: `steps` steps at each of `levels`, then one denoising step at the last level.
 
     The step size at a level is `rate * (level / levels[-1]) ** 2`. `at_once` images are processed at a time.
     """
@@ -302,9 +305,27 @@ class Langevin:
         generator: np.random.Generator,
         report: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Return images in [0, 1], starting from `initial`; entries that are not finite become 0.
+        """Run a chain from each image of `initial`, and return the last image of each chain.
 
-        `report` is called with the number of finished images.
+        Pixels are clipped to [0, 1]; pixels that are not finite become 0.
+
+        Parameters
+        ----------
+        network : callable
+            Returns `level * score` for images, the level of each image, and the rows of `one_hot` or None.
+        initial : ndarray
+            The images at which the chains start.
+        one_hot : ndarray or None
+            The class of each image, one-hot; None for a network without classes.
+        generator : Generator
+            Seeds the noise of the chains.
+        report : callable, optional
+            Called after each `at_once` images with the number of images finished so far.
+
+        Returns
+        -------
+        ndarray
+            The sampled images, in the order of `initial`.
         """
         device = self.levels.device
         parts = []

@@ -1,23 +1,28 @@
 """What `auto` chooses: `policy.toml`, its interpreter, and the floor below which a constant is trained."""
 
 from privaware.workflow.auto._choice import Choice, Stage, constant_choice
+from privaware.workflow.auto._considered import CHECKED, SEARCHED, considered, settled
 from privaware.workflow.auto._evidence import evidence
 from privaware.workflow.auto._facts import FACTS, QUANTITIES
 from privaware.workflow.auto._floor import Floor, share_for, strength
 from privaware.workflow.auto._policy import Policy, Rule, choose, default_policy
 
 __all__ = [
+    "CHECKED",
     "FACTS",
     "QUANTITIES",
+    "SEARCHED",
     "Choice",
     "Floor",
     "Policy",
     "Rule",
     "Stage",
     "choose",
+    "considered",
     "constant_choice",
     "default_policy",
     "evidence",
+    "settled",
     "share_for",
     "strength",
 ]

@@ -40,7 +40,7 @@ class Choice:
     `details` are sentences that the summary of a plan may leave out, the most useful first. `releases` names the
     releases that a rule asks for ("bins", "target_range"). `before` holds the stages that are built from these names,
     in order, after bounds that are not declared. `rule` is the name of the rule that chose, and `evidence` its page of
-    results.
+    results. `considered` has a row for each learner that was considered (`_considered.py`).
     """
 
     learner: str
@@ -51,6 +51,7 @@ class Choice:
     before: tuple[Stage, ...] = ()
     rule: str = ""
     evidence: str = ""
+    considered: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["CLOSE", "benchmark_sentence", "evidence"]
+__all__ = ["CLOSE", "benchmark_sentence", "evidence", "wins"]
 
 CLOSE = 0.01
 """Scores that differ by at most this are called equal."""
@@ -24,8 +24,8 @@ def evidence(form: str) -> list[Mapping[str, Any]]:
     return cells
 
 
-def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
-    """Return the sentence of the plan that says how often `candidate` was best, or at most `CLOSE` below the best.
+def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how often `candidate` was best, or at most `CLOSE` below the best, and in how many benchmark runs.
 
     Counted are benchmark runs on sets of the same kind whose rows x epsilon differ by less than a factor of 10.
     """
@@ -38,12 +38,18 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
         == _kind(form, facts["classes"], facts["channels"])
         and 0.1 < cell["rows"] * cell["epsilon"] / signal < 10
     ]
+    return sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike), len(alike)
+
+
+def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
+    """Return the sentence of the plan that says how often `candidate` was best or nearly best (`wins`)."""
+    form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
-    if not alike:
+    best, runs = wins(candidate, facts)
+    if not runs:
         return f"No benchmark was run on {sets} of similar size and budget (rows x epsilon {signal:,.0f})."
-    best = sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike)
     return (
-        f"In {len(alike)} benchmark runs on {sets} of similar size and budget (rows x epsilon {signal / 10:,.0f} to "
+        f"In {runs} benchmark runs on {sets} of similar size and budget (rows x epsilon {signal / 10:,.0f} to "
         f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times."
     )
 

@@ -24,7 +24,8 @@ from privaware.learners import find_learner
 from privaware.registry import names
 from privaware.schema import Schema
 from privaware.workflow.auto._choice import Choice, constant_learner
-from privaware.workflow.auto._evidence import benchmark_sentence
+from privaware.workflow.auto._considered import considered, unmet
+from privaware.workflow.auto._evidence import benchmark_sentence, wins
 from privaware.workflow.auto._facts import FACTS, NETWORKS, QUANTITIES, expect_condition, facts_of, holds, resolved
 from privaware.workflow.auto._floor import Floor
 
@@ -43,6 +44,8 @@ MULTIPLICATION = 2e-10
 """Seconds for one multiplication of the gradient of a linear head on two cores."""
 GPU_SECONDS = 2e-4
 """Seconds for the features of one row on a GPU, where a rule does not say."""
+EARLIER = "its conditions hold, but an earlier rule was taken"
+"""The reason why a rule after the first that matches was not taken."""
 STEPS = 100
 """Steps of a linear head, where a rule does not say."""
 
@@ -84,8 +87,15 @@ class Rule:
             yield replace(self, cost={**self.cost, "seconds": seconds}), {"size": int(size)}
         yield self, {}
 
+    def is_for_kind(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the rule is for data of this form and, for images, for this number of colour channels."""
+        return all(self.when.get(fact, facts[fact]) == facts[fact] for fact in ("form", "channels"))
+
     def matches(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the facts meet `when`, apart from networks that may be missing."""
+        """Return whether `facts` meet all conditions of `when`, except the condition on `installed`.
+
+        `choose` checks `installed` separately, because the plan names a network that is not installed.
+        """
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
@@ -95,6 +105,19 @@ class Rule:
         steps = self.use.get("settings", {}).get("steps", STEPS)
         head = self.cost.get("width", 0) * max(facts["classes"], 1) * steps * MULTIPLICATION
         return float(facts["rows"] * (self.cost.get("seconds", 0.0) + head))
+
+    def obstacle(self, facts: Mapping[str, Any], limits: Limits, seconds: float) -> str:
+        """Say why the rule cannot be taken; an empty text if it can. `seconds` is the limit of the time."""
+        for fact, condition in self.when.items():
+            if fact != "installed" and not holds(condition, facts[fact]):
+                return unmet(fact, condition, facts[fact])
+        if not self.fits_memory(facts, limits):
+            return "its features do not fit into the memory that the policy allows"
+        if self.when.get("installed", "") not in {"", *facts["installed"]}:
+            return f"the network {NETWORKS[self.when['installed']].module.NETWORK} is not installed"
+        if self.cost and self.seconds(facts) > seconds:
+            return f"it takes about {_duration(self.seconds(facts))}, and the limit is {_duration(seconds)}"
+        return ""
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
         """Whether the features of all rows, 4 bytes each, fit into the memory that `limits` allows on the device."""
@@ -228,11 +251,34 @@ def choose(
         elif not in_time:
             slower = slower or rule
         else:
-            named = rule.use["learner"]
-            learner = constant_learner(schema, metric) if named == CONSTANT else str(named)
-            return _choice(rule, learner, facts | size, _better(absent, slower, facts))
+            learner = _learner(rule, schema, metric)
+            choice = _choice(rule, learner, facts | size, _better(absent, slower, facts))
+            named = [(each, _learner(each, schema, metric)) for each in policy.rules if each.is_for_kind(facts)]
+            return replace(choice, considered=_considered(named, rule.name, facts, policy.limits, limit))
     shown = ", ".join(f"{name} {facts[name]}" for name in ("form", "task", "rows", "epsilon", "classes", "columns"))
     raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
+
+
+def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
+    """Return the learner of a rule; for the constant prediction, the learner of the task and the metric."""
+    named = str(rule.use["learner"])
+    return constant_learner(schema, metric) if named == CONSTANT else named
+
+
+def _considered(
+    rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
+) -> tuple[dict[str, Any], ...]:
+    """Return a row for each rule and its learner: why the rule called `taken` was taken, and the others were not."""
+    rows = []
+    for rule, learner in rules:
+        why = rule.why.replace("{learner}", learner)
+        reason = why if rule.name == taken else rule.obstacle(facts, limits, seconds) or EARLIER
+        best, runs = wins(rule.candidate, facts)
+        if runs:
+            counted = f"it was best or within one point of the best in {best} of {runs}"
+            reason = f"{reason.removesuffix('.')}. In benchmarks of similar size and budget {counted}"
+        rows.append(considered(learner, reason, taken=rule.name == taken, rule=rule.name))
+    return tuple(rows)
 
 
 def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str]) -> Choice:

@@ -39,8 +39,10 @@ from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
 from privaware.schema import NOT_USED, Schema
+from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
@@ -61,7 +63,7 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
 __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
-TRAINS = ("fit", "search", "crossover")
+TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive."""
 MAX_LINES = 8
 """Largest number of lines of a plan; `verbose` shows all of its sentences."""
@@ -142,7 +144,8 @@ class ChargedRun:
         """The model with its plan and its charge, which can be written to a folder later."""
         if self.model is None:
             return None
-        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, score=self.score)
+        said = {"score": self.score, "search": self.search, "description": self.description}
+        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, **said)
 
     @property
     def sentence(self) -> str:
@@ -206,7 +209,10 @@ class ChargedRun:
         return released
 
     def _journaled(self, mechanism: Any) -> Any:
-        """Return `mechanism` with a folder for the releases from which a killed run of `fit` resumes."""
+        """Return `mechanism` with `journal` set to a folder in which a killed run of `fit` finds its releases again.
+
+        A mechanism without a field `journal`, and the mechanism of any other verb, is returned unchanged.
+        """
         keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
         return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
 
@@ -215,7 +221,13 @@ class ChargedRun:
     ) -> None:
         """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
         self.model, self.search, self.score = model, search or {}, score or {}
+        best = (self.search.get("point") or {}).get("learner")
+        rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
+        self.plan = replace(self.plan, considered=tuple(rows))
         self.internal = self._internal_scores(model)
+        for sentence in guess_sentences(model.schema):
+            self.notices.append(sentence)
+            self.say(sentence)
         folder = self.options.folder
         if folder is None:
             self._close("model")
@@ -458,6 +470,7 @@ class ChargedRun:
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
+            self.plan = replace(self.plan, considered=released.card.considered)
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import re
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 from privaware._validate import suggestion
 from privaware.errors import WrongInput
 from privaware.mechanism import Mechanism
 
-__all__ = ["configured", "setting_names"]
+__all__ = ["Setting", "configured", "described_settings", "setting_names"]
+
+RUNTIME = ("device", "progress", "public", "journal", "workers")
+"""Fields of an algorithm that are not settings: where it runs, who listens, and rows."""
 
 
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
@@ -29,6 +35,71 @@ def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[A
 def setting_names(make: Any) -> list[str]:
     """Return the names of the fields of a learner or a selector."""
     return [item.name for item in fields(make)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting of an algorithm: its type, its default, the values that it accepts, and what it is."""
+
+    name: str
+    type: str
+    default: Any
+    range: str
+    what: str
+
+    def json(self) -> dict[str, Any]:
+        """Return plain values; a default that JSON cannot hold becomes text."""
+        plain = self.default is None or isinstance(self.default, (bool, int, float, str))
+        return {**asdict(self), "default": self.default if plain else repr(self.default)}
+
+    @property
+    def sentence(self) -> str:
+        """Type, default and range in one line, such as "float, default 0.5, from 1e-09 to 1e+09"."""
+        default = "none" if self.default is None else "required" if self.default is MISSING else self.default
+        return ", ".join(part for part in (self.type, f"default {default}", self.range) if part)
+
+
+def described_settings(make: Any) -> list[Setting]:
+    """Return the settings of an algorithm; none if it is not a dataclass."""
+    if not is_dataclass(make):
+        return []
+    said = _said(make)
+    return [
+        Setting(
+            name=item.name,
+            type=str(item.type).replace(" | None", ""),
+            default=item.default if item.default_factory is MISSING else item.default_factory(),
+            range=_range(make, item.name),
+            what=said.get(item.name, ""),
+        )
+        for item in fields(make)
+        if item.init and item.name not in RUNTIME
+    ]
+
+
+def _range(make: Any, name: str) -> str:
+    """Return the values that a setting accepts, as the refusal of a value that is not a number says them.
+
+    So the range is stated once, in the check of the algorithm.
+    """
+    try:
+        make(**{name: math.nan})
+    except WrongInput as refusal:
+        found = re.search(rf"expected {name} (.*), got", str(refusal))
+        return found[1].removeprefix("as ").removeprefix("in ") if found else ""
+    except Exception:  # a check of another kind, or a missing setting, which tells no range
+        return ""
+    return ""
+
+
+def _said(make: Any) -> dict[str, str]:
+    """Return what the docstrings of an algorithm and of its base classes say about each setting."""
+    said: dict[str, str] = {}
+    for base in reversed(inspect.getmro(make)):
+        _, _, listed = inspect.cleandoc(base.__doc__ or "").partition("Parameters\n----------\n")
+        for names, text in re.findall(r"^(\w[\w, ]*?)(?: *:.*)?\n((?:    .*\n?)+)", listed, flags=re.MULTILINE):
+            said |= dict.fromkeys((name.strip() for name in names.split(",")), " ".join(text.split()))
+    return said
 
 
 def _expect_kind(what: str, hint: Any, value: Any) -> None:

@@ -39,6 +39,9 @@ class RunArguments(TypedDict, total=False):
         Use a schema that is read from the rows without noise. The result is not certified.
     private_schema
         Estimate ranges and categories with part of the budget. This is the default.
+    kinds
+        The kinds of columns by name, as a mapping or a TOML file with lines such as `age = "number"`. A declared kind
+        costs nothing. Kinds that neither `kinds` nor the types of the data declare are estimated.
     unit, cap
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
         rows used for each person.
@@ -77,6 +80,7 @@ class RunArguments(TypedDict, total=False):
     schema: Schema | str | Path | None
     accept_schema: bool
     private_schema: bool
+    kinds: Mapping[str, str] | str | Path | None
     unit: str | None
     cap: int
     not_persons: str | Sequence[str] | None
@@ -120,6 +124,7 @@ class RunOptions:
     schema: Schema | str | Path | None = None
     accept_schema: bool = False
     private_schema: bool = False
+    kinds: Mapping[str, str] | str | Path | None = None
     unit: str | None = None
     cap: int = 1
     not_persons: str | Sequence[str] | None = None
@@ -155,6 +160,8 @@ class RunOptions:
             raise WrongInput(f"expected one of --unit {self.unit} and --check-persons, got both; leave one of them out")
         if self.not_persons and self.unit in self.not_persons:
             raise WrongInput(f"expected one of --unit {self.unit} and --not-persons {self.unit}, got both")
+        if self.kinds is not None and self.schema is not None:
+            raise WrongInput("expected one of --schema and --kinds, got both; declare the kinds in the schema")
         if self.new_ledger and self.ledger is not None:
             raise WrongInput("expected one of --ledger and --new-ledger, got both")
         if self.sign is not None and self.out is None:

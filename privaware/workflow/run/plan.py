@@ -62,6 +62,8 @@ BOUNDS_FRACTION = 0.15
 """Fraction of the budget for bounds that are computed from counts of all columns at once."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
+CLEAR = 8.0
+"""Ranges, types and categories are clear if the rows are at least this multiple of the noise in a count."""
 MAX_NAMED = 4
 """Largest number of releases that the summary of a plan names."""
 BINS = {"linear": 8, "boosted": 16, "fourier": 16}
@@ -76,7 +78,8 @@ class Plan:
     are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no ledger adds to
     this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs,
     `details` those that may be left out of its summary. `data` holds public facts about the data set for the
-    model card: `name`, `origin` of the schema, and the names of all `columns`.
+    model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row for each learner
+    that was considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     learner: str
@@ -90,6 +93,7 @@ class Plan:
     reasons: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    considered: tuple[Mapping[str, Any], ...] = ()
     flaw: str = ""
     overlap: str = ""
 
@@ -147,7 +151,22 @@ class Plan:
         shown = f" (epsilon {rounded_up(cost)} alone)" if math.isfinite(cost) else ""
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
-        return [f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."]
+        sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
+        deviation = self._bounds_deviation
+        if self.schema.rows >= CLEAR * deviation:
+            return [sentence]
+        return [
+            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {self.schema.rows:,}, so many of "
+            f"these {bought} will be guesses. Declare them (--schema, or --kinds for types), or leave columns out."
+        ]
+
+    @property
+    def _bounds_deviation(self) -> float:
+        """The standard deviation of the noise in the counts that estimate ranges; 0 if they are not counts."""
+        first = self.mechanism
+        if not isinstance(first, Then) or not isinstance(first.first, Ranges):
+            return 0.0
+        return first.first.deviation(self.schema, self.noise * first.share)
 
     @property
     def cost_sentence(self) -> str:

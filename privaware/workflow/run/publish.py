@@ -53,13 +53,18 @@ class Release:
     charged: Charged
     seed: int | None
     score: Mapping[str, Any]
+    search: Mapping[str, Any]
+    description: Mapping[str, Any]
 
     @classmethod
-    def of(cls, plan: Plan, model: Model, entry: Entry, *, seed: int | None, score: Mapping[str, Any]) -> Release:
-        """Build the release of a run, without its rows, its listeners and the digest of its rows."""
+    def of(cls, plan: Plan, model: Model, entry: Entry, *, seed: int | None, **said: Mapping[str, Any]) -> Release:
+        """Build the release of a run, without its rows, its listeners and the digest of its rows.
+
+        `said` are the `score`, the `search` and the `description` on the model card.
+        """
         bare = replace(plan, mechanism=Protects(unit=unit(plan.mechanism)))
         charged = Charged(time=entry.time, hash=entry.hash, run=entry.run)
-        return cls(plan=bare, model=model, charged=charged, seed=seed, score=dict(score))
+        return cls(plan=bare, model=model, charged=charged, seed=seed, **said)
 
     def overlapping(self, overlap: str) -> Release:
         """Return the release with the sentence that says which releases of the same rows are not in its ledger."""
@@ -68,7 +73,8 @@ class Release:
     def card(self, tensors: str = "") -> ModelCard:
         """Return the model card; `tensors` is the hash of the tensor file."""
         entry = cast("Entry", self.charged)
-        return ModelCard.of(self.plan, self.model, tensors=tensors, entry=entry, seed=self.seed, score=self.score)
+        said = {"score": self.score, "search": self.search, "description": self.description}
+        return ModelCard.of(self.plan, self.model, tensors=tensors, entry=entry, seed=self.seed, **said)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model to a new folder, as `fit` does with `out`.

@@ -1,4 +1,4 @@
-"""Read the file of a result that is not a model (`selection.json`, `crossover.json`, `audit.json`) to verify it."""
+"""Read the file of a result that is not a model, such as `selection.json`, to verify it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privaware.errors import WrongInput
 
 __all__ = ["ResultFile", "result_name"]
 
-NAMES = ("selection.json", "crossover.json", "audit.json")
+NAMES = ("selection.json", "crossover.json", "audit.json", "pilot.json")
 FORMAT = 1
 """Version of the file format that this package reads."""
 
@@ -41,7 +41,7 @@ class ResultFile:
 
     @classmethod
     def read(cls, path: Path) -> ResultFile:
-        """Read a file that `select`, `crossover` or `audit` wrote; raise `WrongInput` for any other content."""
+        """Read a file of one of `NAMES`; raise `WrongInput` for any other content."""
         damaged = WrongInput(f"{path.name} is damaged: expected the entries that its verb writes; restore the folder")
         try:
             content = json.loads(path.read_bytes().decode("utf-8"))

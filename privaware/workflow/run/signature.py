@@ -34,6 +34,7 @@ RELEASE_FILES: dict[str, tuple[str, ...]] = {
     "selection": ("selection.json",),
     "crossover": ("crossover.json",),
     "audit": ("audit.json",),
+    "pilot": ("pilot.json",),
 }
 """Files of each kind of release; the keys are the names of the kinds in closing entries of the ledger."""
 BESIDE_A_MODEL = ("audit.json",)

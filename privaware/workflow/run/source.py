@@ -49,6 +49,7 @@ from privaware.learners import find_learner
 from privaware.ledger import digest_key
 from privaware.schema import Column, Schema
 from privaware.workflow.run.cluster import Cluster
+from privaware.workflow.run.declared_kinds import read_kinds, with_kinds
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.process_pool import ProcessPool, RayPool
 from privaware.workflow.run.public_rows import is_builtin, read_public
@@ -359,7 +360,10 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
         labels = target_of(labelled(all_labels, target), target)
     if options.accept_schema and rows.uneven:
         return draft(rows, **facts)
-    bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)
+    known = typed(rows, **facts, labels=labels)
+    if options.kinds is not None:
+        known = with_kinds(known, read_kinds(options.kinds))
+    bare = replace(known.bare(), reviewed=True)
     # Images and texts have nothing to estimate: a draft of their schema holds no bound or category of the rows.
     return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
 

@@ -23,7 +23,17 @@ from privaware.workflow._first_releases import with_bins, with_releases, with_ta
 from privaware.workflow._metric import always_beats_a_constant, trained_for
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
-from privaware.workflow.auto import Choice, Policy, choose, constant_choice, default_policy, strength
+from privaware.workflow.auto import (
+    CHECKED,
+    SEARCHED,
+    Choice,
+    Policy,
+    choose,
+    considered,
+    constant_choice,
+    default_policy,
+    strength,
+)
 from privaware.workflow.run.learner_settings import setting_names
 from privaware.workflow.run.paid_columns import selection_stage
 from privaware.workflow.run.paid_features import PaidFeatures
@@ -91,14 +101,34 @@ def recipe_plan(
         plan = replace(plan, settings={**plan.settings, "search": shown_search(search, recipe)})
     if recipe.learner != "auto" or space is not None or recipe.workflow == "standard":
         return plan
+    if not find_learner(choice.learner).uses_columns:
+        return plan
+    if always_beats_a_constant(recipe.metric):
+        return _beside_constant(plan, schema, recipe, "by this metric no constant is better than a model")
     trained = plan.parts[-1][1] if search is None else model_cost_in(plan)
     signal = schema.rows * strength(trained, budget["delta"])
-    if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
-        return plan
-    if signal < policy.floor.least(schema, "" if recipe.metric == "mae" else choice.learner):
+    least = policy.floor.least(schema, "" if recipe.metric == "mae" else choice.learner)
+    measured = f"rows x strength of the release is {signal:,.4g}"
+    if signal < least:
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to beat a constant prediction reliably"
-        return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
-    return plan
+        constant = constant_choice(schema, why, recipe.metric)
+        lost = f"{measured}; a model needs {least:g}"
+        rows = [
+            considered(row["learner"], lost, taken=False, rule=row["rule"]) if row["taken"] is not False else row
+            for row in plan.considered
+        ]
+        taken = considered(constant.learner, f"{measured}, below {least:g}", taken=True)
+        return planned(schema, replace(constant, considered=(*rows, taken)), budget, public, extra)
+    checked = not schema.classes and recipe.metric != "mae" and choice.learner in policy.floor.checked
+    enough = f"{measured}; from {least:g} on a model is trained"
+    return _beside_constant(plan, schema, recipe, CHECKED if checked and search is None else enough)
+
+
+def _beside_constant(plan: Plan, schema: Schema, recipe: Recipe, reason: str) -> Plan:
+    """Return `plan` with a row about the constant prediction that was considered beside its learner."""
+    taken = None if reason == CHECKED else False
+    row = considered(constant_choice(schema, "", recipe.metric).learner, reason, taken=taken)
+    return replace(plan, considered=(*plan.considered, row))
 
 
 def _chosen(
@@ -135,27 +165,43 @@ def _chosen(
     origin = "as requested" if space is None else "from the search space"
     reason = f"Learner: {name if space is None else ' or '.join(space.learners)}, {origin}."
     binned = with_bins(Choice(learner="linear"), schema).before if recipe.bins else ()
-    choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
+    row = considered(name, "requested by the caller; the policy was not asked", taken=True)
+    settings = {**limits, **recipe.settings}
+    choice = Choice(learner=name, settings=settings, reasons=(reason,), before=binned, considered=(row,))
     centred = recipe.target_range or recipe.learner == "auto"
     return with_target_range(choice, schema, recipe.metric) if centred and not schema.classes else choice
 
 
 def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
-    """Return the choice with the requested features, or `linear` if the chosen learner takes no features."""
+    """Return a choice whose learner accepts the features in `recipe.settings`, if there are any.
+
+    If the learner of `choice` has no setting `features`, the returned choice is `linear`. If `choice` has features of
+    its own, its reasons are replaced. Without requested features `choice` is returned unchanged. The caller adds
+    `recipe.settings` to the settings of the returned choice.
+    """
     if "features" not in recipe.settings:
         return choice
     if "features" in choice.settings:  # its reasons are for the features that it would have taken
-        return replace(choice, reasons=(f"Learner: {choice.learner}, on the requested features.",), details=())
+        reasons = (f"Learner: {choice.learner}, on the requested features.",)
+        return replace(choice, reasons=reasons, details=(), considered=_requested_features(choice.learner))
     if "features" in setting_names(find_learner(choice.learner)):
         return choice
-    linear = Choice(learner="linear", reasons=("Learner: linear, because it accepts the requested features.",))
+    reasons = ("Learner: linear, because it accepts the requested features.",)
+    linear = Choice(learner="linear", reasons=reasons, considered=_requested_features("linear"))
     return linear if schema.classes else with_target_range(linear, schema, recipe.metric)
+
+
+def _requested_features(learner: str) -> tuple[Mapping[str, Any], ...]:
+    return (considered(learner, "it accepts the requested features", taken=True),)
 
 
 def _with_selection(
     choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float], search: SearchSettings | None
 ) -> Choice:
-    """Return the choice with a selection of columns before its other releases."""
+    """Return `choice` with the selection of columns that `recipe` requests before its other releases.
+
+    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged.
+    """
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
         return choice
@@ -180,7 +226,10 @@ def planned(
     *,
     search: SearchSettings | None = None,
 ) -> Plan:
-    """Return the plan of the chosen learner after the releases before it, calibrated to the budget."""
+    """Return the plan: the releases in `choice.before`, then the training of the chosen learner.
+
+    With `search` the training is a search. The noise is calibrated so that all releases together cost at most `budget`.
+    """
     name = choice.learner
     make = find_learner(name)
     for each in (name,) if search is None else search.space.learners:
@@ -204,12 +253,20 @@ def planned(
         alone: Any = mechanism.learner(after) if isinstance(mechanism, PaidFeatures) else mechanism
         name = " or ".join(search.space.learners)
         reasons = (*reasons, *search_reasons(search, alone.trials(after), after))
+        choice = replace(
+            choice, considered=tuple(considered(each, SEARCHED, taken=None) for each in search.space.learners)
+        )
         what = f"search with {search.strategy} and train {name}"
     for stage in reversed(choice.before):
         mechanism = stage.then(mechanism)
     plan = priced(name, mechanism, schema, what, **budget)
     shown = {key: value for key, value in chosen.items() if key != "public"}
-    return replace(plan, settings=shown, reasons=(*reasons, *plan.reasons), details=choice.details)
+    said: dict[str, Any] = {
+        "reasons": (*reasons, *plan.reasons),
+        "details": choice.details,
+        "considered": choice.considered,
+    }
+    return replace(plan, settings=shown, **said)
 
 
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
@@ -227,7 +284,7 @@ def expect_time_limit(time_limit: float | None) -> None:
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """Return a sampling rate below 1 if full batches would exceed the time limit; else no setting."""
+    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing."""
     if time_limit is None or "rate" not in setting_names(make):
         return {}
     width = (

@@ -36,10 +36,12 @@ PROMISED = {
     select: {"workflow", "method", "settings", "epsilon", "describe", "ray"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
     | {"workflow", "workers", "ray", "test", "describe", "device"},
-    crossover: {"simple", "complex", "epsilons", "repeats", "settings", "device"},
+    crossover: {"simple", "complex", "epsilons", "repeats", "total", "settings", "device"},
 }
 SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap", "not_persons"} | {
     "check_persons",
+    "kinds",
+    "verbose",
     "ledger",
     "new_ledger",
     "limit",

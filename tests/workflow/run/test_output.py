@@ -35,7 +35,7 @@ def _crossover(table: Path, out: Path) -> Any:
 
 def _audit(table: Path, out: Path) -> Any:
     call: dict[str, Any] = {"learner": "linear", "settings": {"steps": 2}, "canaries": 20}
-    return audit(table, target="y", attack="one_run", space="input", accept_schema=True, out=out, **call)
+    return audit(table, target="y", attack="one_run", insert="input", accept_schema=True, out=out, **call)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,186 @@
+"""Sentences of pages and cards that depend on the facts of a model card; each is computed here, once.
+
+`tests/report/test_sentences.py` has a card for which each sentence is said, and a card for which it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privaware import registry
+from privaware.card import ModelCard
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentences_of, protection, sentence_of
+from privaware.learners import find_learner
+from privaware.report import _words
+from privaware.schema import NOT_USED
+
+__all__ = [
+    "accountants_sentence",
+    "agree",
+    "arithmetic_sentence",
+    "bounds_sentence",
+    "data_name",
+    "guarantee_words",
+    "introduction",
+    "is_public_benchmark",
+    "noise_sentence",
+    "origin_sentence",
+    "paid_bounds",
+    "private_search",
+    "protection_class",
+    "tuning_sentence",
+    "unused_columns",
+]
+
+ORIGINS = {
+    "built-in": "part of the built-in data set",
+    "declared": "declared by the owner",
+    "estimated": "estimated from the rows with part of the budget; nobody reviewed it",
+    "given": 'without ranges or categories; only the facts listed under "Assumed public or trusted" are given',
+    "drafted": "read from the rows without noise; nobody has reviewed it",
+}
+"""Where a schema comes from, in words, by the `origin` on a card."""
+CLASSES = {"strong": "yes", "moderate": "fair", "weak": "no"}
+"""The colour class of a page by the strength of the guarantee."""
+
+
+def guarantee_words(card: ModelCard) -> str:
+    """Return the sentence of the guarantee in today's words.
+
+    A card of an earlier version stores an earlier wording of the same facts. A sentence that follows from no facts of
+    the card is returned as it is stored, because `verify` reports it.
+    """
+    guarantee = card.guarantee
+    flaw = CHOSEN_WITHOUT_NOISE if card.search.get("workflow") == "standard" else ""
+    facts: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "seed": guarantee.seed}
+    if guarantee.sentence in earlier_sentences_of(card.schema, **facts, flaw=flaw):
+        return sentence_of(card.schema, **facts, flaw=flaw, overlap=guarantee.overlap)
+    return _words.tidy(guarantee.sentence, guarantee.epsilon)
+
+
+def data_name(card: ModelCard) -> str:
+    """Return the name of the data set; an empty text if an earlier version did not record it."""
+    name = card.data.get("name")
+    return " ".join(name.split()) if isinstance(name, str) else ""
+
+
+def is_public_benchmark(card: ModelCard) -> bool:
+    """Whether the model was trained on a built-in data set, which is public."""
+    return card.data.get("origin") == "built-in"
+
+
+def introduction(card: ModelCard, certified: bool) -> str:
+    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained."""
+    rows = f" on {name} ({card.schema.rows:,} rows)" if (name := data_name(card)) else f" on {card.schema.rows:,} rows"
+    private = " under differential privacy" if certified else ""
+    warning = "" if certified else " Its guarantee is not certified."
+    return f"This model predicts {card.schema.target}. The learner {card.learner} was trained{rows}{private}.{warning}"
+
+
+def protection_class(card: ModelCard, certified: bool) -> tuple[str, str]:
+    """Return the strength of the guarantee and its colour class: green only for a strong, certified guarantee."""
+    word = protection(card.guarantee.epsilon)
+    return (word, CLASSES[word]) if certified else ("weak" if word == "weak" else "not certified", "no")
+
+
+def paid_bounds(card: ModelCard) -> bool:
+    """Whether ranges and categories were released with part of the budget."""
+    return any("bound" in part.what.lower() or "schema" in part.what.lower() for part in card.events)
+
+
+def origin_sentence(card: ModelCard) -> str:
+    """Return where the schema comes from, in a few words, and whether anybody reviewed it."""
+    origin = card.data.get("origin")
+    if not card.schema.reviewed:
+        origin = "drafted"
+    elif origin not in ORIGINS:
+        origin = "estimated" if paid_bounds(card) else ""
+    words = ORIGINS.get(str(origin), "declared by the owner, or part of a built-in data set")
+    if origin == "declared" and paid_bounds(card):
+        words += "; what it leaves open was estimated with part of the budget"
+    return words
+
+
+def unused_columns(card: ModelCard) -> list[str]:
+    """Return the names of the columns that the model does not read."""
+    recorded = card.data.get("unused")
+    names = [name for name in recorded if isinstance(name, str)] if isinstance(recorded, list) else []
+    dropped = any(feature.get("name") == "drop" for feature in card.features)
+    names += [
+        column.name
+        for column in card.schema.columns
+        if column.kind in NOT_USED or (dropped and column.kind == "category")
+    ]
+    return list(dict.fromkeys(names))
+
+
+def bounds_sentence(card: ModelCard) -> str:
+    """Say where ranges and categories come from, and whether their cost is part of epsilon."""
+    if not card.schema.reviewed:
+        return "Ranges and categories were read from the rows without noise. Their cost is not part of epsilon."
+    if paid_bounds(card):
+        return "Ranges and categories were released under differential privacy. Their cost is part of epsilon."
+    if card.data.get("origin") == "given" or card.schema.form != "table":
+        return "The model needs no ranges or categories of the data."
+    return "Ranges and categories were declared; they were not computed from the rows of this run."
+
+
+def private_search(card: ModelCard) -> bool:
+    """Whether a release of the card is a search on the private rows."""
+    return any("search with" in part.what for part in card.events)
+
+
+def tuning_sentence(card: ModelCard) -> str:
+    """Say how hyper-parameters were chosen, and whether the cost of the choice is part of epsilon."""
+    if card.search.get("workflow") == "standard":
+        return (
+            "Hyper-parameters or columns were chosen on the same rows without noise. The cost of this choice is not "
+            "part of epsilon."
+        )
+    if private_search(card):
+        return "Hyper-parameters were searched under differential privacy. The cost of the search is part of epsilon."
+    if card.search:
+        return "Hyper-parameters were searched on public rows, which has no privacy cost."
+    chosen = "The policy chose them from public facts" if "policy" in card.settings else "The caller chose the learner"
+    return f"This run did not tune hyper-parameters on the rows. {chosen}; settings that the caller gave are kept."
+
+
+def accountants_sentence(card: ModelCard) -> str:
+    """Say which accountants computed epsilon, and whether two independent ones agree."""
+    guarantee = card.guarantee
+    known = {name: epsilon for name, epsilon in guarantee.accountants.items() if epsilon is not None}
+    listed = ", ".join(f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in known.items())
+    sentences = [f"Accountants: {listed}."] if listed else []
+    sentences.append(f"The reported epsilon is that of {guarantee.method}.")
+    if {"pld", "cf"} <= set(known) and agree(card):
+        sentences.append("pld and cf are independent implementations and agree.")
+    return " ".join(sentences)
+
+
+def agree(card: ModelCard) -> bool:
+    """Whether the two independent accountants agree within half a per cent; True if one of them is missing."""
+    pld, cf = card.guarantee.accountants.get("pld"), card.guarantee.accountants.get("cf")
+    return pld is None or cf is None or abs(pld - cf) <= 0.005 * max(pld, cf)
+
+
+def noise_sentence(card: ModelCard) -> str:
+    """Say where the noise comes from and how it is released."""
+    key = "the operating system" if card.guarantee.seed is None else "a recorded seed"
+    return f"Noise is keyed by {key} and released on a lattice."
+
+
+def arithmetic_sentence(card: ModelCard) -> str:
+    """Say how the trained learner sums over rows; an empty text if the learner does not state it."""
+    point = card.search.get("point")
+    chosen = point.get("learner") if isinstance(point, dict) else None
+    names = [str(chosen)] if chosen else card.learner.split(" or ")
+    known = registry.names("learners")
+    stated = {find_learner(name).sums if name in known else "" for name in names}
+    if stated == {"exact"}:
+        return "Sums over rows have no rounding error."
+    if "bounded" in stated:
+        return (
+            "Gradients are summed in floating point within groups of rows. A bound on the rounding error is part of "
+            "the sensitivity."
+        )
+    return ""

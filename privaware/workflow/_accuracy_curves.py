@@ -1,0 +1,209 @@
+"""What accuracy to expect of `fit` at an epsilon: curves measured on other tables, and a pilot that weights them.
+
+A curve holds the accuracy of `fit` on one measured table at several epsilons. Curves are compared by their gain,
+`(accuracy - constant) / (1 - constant)`: the fraction of the errors of a constant prediction that the model avoids. The
+gain follows mostly from the signal, `rows * epsilon / max(classes, FEWEST_CLASSES)`, so a curve is read at the
+signal of another table. `python -m research.comparisons.advise write` writes the curves to `curves.json`.
+
+Without a pilot, the answer is the spread over measured tables of similar size. A pilot releases the accuracy of a model
+that was trained with a small signal. Variants of every curve, with larger and smaller gains, are then weighted by how
+well they explain this accuracy, and the answer is read from the weighted curves of this table.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "GRID",
+    "MANY_CLASSES",
+    "SHOWN",
+    "Curve",
+    "Expected",
+    "Pilot",
+    "TableFacts",
+    "measured_curves",
+    "of_others",
+    "of_pilot",
+]
+
+SHOWN = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Epsilons at which the expected accuracy is shown."""
+GRID = np.geomspace(0.03, 10.0, 101)
+"""Epsilons at which curves are read; an answer lies between the first and the last."""
+QUANTILES = (0.1, 0.5, 0.9)
+"""Quantiles of the low end, the estimate and the high end."""
+FEWEST_CLASSES = 4
+"""Number of classes that a table with fewer classes counts as in its signal."""
+MANY_CLASSES = 5
+"""Tables with at least this many classes are compared among themselves, because `auto` trains another learner."""
+SIZE_SPREAD = 0.5
+"""Standard deviation, in powers of ten of rows, of the weight of a curve from a table of another size."""
+POWERS = (0.5, 0.7, 1.0, 1.4, 2.0)
+"""Variants of a curve: the remaining errors `1 - gain` to each of these powers."""
+POWER_SPREAD = 1.0
+"""Standard deviation, in powers of two, of the weight of a variant with another power."""
+SHIFTS = (-0.4, -0.2, 0.0, 0.2, 0.4)
+"""Variants of a curve: its signal shifted by each of these powers of ten."""
+SHIFT_SPREAD = 0.3
+"""Standard deviation, in powers of ten of the signal, of the weight of a variant with a shift."""
+TOLERANCE = 0.02
+"""Standard deviation of an accuracy that counts as the requested accuracy."""
+SEED_SPREAD = 0.01
+"""Standard deviation of the accuracy of `fit` between two runs with different noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """Public facts about a table; `auto` trains a constant below `least_epsilon`."""
+
+    rows: int
+    classes: int
+    least_epsilon: float
+
+    def signal(self, epsilon: Any) -> Any:
+        """Return the signal at `epsilon`, in powers of ten."""
+        return np.log10(self.rows * np.asarray(epsilon) / max(self.classes, FEWEST_CLASSES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The accuracy of `fit` on one measured table at the epsilons at which it trained a model.
+
+    `constant` is the accuracy of the most frequent class.
+    """
+
+    table: str
+    rows: int
+    classes: int
+    constant: float
+    epsilons: tuple[float, ...]
+    accuracies: tuple[float, ...]
+
+    def gains(self, signals: np.ndarray) -> np.ndarray:
+        """Return the gain at each signal; it is interpolated, and constant beyond the measured signals."""
+        facts = TableFacts(rows=self.rows, classes=self.classes, least_epsilon=0.0)
+        measured = (np.array(self.accuracies) - self.constant) / (1 - self.constant)
+        return np.interp(signals, facts.signal(self.epsilons), np.maximum.accumulate(np.clip(measured, 0.0, 0.999)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pilot:
+    """What a pilot released: an accuracy with its standard error, and the `signal` with which its model was trained.
+
+    `constant` is the accuracy of the most frequent class, or None if it was not released.
+    """
+
+    accuracy: float
+    error: float
+    signal: float
+    constant: float | None
+
+    def json(self) -> dict[str, Any]:
+        """Return the released accuracy and its standard error."""
+        return {"accuracy": round(self.accuracy, 4), "error": round(self.error, 4)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expected:
+    """Possible curves of a table: `accuracies` of shape (curves, epsilons of `GRID`), each with its weight."""
+
+    accuracies: np.ndarray
+    weights: np.ndarray
+
+    def at(self, epsilon: float) -> tuple[float, float, float]:
+        """Return the quantiles of the accuracy at `epsilon`."""
+        column = [np.interp(math.log(epsilon), np.log(GRID), curve) for curve in self.accuracies]
+        low, middle, high = (_quantile(np.array(column), self.weights, share) for share in QUANTILES)
+        return low, middle, high
+
+    def needed(self, accuracy: float) -> tuple[float, float, float]:
+        """Return the quantiles of the smallest epsilon of `GRID` that reaches `accuracy`; infinity if none does."""
+        reached = self.accuracies >= accuracy
+        first = np.where(reached.any(axis=1), GRID[reached.argmax(axis=1)], math.inf)
+        low, middle, high = (_quantile(first, self.weights, share) for share in QUANTILES)
+        return low, middle, high
+
+    def posterior(self, accuracy: float) -> tuple[float, float, float]:
+        """Return the quantiles of the epsilon that gives `accuracy`.
+
+        Before the accuracy is known, every epsilon of `GRID` is equally probable. An epsilon is then as probable as the
+        weight of the curves that pass within about `TOLERANCE` of `accuracy` at this epsilon.
+        """
+        passing = self.weights @ np.exp(-(((self.accuracies - accuracy) / TOLERANCE) ** 2) / 2)
+        low, middle, high = (_quantile(GRID, passing, share) for share in QUANTILES)
+        return low, middle, high
+
+    def chance(self, accuracy: float) -> float:
+        """Return the probability that an epsilon of `GRID` reaches `accuracy`, less `TOLERANCE`."""
+        reached = self.accuracies.max(axis=1) >= accuracy - TOLERANCE
+        return float(self.weights[reached].sum() / self.weights.sum())
+
+    def curve(self) -> list[dict[str, float]]:
+        """Return the expected accuracy at each epsilon of `SHOWN`, with its quantiles."""
+        points = {epsilon: self.at(epsilon) for epsilon in SHOWN}
+        return [
+            {"epsilon": epsilon, "accuracy": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
+            for epsilon, (low, middle, high) in points.items()
+        ]
+
+
+def of_others(curves: Sequence[Curve], facts: TableFacts) -> Expected:
+    """Return the curves of other tables as they would be at the number of rows and classes in `facts`."""
+    accuracies = [_accuracies(curve.gains(facts.signal(GRID)), curve.constant, facts) for curve in curves]
+    return Expected(accuracies=np.array(accuracies), weights=np.ones(len(curves)))
+
+
+def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expected:
+    """Return variants of the curves, weighted by how well each explains the accuracy that the pilot released."""
+    signals = np.append(facts.signal(GRID), pilot.signal)
+    error = math.hypot(pilot.error, SEED_SPREAD)
+    accuracies, distances = [], []
+    for curve in curves:
+        constant = curve.constant if pilot.constant is None else pilot.constant
+        for shift in SHIFTS:
+            remaining = 1 - curve.gains(signals - shift)
+            for power in POWERS:
+                *gains, gain = 1 - remaining**power
+                accuracies.append(_accuracies(np.array(gains), constant, facts))
+                terms = (
+                    (constant + (1 - constant) * gain - pilot.accuracy) / error,
+                    math.log10(curve.rows / facts.rows) / SIZE_SPREAD,
+                    math.log2(power) / POWER_SPREAD,
+                    shift / SHIFT_SPREAD,
+                )
+                distances.append(sum(term**2 for term in terms))
+    nearest = np.array(distances) - min(distances)
+    return Expected(accuracies=np.array(accuracies), weights=np.exp(-nearest / 2))
+
+
+def _accuracies(gains: np.ndarray, constant: float, facts: TableFacts) -> np.ndarray:
+    """Return accuracies from gains; below `facts.least_epsilon`, `fit` trains a constant."""
+    return np.where(facts.least_epsilon > GRID, constant, constant + (1 - constant) * gains)
+
+
+def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """Return the weighted quantile: the smallest value whose cumulative weight reaches `share`."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(total, share * total[-1])])
+
+
+@cache
+def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
+    """Return the measured curves of tables with at least `MANY_CLASSES` classes, or with fewer."""
+    stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
+    entries: Iterable[dict[str, Any]] = (
+        {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+        for entry in stored["curves"]
+    )
+    curves = (Curve(**entry) for entry in entries)
+    return tuple(curve for curve in curves if (curve.classes >= MANY_CLASSES) == many_classes)

@@ -1,0 +1,144 @@
+"""The result of `advise` in words: the answer first, a plot of text, the findings, and the same as a page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["advice_lines", "advice_page", "answer_lines", "plot_lines"]
+
+PLOT_WIDTH = 40
+"""Number of characters of an interval plot."""
+CERTAIN = 0.9
+"""Probability of reaching an accuracy below which the answer names the probability."""
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Advice for {title}</title>
+<style>body {{ font: 16px/1.5 sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em }}</style></head>
+<body><h1>Advice for {title}</h1>
+{answer}
+{plot}
+<h2>Findings for these data</h2>
+<ul>
+{findings}
+</ul>
+<p>{charged}</p>
+</body></html>
+"""
+
+
+def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
+    """Return the lines of `privaware advise`; with `why`, the reason and the evidence below each finding."""
+    others = " on other tables" if advised.estimate.get("about") == "other tables" else ""
+    lines = [*answer_lines(advised), *plot_lines(advised.curve, others), advised.choice["why"]]
+    if advised.choice["warning"]:
+        lines.append(advised.choice["warning"])
+    if why:
+        lines.append(f"   Evidence: {advised.choice['evidence']}")
+    lines.append("Findings for these data" + (":" if why else " (--why shows the evidence):"))
+    for finding in advised.advice:
+        lines.append(f"- {finding['rule']}.")
+        lines += _evidence_lines(finding) if why else ()
+    return [*lines, _risk_line(advised), advised.charged]
+
+
+def answer_lines(advised: Any) -> list[str]:
+    """Return the answer in one or two sentences."""
+    estimate, accuracy = advised.estimate, advised.accuracy
+    if estimate.get("about") == "other tables" and accuracy is not None:
+        classes = "5 or more classes" if advised.facts["classes"] >= 5 else "2 to 4 classes"
+        tables = f"{estimate['tables']} other tables with {classes} and a similar number of rows"
+        if estimate["low"] is None:
+            found = f"Fewer than a tenth of {tables} reach accuracy {accuracy:g} at epsilon 10."
+        else:
+            high = "more than 10" if estimate["high"] is None else f"{estimate['high']:g}"
+            found = f"Accuracy {accuracy:g}: the middle 80% of {tables} need epsilon {estimate['low']:g} to {high}."
+        return [found, estimate["reason"]]
+    if estimate["epsilon"] is not None:
+        interval = f"80% interval: {estimate['low']:g} to {estimate['high']:g}"
+        doubt = ""
+        if estimate["chance"] < CERTAIN:
+            doubt = f" The probability that this table reaches it at epsilon 10 or less is {estimate['chance']:.0%}."
+        found = f"Accuracy {accuracy:g} needs about epsilon {estimate['epsilon']:g} ({interval})"
+        return [f"{found}, by a pilot on this table.{doubt}"]
+    return [estimate["reason"]]
+
+
+def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[str]:
+    """Return one line for each epsilon of a curve: the expected accuracy, its interval, and the interval as a plot.
+
+    >>> for line in plot_lines([{"epsilon": 1.0, "accuracy": 0.7, "low": 0.6, "high": 0.8}]):
+    ...     print(line)
+    epsilon  accuracy (80% interval)
+          1      0.70 (0.60 to 0.80)  |-------------------o-------------------|
+    """
+    if not curve:
+        return []
+    left, right = min(point["low"] for point in curve), max(point["high"] for point in curve)
+
+    def place(accuracy: float) -> int:
+        return round((accuracy - left) / max(right - left, 0.01) * PLOT_WIDTH)
+
+    lines = [f"epsilon  accuracy{where} (80% interval)"]
+    for point in curve:
+        cells = [" "] * (PLOT_WIDTH + 1)
+        low, middle, high = (place(point[name]) for name in ("low", "accuracy", "high"))
+        cells[low : high + 1] = ["-"] * (high + 1 - low)
+        cells[low] = cells[high] = "|"
+        cells[middle] = "o"
+        interval = f"{point['accuracy']:9.2f} ({point['low']:.2f} to {point['high']:.2f})"
+        lines.append(f"{point['epsilon']:7g} {interval}  {''.join(cells).rstrip()}")
+    return lines
+
+
+def advice_page(advised: Any) -> str:
+    """Return the answer, a plot and the findings as a page that needs no other file."""
+    answer = "\n".join(f"<p>{html.escape(line)}</p>" for line in answer_lines(advised))
+    findings = "\n".join(f"<li>{html.escape(finding['rule'])}.</li>" for finding in advised.advice)
+    return PAGE.format(
+        title=html.escape(advised.data),
+        answer=answer,
+        plot=_plot(advised.curve),
+        findings=findings,
+        charged=html.escape(advised.charged),
+    )
+
+
+def _plot(curve: Sequence[Mapping[str, float]]) -> str:
+    """Return the curve as a static SVG, with its values as text."""
+    if not curve:
+        return ""
+    top, step, height = 30, 110, 240
+
+    def y(accuracy: float) -> float:
+        return top + (1 - accuracy) * height
+
+    parts = []
+    for at, point in enumerate(curve):
+        x = 60 + at * step
+        low, middle, high = (y(point[name]) for name in ("low", "accuracy", "high"))
+        parts.append(f'<line x1="{x}" x2="{x}" y1="{low:.1f}" y2="{high:.1f}" stroke="#3f7fc1" stroke-width="3"/>')
+        parts.append(f'<circle cx="{x}" cy="{middle:.1f}" r="5" fill="#3f7fc1"/>')
+        parts.append(f'<text x="{x + 10}" y="{middle + 5:.1f}">{point["accuracy"]:.2f}</text>')
+        parts.append(f'<text x="{x}" y="{top + height + 24}" text-anchor="middle">{point["epsilon"]:g}</text>')
+    axis = f'<line x1="20" x2="{step * len(curve)}" y1="{y(0):.1f}" y2="{y(0):.1f}" stroke="#999"/>'
+    title = '<text x="20" y="16">Accuracy to expect, with its 80% interval, at each epsilon</text>'
+    box = f'viewBox="0 0 {step * len(curve) + 60} {top + height + 40}" role="img" aria-label="accuracy by epsilon"'
+    return f'<svg {box} font-family="sans-serif" font-size="14">{title}{axis}{"".join(parts)}</svg>'
+
+
+def _evidence_lines(finding: Mapping[str, Any]) -> list[str]:
+    lines = [f"   Reason: {finding['reason']}."]
+    for evidence in finding["evidence"]:
+        lines.append(f"   Measured: {evidence['ours']} ({evidence['page']})")
+        if evidence["paper"]:
+            lines.append(f"   Published{' (differs)' if evidence['differs'] else ''}: {evidence['paper']}")
+    return lines
+
+
+def _risk_line(advised: Any) -> str:
+    rates = ", ".join(f"{100 * each['gaussian']:.3g}% at {100 * each['fpr']:g}%" for each in advised.risk)
+    return (
+        f"A membership attack on a Gaussian mechanism at epsilon {advised.epsilon:g} (such as the learner linear) has "
+        f"at most this true positive rate at this false positive rate: {rates}."
+    )

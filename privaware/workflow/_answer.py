@@ -1,0 +1,133 @@
+"""The answer of `advise`: the epsilon that an accuracy needs, and the accuracy to expect at several epsilons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from privaware.schema import Schema
+from privaware.workflow._accuracy_curves import (
+    GRID,
+    MANY_CLASSES,
+    Curve,
+    Expected,
+    Pilot,
+    TableFacts,
+    measured_curves,
+    of_others,
+    of_pilot,
+)
+from privaware.workflow.auto import constant_choice
+from privaware.workflow.run.training_plan import training_plan
+
+__all__ = ["Answer", "answer_for", "least_epsilon", "unmeasured"]
+
+SIZE_FACTOR = 4.0
+"""Measured tables are called of similar size if their numbers of rows differ by at most this factor."""
+PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
+FEWEST_TABLES = 5
+"""Number of measured tables below which no range over them is given."""
+LIKELY_ENOUGH = 0.15
+"""Probability of reaching the accuracy at an epsilon of at most 10, below which no epsilon is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The `estimate` and the `curve` of `advise --json`."""
+
+    estimate: dict[str, Any]
+    curve: list[dict[str, float]]
+
+
+def unmeasured(schema: Schema) -> str | None:
+    """Return why no curve was measured on data like these; None if there are such curves."""
+    if schema.form != "table":
+        return f"curves were measured on tables, and these data are {schema.form}s"
+    if not schema.classes:
+        return "curves were measured for classes, and this target is a number"
+    sizes = [curve.rows for curve in _curves(schema)]
+    if not min(sizes) / SIZE_FACTOR <= schema.rows <= max(sizes) * SIZE_FACTOR:
+        return f"curves were measured on {min(sizes):,} to {max(sizes):,} rows, and this table has {schema.rows:,}"
+    return None
+
+
+def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilot | None) -> Answer:
+    """Return the answer from a pilot on this table, or else from measured tables of similar size.
+
+    Measured tables on which a constant prediction already reaches the accuracy are left out.
+    """
+    if (reason := unmeasured(schema)) is not None:
+        return Answer(estimate=_estimate(reason=f"Not known: {reason}."), curve=[])
+    facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon(schema, delta))
+    if pilot is not None:
+        expected = of_pilot(_curves(schema), facts, pilot)
+        return Answer(estimate=_of_this_table(expected, accuracy, pilot.constant), curve=expected.curve())
+    harder = [curve for curve in _curves(schema) if curve.constant < (accuracy or 1.0)]
+    similar = _similar(harder, schema.rows)
+    if len(similar) < FEWEST_TABLES:
+        reason = f"Not known: on all but {len(similar)} measured tables of similar size, a constant reaches it."
+        return Answer(estimate=_estimate(reason=reason), curve=[])
+    expected = of_others(similar, facts)
+    return Answer(estimate=_of_other_tables(expected, accuracy, len(similar)), curve=expected.curve())
+
+
+def least_epsilon(schema: Schema, delta: float) -> float:
+    """Return the smallest epsilon of `GRID` at which `auto` trains more than a constant; infinity if none does."""
+    constant = constant_choice(schema, "").learner
+    low, high = 0, len(GRID)
+    while low < high:
+        middle = (low + high) // 2
+        trained = training_plan(schema, epsilon=float(GRID[middle]), delta=delta).learner != constant
+        low, high = (low, middle) if trained else (middle + 1, high)
+    return float(GRID[low]) if low < len(GRID) else math.inf
+
+
+def _curves(schema: Schema) -> tuple[Curve, ...]:
+    return measured_curves(len(schema.classes) >= MANY_CLASSES)
+
+
+def _similar(curves: Sequence[Curve], rows: int) -> list[Curve]:
+    """Return, for each table that was measured at a similar size, its curve at the most similar size."""
+    nearest: dict[str, Curve] = {}
+    for curve in sorted(curves, key=lambda curve: abs(math.log(curve.rows / rows))):
+        if curve.rows <= rows * SIZE_FACTOR and rows <= curve.rows * SIZE_FACTOR:
+            nearest.setdefault(curve.table, curve)
+    return list(nearest.values())
+
+
+def _estimate(
+    *, epsilon: float | None = None, low: float | None = None, high: float | None = None, reason: str | None = None
+) -> dict[str, Any]:
+    ends = {"epsilon": epsilon, "low": low, "high": high}
+    rounded = {
+        name: None if end is None or not math.isfinite(end) else float(f"{end:.2g}") for name, end in ends.items()
+    }
+    return {**rounded, "reason": reason}
+
+
+def _of_other_tables(expected: Expected, accuracy: float | None, tables: int) -> dict[str, Any]:
+    about = {"about": "other tables", "tables": tables}
+    if accuracy is None:
+        return {**_estimate(reason="No --accuracy was given."), **about}
+    low, _, high = expected.needed(accuracy)
+    reason = f"How hard this table is cannot be known without spending: {PILOT_ADVICE}."
+    return {**_estimate(low=low, high=high, reason=reason), **about}
+
+
+def _of_this_table(expected: Expected, accuracy: float | None, constant: float | None) -> dict[str, Any]:
+    """Return the estimate of this table; `constant` is the released accuracy of a constant prediction, if any."""
+    about = {"about": "this table"}
+    if accuracy is None:
+        return {**_estimate(reason="No --accuracy was given."), **about}
+    low, epsilon, high = expected.posterior(accuracy)
+    most = expected.at(float(GRID[-1]))
+    if constant is not None and accuracy <= constant:
+        reason = f"A constant prediction has an accuracy of about {constant:.2f}, so no epsilon is needed."
+        return {**_estimate(reason=reason), **about}
+    chance = expected.chance(accuracy)
+    if chance < LIKELY_ENOUGH:
+        reason = f"Not reached: at epsilon {GRID[-1]:g} expect {most[1]:.2f} ({most[0]:.2f} to {most[2]:.2f})."
+        return {**_estimate(reason=reason), **about}
+    return {**_estimate(epsilon=epsilon, low=low, high=high), **about, "chance": round(chance, 2)}

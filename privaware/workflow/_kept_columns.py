@@ -1,0 +1,104 @@
+"""Copy columns of the rows to the file with predictions, and refuse cells that a spreadsheet would run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from privaware._validate import nearest
+from privaware.data import Raw, words_of
+from privaware.errors import WrongInput
+
+__all__ = ["expect_keepable", "expect_no_formulas", "is_formula", "kept_columns"]
+
+FORMULA = re.compile(r" *[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
+"""Start of a cell that a spreadsheet may run as a formula; a sign alone is text."""
+NUMBER = re.compile(r" *[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)? *")
+"""A cell that a spreadsheet reads as a number."""
+WAY_OUT = "take a .parquet file for --out, or write the cells as they are with --keep-formulas"
+"""What to do about a cell that a spreadsheet would run."""
+
+
+def expect_no_formulas(classes: Iterable[str]) -> None:
+    """Raise `WrongInput` for a class label that a spreadsheet would run; a model may come from an untrusted source."""
+    if formula := next((label for label in classes if is_formula(label)), None):
+        raise WrongInput(
+            f"expected class labels that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
+            f"a formula; {WAY_OUT}"
+        )
+
+
+def is_formula(label: str) -> bool:
+    """Whether a spreadsheet that opens the CSV file may run `label`, or a part of `label`, as a formula.
+
+    Each part between separators is checked, because a spreadsheet whose separator is a semicolon or a tab splits a
+    label there.
+
+    >>> [is_formula(label) for label in ("=1+1", "@sum", "a;=1+1", "-1", "+2.5e3", "-", "a=b")]
+    [True, True, True, False, False, False, False]
+    """
+    cells = [label, *re.split("[;\t\r\n]", label)]
+    return any(FORMULA.match(cell) is not None and NUMBER.fullmatch(cell) is None for cell in cells)
+
+
+def expect_keepable(keep: Sequence[str], raw: Raw, written: Sequence[str]) -> None:
+    """Raise `WrongInput` for columns that cannot be copied.
+
+    Parameters
+    ----------
+    keep
+        The names of the columns to copy.
+    raw
+        The rows, or the first of them.
+    written
+        The names of the columns with predictions.
+    """
+    columns = raw.columns
+    if columns is None:
+        raise WrongInput("expected a table with --keep, which copies columns, got images")
+    for name in keep:
+        if name not in columns:
+            near = nearest(name, columns) if raw.declared and not raw.uneven else None
+            advice = f"; did you mean {near}?" if near else ""
+            raise WrongInput(f"expected --keep with one of the columns {raw.columns_shown()}, got {name!r:.80}{advice}")
+        if name in written:
+            raise WrongInput(
+                f"expected another name with --keep, got {name!r:.80}, which is called like a column of the "
+                "predictions; rename it in the data"
+            )
+    if len(set(keep)) < len(keep):
+        raise WrongInput("expected each column once with --keep, got one of them several times")
+
+
+def kept_columns(raw: Raw, keep: Sequence[str], *, formulas: bool) -> dict[str, Any]:
+    """Return the columns `keep` as they are: as spelt in a text file, else with the types of the file or frame.
+
+    Parameters
+    ----------
+    raw
+        The rows.
+    keep
+        The names of the columns.
+    formulas
+        Whether cells that a spreadsheet would run are allowed.
+
+    Returns
+    -------
+    dict
+        The values of each column by its name.
+    """
+    return {name: _column(raw, name, formulas) for name in keep}
+
+
+def _column(raw: Raw, name: str, formulas: bool) -> Any:
+    values = raw.values(name)
+    words = words_of(values)
+    if not formulas and (wrong := words.map(is_formula, bool)).any():
+        raise WrongInput(
+            f"column {name!r:.80}, {raw.place(int(np.argmax(wrong)))}: expected plain text in a spreadsheet, got a "
+            f"cell that one would run as a formula; {WAY_OUT}"
+        )
+    return values if raw.typed else words.map(str, object)

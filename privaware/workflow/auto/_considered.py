@@ -1,0 +1,86 @@
+"""The learners that a plan considered, each with the reason why it was taken or not; from public facts only.
+
+A row is a plain dict: `learner`, `rule` (the rule of the policy, or empty), `taken` and `reason`. `taken` is None while
+a comparison that is paid for has not run yet.
+
+>>> unmet("rows_epsilon", ">= 40000", 600.0)
+'it needs rows x epsilon at least 40,000; here it is 600'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from privaware.workflow.auto._facts import COMPARISON
+
+__all__ = ["CHECKED", "SEARCHED", "considered", "is_constant", "settled", "unmet"]
+
+Row = dict[str, Any]
+SEARCHED = "A candidate of the private search, which releases only the best candidate."
+"""The reason of a learner in the space of a private search, before the search has run."""
+CHECKED = "It is compared with the model after the training; the comparison is part of the cost."
+"""The reason of the constant prediction with which a regression is compared, before it is."""
+NAMES = {"rows_epsilon": "rows x epsilon", "channels": "colour channels", "side": "the smaller side in pixels"}
+"""Names of facts that are not their own name, in words."""
+OPERATORS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
+WEIGHTS = ("scores", "slopes", "leaves", "swings", "output.weight")
+"""Tensors of table models and linear models that are all 0 if the model is a constant."""
+
+
+def considered(learner: str, reason: str, *, taken: bool | None, rule: str = "") -> Row:
+    """Return one row; `reason` becomes a sentence."""
+    sentence = f"{reason[0].upper()}{reason[1:].removesuffix('.')}."
+    return {"learner": learner, "rule": rule, "taken": taken, "reason": sentence}
+
+
+def unmet(fact: str, condition: Any, value: Any) -> str:
+    """Say which condition of a rule does not hold for the value of a fact."""
+    listed = condition if isinstance(condition, list) else [condition]
+    needed = " and ".join(map(_in_words, listed))
+    return f"it needs {NAMES.get(fact, fact.replace('_', ' '))} {needed}; here it is {_in_words(value)}"
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, str) and (found := COMPARISON.fullmatch(value)):
+        return f"{OPERATORS[found[1]]} {float(found[2]):,.10g}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,.10g}"
+
+
+def settled(rows: Iterable[Mapping[str, Any]], tensors: Mapping[str, np.ndarray], learner: str | None) -> list[Row]:
+    """Return the rows with the results of the paid comparisons, which the released model shows.
+
+    Parameters
+    ----------
+    rows
+        The rows of the plan.
+    tensors
+        The released tensors.
+    learner
+        The learner of the best candidate of a search, if a search named one.
+    """
+    known = [dict(row) for row in rows]
+    constant = is_constant(tensors)
+    if any(row["reason"] == CHECKED for row in known):
+        kept = "The comparison found no clear gain of the model: the released prediction is a constant."
+        lost = "The comparison, which is part of the cost, found the model clearly better."
+        for row in known:
+            if row["reason"] == CHECKED:
+                row.update(taken=constant, reason=kept if constant else lost)
+            elif row["taken"] and constant:
+                row.update(taken=False, reason=f"{row['reason']} After the training a constant was preferred.")
+    searched = [row for row in known if row["reason"] == SEARCHED]
+    for row in searched if learner is not None or len(searched) == 1 else []:
+        best = len(searched) == 1 or row["learner"] == learner
+        row.update(taken=best, reason=f"{SEARCHED} It was {'the best' if best else 'not the best'}.")
+    return known
+
+
+def is_constant(tensors: Mapping[str, np.ndarray]) -> bool:
+    """Whether the released tensors of a table model or a linear model predict the same number for every row."""
+    weights = [np.asarray(tensors[name]) for name in WEIGHTS if name in tensors]
+    return bool(weights) and not any(np.any(weight != 0) for weight in weights)

@@ -1,0 +1,100 @@
+"""Kinds of columns that the owner declares by name (`--kinds`), and sentences about kinds that noisy counts decided."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from privaware._validate import suggestion
+from privaware.data import is_identifier_name, read_names
+from privaware.errors import WrongInput
+from privaware.schema import DATE_PARTS, KINDS, Column, Schema
+
+__all__ = ["draft_kinds", "guess_sentences", "read_kinds", "with_kinds"]
+
+SURE = 0.95
+"""A kind with a smaller probability is called a guess."""
+
+MAX_NAMED = 5
+"""Largest number of guesses that a sentence names."""
+
+
+def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
+    """Return the kinds of columns by name, from a mapping or a TOML file with lines such as `age = "number"`."""
+    if isinstance(kinds, Mapping):
+        return dict(kinds)
+    try:
+        declared: dict[str, Any] = tomllib.loads(Path(kinds).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongInput(f"expected a TOML file with kinds of columns at {str(kinds)!r}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise WrongInput(f'{str(kinds)!r}: expected TOML lines such as age = "number"') from None
+    return declared
+
+
+def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
+    """Return `schema` with the declared `kinds` of columns; the other columns stay as they are.
+
+    Raise `WrongInput` for a name that is not a column, and for a word that is not a kind.
+    """
+    known = {column.name: column for column in schema.columns}
+    for name, kind in kinds.items():
+        if name not in known:
+            raise WrongInput(f"--kinds: expected columns of the data, got {name!r}; {suggestion(name, list(known))}")
+        if kind not in KINDS:
+            raise WrongInput(f"--kinds: expected {name!r} to be one of {', '.join(KINDS)}, got {kind!r}")
+    if schema.form != "table":
+        raise WrongInput(f"--kinds: expected a table, got a data set of form {schema.form}; leave --kinds out")
+    columns = (_of_kind(column, kinds[column.name]) if column.name in kinds else column for column in schema.columns)
+    return replace(schema, columns=tuple(columns))
+
+
+def _of_kind(column: Column, kind: str) -> Column:
+    """Return `column` as an undecided column of which the kind is known now."""
+    parts = DATE_PARTS[:-1] if kind == "date" else ()
+    return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
+
+
+def draft_kinds(data: str | Path, **reading: Any) -> str:
+    """Return a TOML text with one line for each column of a text file; only the names are read.
+
+    `reading` are the options of `privaware.data.read`.
+    """
+    table = read_names(data, reading)
+    if table is None:
+        raise WrongInput(
+            f"expected a CSV file, got {str(data)!r}; other formats declare types, so --kinds is not needed"
+        )
+    lines = [
+        "# Replace undecided where you know the kind: a declared kind costs nothing, and undecided ones share a part",
+        f"# of the budget. Delete the line of the target. Kinds: {', '.join(KINDS)}.",
+    ]
+    names = table.columns or []
+    kinds = ("identifier" if is_identifier_name(name) else "undecided" for name in names)
+    lines += [f"{_quoted(name)} = {_quoted(kind)}" for name, kind in zip(names, kinds, strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return `text` as a basic string of TOML."""
+    escaped = "".join(
+        f"\\u{ord(letter):04x}" if letter in '"\\' or ord(letter) < 32 or ord(letter) == 127 else letter
+        for letter in text
+    )
+    return f'"{escaped}"'
+
+
+def guess_sentences(schema: Schema) -> list[str]:
+    """Return a sentence about the columns whose kinds noisy counts could not decide clearly, if there are any."""
+    unsure = sorted((column for column in schema.columns if column.certainty < SURE), key=lambda each: each.certainty)
+    if not unsure:
+        return []
+    named = ", ".join(f"{column.name!r} as {column.kind} ({column.certainty:.0%})" for column in unsure[:MAX_NAMED])
+    more = f" and {len(unsure) - MAX_NAMED} more" if len(unsure) > MAX_NAMED else ""
+    return [
+        f"The noise was too large to be sure of the kind of {len(unsure)} of {len(schema.columns)} columns. They were "
+        f"read as follows, with the probability that this is right: {named}{more}. Declare kinds with --kinds FILE."
+    ]

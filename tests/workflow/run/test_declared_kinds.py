@@ -1,0 +1,69 @@
+"""Kinds that the owner declares cost nothing, and kinds that noise decided are said to be guesses."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privaware
+from privaware.errors import WrongInput
+from privaware.workflow.run.declared_kinds import draft_kinds
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Path:
+    """A CSV file with twelve columns of letters, of which the first is the target."""
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 2, 600)
+    columns = {f"c{at}": np.array(list("abc"))[(target + rng.integers(0, 2, 600)) % 3] for at in range(12)}
+    file = tmp_path / "letters.csv"
+    pd.DataFrame({"won": np.array(["no", "yes"])[target], **columns}).to_csv(file, index=False)
+    return file
+
+
+def plan(file: Path, **more: Any) -> str:
+    result = privaware.fit(file, epsilon=0.1, target="won", learner="linear", dry_run=True, verbose=True, **more)
+    return " ".join(result.plan)
+
+
+def test_a_budget_too_small_for_the_columns_is_said_before(letters: Path) -> None:
+    assert "will be guesses. Declare them (--schema, or --kinds for types)" in plan(letters)
+    wide = privaware.fit(letters, epsilon=50.0, target="won", learner="linear", dry_run=True)
+    assert "guesses" not in " ".join(wide.plan)
+
+
+def test_declared_kinds_are_not_estimated(letters: Path, tmp_path: Path) -> None:
+    kinds = dict.fromkeys((f"c{at}" for at in range(12)), "category")
+    assert "types and ranges" in plan(letters)
+    assert "types and ranges" not in plan(letters, kinds=kinds)
+    file = tmp_path / "kinds.toml"
+    file.write_text("".join(f'{name} = "{kind}"\n' for name, kind in kinds.items()))
+    assert plan(letters, kinds=file) == plan(letters, kinds=kinds)
+
+
+def test_a_draft_of_kinds_names_every_column_once(letters: Path) -> None:
+    drafted = tomllib.loads(draft_kinds(letters))
+    assert list(drafted) == ["won", *(f"c{at}" for at in range(12))]
+    assert set(drafted.values()) == {"undecided"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [({"c99": "number"}, "got 'c99'"), ({"c1": "letter"}, "expected 'c1' to be one of"), ("none.toml", "none.toml")],
+)
+def test_wrong_kinds_are_refused_in_one_sentence(letters: Path, kinds: Any, message: str) -> None:
+    with pytest.raises(WrongInput, match=message):
+        plan(letters, kinds=kinds)
+
+
+def test_kinds_that_noise_decided_are_called_guesses(letters: Path) -> None:
+    unsure = privaware.fit(letters, epsilon=0.1, target="won", learner="linear", seed=0, limit=9.0)
+    assert any("too large to be sure of the kind" in sentence for sentence in unsure.notices)
+    kinds = dict.fromkeys((f"c{at}" for at in range(12)), "category")
+    sure = privaware.fit(letters, epsilon=0.1, target="won", learner="linear", seed=0, kinds=kinds, limit=9.0)
+    assert not any("sure of the kind" in sentence for sentence in sure.notices)

@@ -1,0 +1,81 @@
+"""A pilot: charged through the ledger before it runs, refused where it would show nothing, read as an estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privaware import Ledger, advise
+from privaware.errors import BudgetExceeded, WrongInput
+from privaware.schema import Column, Schema
+from privaware.workflow._accuracy_curves import Pilot
+from privaware.workflow._answer import answer_for
+from privaware.workflow.verify import verify
+
+
+def write_rows(path: Path, rows: int) -> Path:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=rows)
+    lines = [f"{value:.3f},{draw.normal():.3f},{'yes' if value > 0 else 'no'}" for value in x]
+    path.write_text("\n".join(["x,z,y", *lines]) + "\n")
+    return path
+
+
+def test_pilot_is_charged_and_answers_for_this_table(tmp_path: Path) -> None:
+    people = write_rows(tmp_path / "people.csv", 3000)
+    advised = advise(people, target="y", accuracy=0.8, pilot=0.2, out=tmp_path / "pilot")
+    ledger = Ledger.open(tmp_path / "people.csv.ledger")
+    assert 0.15 < ledger.spent() <= 0.2
+    assert ledger.limit == pytest.approx(1.2)
+    assert "pilot" in ledger.entries()[1].what
+    assert advised.estimate["about"] == "this table"
+    assert advised.estimate["low"] <= advised.estimate["epsilon"] <= advised.estimate["high"]
+    assert advised.charged == "The pilot cost epsilon 0.2."
+    assert verify(tmp_path / "pilot", ledger=tmp_path / "people.csv.ledger").valid
+
+
+def test_pilot_past_the_limit_is_refused(tmp_path: Path) -> None:
+    people = write_rows(tmp_path / "people.csv", 3000)
+    with pytest.raises(BudgetExceeded, match="limit"):
+        advise(people, target="y", accuracy=0.8, pilot=0.2, limit=0.1)
+    assert not (tmp_path / "people.csv.ledger").exists()
+
+
+def test_pilot_that_would_train_a_constant_is_refused(tmp_path: Path) -> None:
+    people = write_rows(tmp_path / "people.csv", 300)
+    with pytest.raises(WrongInput, match="--pilot of at least"):
+        advise(people, target="y", accuracy=0.8, pilot=0.1)
+    assert not (tmp_path / "people.csv.ledger").exists()
+
+
+def test_pilot_on_images_is_refused() -> None:
+    with pytest.raises(WrongInput, match="table with classes for --pilot"):
+        advise("digits", accuracy=0.8, pilot=0.2)
+
+
+def test_dry_run_of_a_pilot_charges_nothing(tmp_path: Path) -> None:
+    people = write_rows(tmp_path / "people.csv", 3000)
+    said: list[str] = []
+    advised = advise(people, target="y", accuracy=0.8, pilot=0.2, dry_run=True, say=said.append)
+    assert any("costs epsilon 0.2" in sentence for sentence in said)
+    assert advised.estimate["about"] == "other tables"
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_accuracy_of_a_constant_is_claimed_only_if_released() -> None:
+    two, three = (Schema(rows=4000, classes=tuple("abc"[:count]), columns=(Column(name="x"),)) for count in (2, 3))
+    released = Pilot(accuracy=0.7, error=0.01, signal=2.5, constant=0.6)
+    assert "constant" in answer_for(two, 1e-5, 0.55, released).estimate["reason"]
+    unreleased = answer_for(three, 1e-5, 0.55, replace(released, constant=None)).estimate
+    assert "constant" not in (unreleased["reason"] or "")
+
+
+def test_accuracy_out_of_reach_names_no_epsilon() -> None:
+    schema = Schema(rows=4000, classes=("a", "b"), columns=(Column(name="x"),))
+    flat = Pilot(accuracy=0.61, error=0.005, signal=2.5, constant=0.6)
+    estimate = answer_for(schema, 1e-5, 0.999, flat).estimate
+    assert estimate["epsilon"] is None
+    assert estimate["reason"].startswith("Not reached: at epsilon 10 expect")
