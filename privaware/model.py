@@ -6,7 +6,7 @@ with its card.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -245,11 +245,15 @@ class Model(Summarised):
             counts.expect_readable()
         return rows
 
-    def raw(self, data: Any, **reading: Any) -> Raw:
-        """Return the rows of a DataFrame, an array or a file as they are."""
+    def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
+        """Return the rows of a DataFrame, an array or a file as they are.
+
+        Of a CSV file only the columns of the schema and the columns `keep` are read, if all of them are there.
+        """
         if isinstance(data, Raw):
             return data
-        return self._array(data) if isinstance(data, np.ndarray) else read(data, **reading)
+        needed = [*(column.name for column in self.schema.declared), *keep]
+        return self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
         """Read an array of images, or of the columns of a table in the order of the schema."""

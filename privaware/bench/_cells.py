@@ -134,7 +134,7 @@ def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
     if isinstance(event_at(1.0), Unproven):
         return 1 / float(epsilon)  # nothing can be calibrated: the claimed epsilon is what the algorithm is run at
     if prices is not None:
-        return prices.calibrated(_price_key(event_at(1.0), epsilon, delta), event_at, epsilon)
+        return prices.calibrated(_price_key(event_at(1.0), epsilon, delta), event_at, epsilon, delta)
     from privaware import accounting
 
     return accounting.calibrate(event_at, epsilon, delta)

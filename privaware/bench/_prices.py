@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from privaware import accounting
+from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import WrongInput
 from privaware.events import Event
 
@@ -28,18 +30,15 @@ class Prices:
         if self.path.exists():
             self.known = {**json.loads(self.path.read_text()), **self.known}
 
-    def calibrated(self, key: str, cost: Callable[[float], Event], epsilon: float) -> float:
-        """Return the noise multiplier called `key`, at which `cost(noise)` is (epsilon, 1e-5)-DP.
+    def calibrated(
+        self, key: str, cost: Callable[[float], Event], epsilon: float, delta: float = DEFAULT_DELTA
+    ) -> float:
+        """Return the noise multiplier called `key`, at which `cost(noise)` is (epsilon, delta)-DP.
 
-        Delta is 1e-5 always. `privaware.accounting` computes a noise multiplier that the file lacks.
+        `privaware.accounting` computes a noise multiplier that the file lacks. The key of another delta than
+        `DEFAULT_DELTA` must name it.
         """
-
-        def compute() -> float:
-            from privaware import accounting
-
-            return accounting.calibrate(cost, epsilon, 1e-5)
-
-        return self.look_up(key, compute)
+        return self.look_up(key, lambda: accounting.calibrate(cost, epsilon, delta))
 
     def look_up(self, key: str, compute: Callable[[], float]) -> float:
         """Return the stored number called `key`, or the result of `compute`."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
@@ -49,5 +50,7 @@ def dpsgd(
         "rdp": "RDP",
         "rdp_classic": "classic RDP, for old papers",
     }
-    lines += [f"epsilon {shown[name]:.5g} ({label})" for name, label in names.items() if shown[name] is not None]
+    lines += [
+        f"epsilon {rounded_up(shown[name])} ({label})" for name, label in names.items() if shown[name] is not None
+    ]
     show(result, lines, json)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
@@ -72,5 +73,7 @@ def crossover(
         lines.append(
             f"epsilon {low.x:g}: simple {low.mean:.4f} ± {low.spread:.4f}, complex {high.mean:.4f} ± {high.spread:.4f}"
         )
-    lines.append(f"Note: {result.note}. Total cost: epsilon {result.epsilon:.4g} at delta {result.delta:g}.")
+    lines.append(
+        f"Note: {result.note}. Total cost: epsilon {rounded_up(result.epsilon)} at delta {rounded_up(result.delta)}."
+    )
     show(result.json(), lines, json)

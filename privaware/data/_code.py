@@ -121,7 +121,7 @@ def swallowed(batch: Raw, words: Words) -> np.ndarray:
     In such a row a stray quotation mark may have swallowed that record. No row is marked if `batch` is not from a text
     file, or has fewer than three columns.
     """
-    width = len(batch.columns or ())
+    width = batch.fields or len(batch.columns or ())
     if batch.line is None or width < 3:
         return np.zeros(len(words), dtype=bool)
     return words.map(lambda word: any(line.count(batch.separator) == width - 1 for line in word.splitlines()[1:]), bool)

@@ -116,11 +116,16 @@ class CsvFile:
         counts = {separator: names.count(separator.encode()) for separator in SEPARATORS}
         return max(SEPARATORS, key=lambda separator: counts[separator])
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self, names: Collection[str] | None = None) -> pd.DataFrame:
         """Return the table with the names of the header line, if there is one; columns of plain numbers become
-        numbers.
+        numbers. With `names`, only these columns are parsed, and the first column if there are no names. If one of
+        them is absent, all columns are parsed.
         """
-        return self._frame(in_order(self._values, self.blocks()))
+        needed = set(self.names if names is None else names) or {self.names[0]}
+        if names is None or not needed <= set(self.names):
+            return self._frame(in_order(self._values, self.blocks()))
+        only = [at for at, name in enumerate(self.names) if name in needed]
+        return self._frame(in_order(lambda block: self._values(block, *only), self.blocks()), only)
 
     def empty(self) -> pd.DataFrame:
         """Return a table with the names of the columns and no row."""

@@ -15,7 +15,7 @@ __all__ = ["Outside"]
 WORDS = {
     "unseen": "not among the categories that the model knows (new, or too rare in training to be released), treated as "
     "one other category",
-    "outside_bounds": "outside the declared range, clipped to it",
+    "outside_bounds": "outside the range that the model knows, clipped to it",
     "no_number": "not a number, treated as missing",
     "no_date": "not a date, treated as missing",
     "no_time": "not a time, treated as missing",

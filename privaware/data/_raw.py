@@ -138,6 +138,8 @@ class Raw:
         Returns the line of a text file on which a row begins.
     separator : str
         The separator of a text file.
+    fields : int
+        The number of fields of a record of a text file, of which `frame` may hold some; 0 if not known.
     uneven : str
         A sentence about rows that differ in facts that a schema would take as public (names of columns, channels of
         images); empty if there are none.
@@ -162,6 +164,7 @@ class Raw:
     name: str = ""
     line: Callable[[int], int] | None = None
     separator: str = ""
+    fields: int = 0
     uneven: str = ""
     declared: bool = True
     typed: bool = True

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from privaware.events import Event, describe, from_json
+from privaware._rounded import rounded_down, rounded_up
+from privaware.events import Event
 from privaware.ledger._entry import Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
@@ -81,15 +82,16 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
     list of str
         Lines for a terminal.
     """
-    spent = f"Spent: epsilon {ledger['epsilon_spent']:.5g} of {ledger['limit']:g} at delta {ledger['delta']:g}"
-    first = f"{spent}, unit {ledger['unit']}, {ledger['relation']}"
+    spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {ledger['limit']:g}"
+    first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {ledger['unit']}, {ledger['relation']}"
     return [first, *_table(ledger), *_open_lines(ledger)]
 
 
 def _table(ledger: Mapping[str, Any]) -> list[str]:
     """Return the charges and the changes of the limit in order, under a line of headings.
 
-    `epsilon` is the cost of one charge alone, and `total` the composition of all charges up to it.
+    `epsilon` is the cost of one charge alone, and `total` the composition of all charges up to it. `--json` also shows
+    the event of each charge.
     """
     created, limit = ledger["created"], ledger["created"]["limit"]
     rows = [("entry", "time (UTC)", "who", "epsilon", "total", "limit", "what")]
@@ -100,8 +102,8 @@ def _table(ledger: Mapping[str, Any]) -> list[str]:
             what = f"limit changed from {entry['limit_before']:g} to {entry['limit']:g}"
             limit = entry["limit"]
         else:
-            epsilon, total = f"{entry['epsilon']:.4g}", f"{entry['total']:.4g}"
-            what = f"{entry['what']}: {describe(from_json(entry['event']))}"
+            epsilon, total = rounded_up(entry["epsilon"]), rounded_up(entry["total"])
+            what = entry["what"]
         row = (str(entry["number"]), _time(entry["time"]), entry["who"], epsilon, total, f"{limit:g}", what)
         rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -127,14 +129,14 @@ def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
         return [
-            f"No finite epsilon is proven at delta {ledger['delta']:g} for the entries with epsilon inf, "
-            "or for all entries together."
+            f"No finite epsilon is proven at delta {rounded_up(ledger['delta'])} for the entries with an infinite "
+            "epsilon, or for all entries together."
         ]
     added = sum(entry["epsilon"] for entry in ledger["events"])
     lines = []
     if len(ledger["events"]) > 1 and added > spent * (1 + EQUAL_WITHIN):
         lines.append(
-            f"The charges add up to epsilon {added:.4g}, but their composition costs only {spent:.4g}: "
+            f"The charges add up to epsilon {rounded_up(added)}, but their composition costs only {rounded_up(spent)}: "
             "epsilon is the worst "
             "case of one release, and the worst case of all releases at once is unlikely."
         )
@@ -142,7 +144,7 @@ def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
         lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
     elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
-            f"Remaining: epsilon {limit - spent:.4g}. A run with a slightly larger epsilon may also fit, "
+            f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a slightly larger epsilon may also fit, "
             "because charges "
             "compose (`privaware fit ... --dry-run` shows its cost)."
         )

@@ -118,13 +118,16 @@ def _calibration(card: ModelCard) -> dict[str, Any] | None:
         if observed is None or not all(_is_number(entry.get(name)) for name in ("from", "to", "rows")):
             return None
         low, high = (max(0.0, min(1.0, end)) for end in observed[1:])
+        known = high - low < 1
+        shown = f"{100 * observed[0]:.0f}% ({100 * low:.0f}% to {100 * high:.0f}%)"
         lines.append(
             {
                 "name": f"{100 * entry['from']:.0f}% to {100 * entry['to']:.0f}%",
                 "left": f"{100 * low:.2f}",
-                "width": f"{100 * (high - low):.2f}",
-                "value": f"{100 * observed[0]:.0f}% ({100 * low:.0f}% to {100 * high:.0f}%)",
-                "rows": number(max(0, round(entry["rows"]))),
+                "width": f"{100 * (high - low) * known:.2f}",
+                "value": f"{shown}, about {number(max(0, round(entry['rows'])))} rows"
+                if known
+                else "too few rows to tell",
             }
         )
     two = len(card.schema.classes) == 2
@@ -147,7 +150,7 @@ def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...],
 
 def _estimate(entry: Any) -> tuple[float, float, float] | None:
     """Return value, low and high of an entry; None if one of them is not a number."""
-    ends = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
+    ends: list[Any] = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
     if len(ends) != 3 or not all(_is_number(end) for end in ends):
         return None
     return float(ends[0]), float(ends[1]), float(ends[2])

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from privaware.errors import Refused
 from privaware.events import NOTHING, ZCDP, Event, Gaussian, Laplace, Pure, RandomisedResponse, Sampled
 from privaware.testing._call import Call, noises
 
@@ -90,5 +91,7 @@ def _events(call: Call) -> list[Event]:
         width = max(1, int(np.prod(call.exact.shape[1:])))
         response = RandomisedResponse(epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"]))
         return [response] * width
+    if call.kind not in ("gaussian", "laplace"):
+        raise Refused(f"expected a call of the noise generator whose cost is known, got {call.kind!r:.80}")
     kind = Gaussian if call.kind == "gaussian" else Laplace
     return [kind(noise=float(noise)) for noise in noises(call)[0].ravel()]

@@ -143,7 +143,11 @@ class _Pages:
     async def home(self, request: Request) -> Response:
         def page() -> Response:
             ledgers, models = self.folder.summaries()
-            lists = {"ledgers": ledgers, "models": models, "predictions": list(self.folder.predictions())}
+            lists: dict[str, Any] = {
+                "ledgers": ledgers,
+                "models": models,
+                "predictions": list(self.folder.predictions()),
+            }
             runs = [_run_view(run) for run in self.runs.all()]
             data = list(self.folder.data_files())
             return _page("home.html", up=".", folder=self.folder.path.name, runs=runs, data=data, **lists)
@@ -297,9 +301,9 @@ class _Pages:
         name = form.get("ledger") or beside
         path = self.folder.ledgers().get(name)
         if path is None:
-            limit = form.get("limit") or _words.number(requested)
+            wanted = form.get("limit") or _words.number(requested)
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
-            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {limit} in total."
+            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {wanted} in total."
             return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
         ledger = Ledger.open(path)
         spent, limit = ledger.spent(), ledger.limit

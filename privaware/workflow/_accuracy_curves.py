@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -133,14 +133,14 @@ class Expected:
         return low, middle, high
 
     def posterior(self, accuracy: float) -> tuple[float, float, float]:
-        """Return the 10% quantile, the geometric mean and the 90% quantile of the epsilon that gives `accuracy`.
+        """Return the quantiles of the epsilon that gives `accuracy`.
 
         Before the accuracy is known, every epsilon of `GRID` is equally probable. An epsilon is then as probable as the
         weight of the curves that pass within about `TOLERANCE` of `accuracy` at this epsilon.
         """
         passing = self.weights @ np.exp(-(((self.accuracies - accuracy) / TOLERANCE) ** 2) / 2)
-        low, high = (_quantile(GRID, passing, share) for share in (QUANTILES[0], QUANTILES[-1]))
-        return low, float(np.exp(np.log(GRID) @ passing / passing.sum())), high
+        low, middle, high = (_quantile(GRID, passing, share) for share in QUANTILES)
+        return low, middle, high
 
     def chance(self, accuracy: float) -> float:
         """Return the probability that an epsilon of `GRID` reaches `accuracy`, less `TOLERANCE`."""
@@ -201,8 +201,9 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
     """Return the measured curves of tables with at least `MANY_CLASSES` classes, or with fewer."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
-    curves = (
-        Curve(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
+    entries: Iterable[dict[str, Any]] = (
+        {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
         for entry in stored["curves"]
     )
+    curves = (Curve(**entry) for entry in entries)
     return tuple(curve for curve in curves if (curve.classes >= MANY_CLASSES) == many_classes)

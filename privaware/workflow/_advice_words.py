@@ -31,6 +31,8 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
     """Return the lines of `privaware advise`; with `why`, the reason and the evidence below each finding."""
     others = " on other tables" if advised.estimate.get("about") == "other tables" else ""
     lines = [*answer_lines(advised), *plot_lines(advised.curve, others), advised.choice["why"]]
+    if advised.choice["warning"]:
+        lines.append(advised.choice["warning"])
     if why:
         lines.append(f"   Evidence: {advised.choice['evidence']}")
     lines.append("Findings for these data" + (":" if why else " (--why shows the evidence):"))

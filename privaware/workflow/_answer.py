@@ -63,7 +63,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon(schema, delta))
     if pilot is not None:
         expected = of_pilot(_curves(schema), facts, pilot)
-        return Answer(estimate=_of_this_table(expected, accuracy), curve=expected.curve())
+        return Answer(estimate=_of_this_table(expected, accuracy, pilot.constant), curve=expected.curve())
     harder = [curve for curve in _curves(schema) if curve.constant < (accuracy or 1.0)]
     similar = _similar(harder, schema.rows)
     if len(similar) < FEWEST_TABLES:
@@ -116,13 +116,14 @@ def _of_other_tables(expected: Expected, accuracy: float | None, tables: int) ->
     return {**_estimate(low=low, high=high, reason=reason), **about}
 
 
-def _of_this_table(expected: Expected, accuracy: float | None) -> dict[str, Any]:
+def _of_this_table(expected: Expected, accuracy: float | None, constant: float | None) -> dict[str, Any]:
+    """Return the estimate of this table; `constant` is the released accuracy of a constant prediction, if any."""
     about = {"about": "this table"}
     if accuracy is None:
         return {**_estimate(reason="No --accuracy was given."), **about}
     low, epsilon, high = expected.posterior(accuracy)
-    constant, most = expected.at(float(GRID[0]))[1], expected.at(float(GRID[-1]))
-    if accuracy <= constant:
+    most = expected.at(float(GRID[-1]))
+    if constant is not None and accuracy <= constant:
         reason = f"A constant prediction has an accuracy of about {constant:.2f}, so no epsilon is needed."
         return {**_estimate(reason=reason), **about}
     chance = expected.chance(accuracy)

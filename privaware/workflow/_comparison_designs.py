@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded
 
 __all__ = ["EPSILONS", "MAX_REPEATS", "TOTAL", "Design", "advice", "choose_design", "designs_sentence"]
@@ -92,7 +93,7 @@ def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: in
             return next(design for design in designs if price(design) <= total)
     asked = Design(grid[:smallest], repeats or 1)
     raise BudgetExceeded(
-        f"a comparison of {asked.words} costs epsilon {price(asked):.4g}, above the total of {total:g}; "
+        f"a comparison of {asked.words} costs epsilon {rounded_up(price(asked))}, above the total of {total:g}; "
         f"{advice(price, asked, lambda design: price(design) <= total)}, or allow more with --total"
     )
 
@@ -116,7 +117,7 @@ def designs_sentence(price: Price, chosen: Design, total: float) -> str:
     prices = {design.words: price(design) for design in others if design != chosen}
     listed = "; ".join(f"{words}: {cost:.4g}" for words, cost in sorted(prices.items(), key=lambda item: -item[1]))
     return (
-        f"Design: {chosen.words}, epsilon {price(chosen):.4g}, within the total of {total:g} (--total). "
+        f"Design: {chosen.words}, epsilon {rounded_up(price(chosen))}, within the total of {total:g} (--total). "
         f"Others: {listed}; a built-in data set: 0."
     )
 

@@ -36,7 +36,7 @@ from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
 from privaware.workflow._score_cells import CellSums, ScoreCells, scored_words
-from privaware.workflow._score_statistics import NoisyCells
+from privaware.workflow._score_statistics import NoisyCells, fraction_interval
 from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 
 __all__ = [
@@ -237,13 +237,13 @@ class ScoredTraining:
         scale = len(cells.sizes) * self.changes * self.noise
         facts = NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=rng.initial, unit=_range(schema))
         shown = "confusion" in self.also or (self.metric == "accuracy" and cells.classes == 2)
+        measured: dict[str, Any] = {**facts.score(), **(facts.confusion() if shown else {})}
         return Score(
             metric=self.metric,
             epsilon=self.epsilon,
             rows=facts.rows,
-            **facts.score(),
+            **measured,
             constant=facts.constant(),
-            **(facts.confusion() if shown else {}),
             threshold=facts.threshold() if "threshold" in self.also else None,
             calibration=facts.calibration() if "calibration" in self.also else None,
         )
@@ -303,6 +303,8 @@ def with_score(
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
     settings |= {"score_also": list(tables)} if tables else {}
     reason = _reason(schema, share, (NAMES[chosen], *tables), epsilon, total)
+    cells = ScoreCells.of(chosen, len(schema.classes), tables)
+    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon)
     if schema.unit in ("row", "label") and not outside and epsilon < total:
         reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
@@ -328,6 +330,16 @@ def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float,
         f"Score: about {schema.rows * share:.0f} of {schema.rows} rows are held out of training. They release the "
         f"{listed} with noise for epsilon {epsilon:g}, {part}."
     )
+
+
+def _expected(cells: ScoreCells, rows: float, scale: float) -> str:
+    """Say how wide the interval of an accuracy of 0.8 would be; nothing for other metrics."""
+    if cells.metric != "accuracy":
+        return ""
+    half = cells.sizes[0] // 2
+    right, wrong = (np.full(half, part * rows / half) for part in (0.8, 0.2))
+    low, high = fraction_interval(right, wrong, scale)
+    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}."
 
 
 def _shown(value: float) -> str:

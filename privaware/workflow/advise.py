@@ -28,6 +28,7 @@ from privaware.workflow._advice_words import advice_page
 from privaware.workflow._answer import answer_for, unmeasured
 from privaware.workflow._pilot import charged_pilot
 from privaware.workflow.auto import choose
+from privaware.workflow.auto._facts import NETWORKS
 from privaware.workflow.run.options import RunArguments, RunOptions
 from privaware.workflow.run.plan import expect_budget
 from privaware.workflow.run.source import resolve
@@ -48,9 +49,9 @@ class Advised(Summarised):
 
     `estimate` has the `epsilon` that the accuracy needs, its 10% and 90% quantiles `low` and `high`, and `about`, which
     says whether they are about other tables or about this table. After a pilot, `chance` is the probability that this
-    table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says
-    why. `curve` has the accuracy to expect at several epsilons. `pilot` has the score that a pilot released. `choice`
-    has the rule by which `fit` chooses, its learner, its reason `why` and its page of `evidence`. `advice` has the
+    table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why. `curve`
+    has the accuracy to expect at several epsilons. `pilot` has the score that a pilot released. `choice` has the rule
+    by which `fit` chooses, its learner, its reason `why`, its page of `evidence` and its `warning`. `advice` has the
     findings that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of any attack:
     `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any mechanism
     with this epsilon and delta.
@@ -160,9 +161,11 @@ def expect_table(schema: Schema) -> None:
 
 
 def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
-    """Return what the policy of `fit` chooses, and why."""
+    """Return what the policy of `fit` chooses, why, and the warning about a public network, if it uses one."""
     choice = choose(schema, epsilon)
-    return {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
+    warnings = [network.warning for network in NETWORKS.values() if network.warning in choice.reasons]
+    chosen = {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
+    return {**chosen, "warning": " ".join(warnings)}
 
 
 def _shown(schema: Schema) -> dict[str, Any]:

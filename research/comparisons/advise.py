@@ -111,9 +111,11 @@ def cases(packages: Path, out: Path) -> None:
     for name in CASES:
         asked: dict[float, float] = {}
         for epsilon in ASKED_AT:
+            if len(asked) == EACH:
+                break
             runs = [_stored(packages, out, name, epsilon, seed) for seed in SEEDS]
             accuracy = round(float(np.mean([run["accuracy"] for run in runs])), 2)
-            if runs[0]["learner"] != "majority" and accuracy > runs[0]["constant"] + CLEARLY and len(asked) < EACH:
+            if runs[0]["learner"] != "majority" and accuracy > runs[0]["constant"] + CLEARLY:
                 asked[epsilon] = accuracy
         for epsilon, result in _answers(packages, out, name, asked).items():
             if number < CASES_WANTED:

@@ -45,3 +45,8 @@ def test_html_page_has_the_answer_and_a_plot(run: Run, tmp_path: Path) -> None:
 
 def test_wrong_accuracy_is_exit_2(run: Run) -> None:
     assert run("advise", "digits", "--accuracy", 90, "--json").code == 2
+
+
+def test_words_warn_about_a_public_network(run: Run) -> None:
+    call = run("advise", "digits")
+    assert ("This network was trained on" in call.out) == ("pretrained on public photographs" in call.out)

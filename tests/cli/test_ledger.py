@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privaware._rounded import rounded_up
 from privaware.accounting import epsilon
 from privaware.events import Gaussian, Pure
 from privaware.ledger import Ledger
@@ -67,8 +68,8 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     for _ in range(2):
         ledger.spend(Gaussian(noise=4.0), what="a sum")
     lines = run("ledger", "book.ledger").out
-    assert f"The charges add up to epsilon {2 * epsilon(Gaussian(noise=4.0), 1e-5):.4g}," in lines
-    assert f"their composition costs only {ledger.spent():.4g}" in lines
+    assert f"The charges add up to epsilon {rounded_up(2 * epsilon(Gaussian(noise=4.0), 1e-5))}," in lines
+    assert f"their composition costs only {rounded_up(ledger.spent())}" in lines
 
 
 @pytest.mark.parametrize("broken", ["30,n,maybe", "30,n"], ids=["undeclared class", "short line"])
@@ -176,7 +177,7 @@ def test_each_charge_has_the_composed_total_up_to_it(run: Run, book: Ledger) -> 
     (head,) = [line for line in lines if line.startswith("entry")]
     assert head.split() == ["entry", "time", "(UTC)", "who", "epsilon", "total", "limit", "what"]
     (second,) = [line for line in lines if line.startswith("    4 ")]
-    assert second.split()[3:7] == ["ann", f"{totals[0]:.4g}", f"{totals[1]:.4g}", "2.5"]
+    assert second.split()[3:7] == ["ann", rounded_up(totals[0]), rounded_up(totals[1]), "2.5"]
 
 
 def test_limit_changes_stand_in_the_table_with_author_and_time(run: Run, book: Ledger) -> None:
@@ -216,4 +217,4 @@ def test_ledgers_of_the_same_rows_are_shown_with_one_total(run: Run, people: Pat
     assert [Path(other["path"]).name for other in facts["other_ledgers"]] == ["b.ledger", "c.ledger"]
     assert facts["epsilon_together"] == pytest.approx(3 * facts["epsilon_spent"], rel=0.01)  # Laplace noise adds up
     shown = run("ledger", "a.ledger").out
-    assert f"all 3 ledgers together spend epsilon {facts['epsilon_together']:.4g} at delta 1e-05" in shown
+    assert f"all 3 ledgers together spend epsilon {rounded_up(facts['epsilon_together'])} at delta 1e-5" in shown

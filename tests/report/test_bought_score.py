@@ -80,4 +80,5 @@ def test_calibration_shows_observed_rates_by_bin() -> None:
     line = {"from": 0.1, "to": 0.2, "rows": 41.3, "observed": 0.14, "low": 0.05, "high": 0.3}
     text = Reader(page(scored(calibration=[line]))).text
     assert "10% to 20% 14% (5% to 30%), about 41 rows" in text
+    assert "10% to 20% too few rows to tell" in Reader(page(scored(calibration=[line | {"low": 0, "high": 1}]))).text
     assert "14%" not in Reader(page(scored(calibration=[line | {"low": None}]))).text

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privaware.data import Data
+from privaware.errors import Refused
 from privaware.events import NOTHING, Gaussian, Laplace, Pure, RandomisedResponse, Sampled, Selected
 from privaware.noise import Rng
 from privaware.testing import Recorder, check_mechanism, spent
+from privaware.testing._call import Call
 
 
 @given(rates=st.lists(st.sampled_from([0.1, 0.25, 1.0]), min_size=1, max_size=5), noise=st.floats(0.5, 8.0))
@@ -74,3 +76,9 @@ def test_private_selection_is_not_composed_call_by_call() -> None:
             return max(rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0) for _ in range(tried))
 
     assert check_mechanism(Best(), games=50) <= 1
+
+
+def test_call_of_an_unknown_kind_has_no_price() -> None:
+    call = Call(kind="cauchy", public={"noise": 1.0, "sensitivity": 1.0}, exact=np.zeros(1), returned=np.zeros(1))
+    with pytest.raises(Refused, match="got 'cauchy'"):
+        spent([call])

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from privaware import Ledger, accounting, crossover, datasets
+from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded
 from privaware.workflow._comparison_designs import TOTAL, Design, choose_design
 
@@ -67,7 +68,9 @@ def test_default_design_on_private_rows_is_within_the_total(tumours: Path) -> No
     ledger = Ledger.open(f"{tumours}.ledger")
     assert ledger.spent() == pytest.approx(result.epsilon, rel=1e-6)
     (sentence,) = [line for line in result.plan if line.startswith("Design: ")]
-    assert sentence.startswith(f"Design: 3 epsilons x 2 repeats, epsilon {result.epsilon:.4g}, within the total of 5")
+    assert sentence.startswith(
+        f"Design: 3 epsilons x 2 repeats, epsilon {rounded_up(result.epsilon)}, within the total of 5"
+    )
     assert re.search(r"5 epsilons x 5 repeats: 9\d\.\d+; .*a built-in data set: 0\.$", sentence)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 
 from privaware import Ledger, advise
 from privaware.errors import BudgetExceeded, WrongInput
+from privaware.schema import Column, Schema
+from privaware.workflow._accuracy_curves import Pilot
+from privaware.workflow._answer import answer_for
 from privaware.workflow.verify import verify
 
 
@@ -59,3 +63,19 @@ def test_dry_run_of_a_pilot_charges_nothing(tmp_path: Path) -> None:
     assert any("costs epsilon 0.2" in sentence for sentence in said)
     assert advised.estimate["about"] == "other tables"
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_accuracy_of_a_constant_is_claimed_only_if_released() -> None:
+    two, three = (Schema(rows=4000, classes=tuple("abc"[:count]), columns=(Column(name="x"),)) for count in (2, 3))
+    released = Pilot(accuracy=0.7, error=0.01, signal=2.5, constant=0.6)
+    assert "constant" in answer_for(two, 1e-5, 0.55, released).estimate["reason"]
+    unreleased = answer_for(three, 1e-5, 0.55, replace(released, constant=None)).estimate
+    assert "constant" not in (unreleased["reason"] or "")
+
+
+def test_accuracy_out_of_reach_names_no_epsilon() -> None:
+    schema = Schema(rows=4000, classes=("a", "b"), columns=(Column(name="x"),))
+    flat = Pilot(accuracy=0.61, error=0.005, signal=2.5, constant=0.6)
+    estimate = answer_for(schema, 1e-5, 0.999, flat).estimate
+    assert estimate["epsilon"] is None
+    assert estimate["reason"].startswith("Not reached: at epsilon 10 expect")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from privaware._rounded import rounded_up
 from privaware.data import Data, Rows, Sum, release, uncoded_column, words_of
 from privaware.errors import WrongInput
 from privaware.events import Event, Laplace
@@ -140,8 +141,9 @@ class PersonsCheck:
     def sentence(self) -> str:
         """The check in the words of a plan."""
         return (
-            f"Before the training, {CHECK_SHARE:.0%} of the budget (epsilon {self.epsilon:.2g}) counts the different "
-            f"values of {_listed(self.columns)}. If values clearly repeat, the run stops and only this part is spent."
+            f"Before the training, {CHECK_SHARE:.0%} of the budget (epsilon {rounded_up(self.epsilon)}) counts the "
+            f"different values of {_listed(self.columns)}. If values clearly repeat, the run stops and only this part "
+            "is spent."
         )
 
     @property
@@ -177,8 +179,8 @@ class PersonsCheck:
         first = repeated[0]
         return (
             f"{found} The guarantee would protect rows, not persons. Only the check was charged (epsilon "
-            f"{self.epsilon:.2g}). Pass --unit {first!r} and a new --ledger FILE to protect persons, or --not-persons "
-            f"{first!r} if it identifies nobody."
+            f"{rounded_up(self.epsilon)}). Pass --unit {first!r} and a new --ledger FILE to protect persons, or "
+            f"--not-persons {first!r} if it identifies nobody."
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
 from privaware.events import NOTHING, Event
@@ -117,7 +118,7 @@ def register_rows(
         if say is None:
             warnings.warn(sentence, OverlapWarning, stacklevel=2)
         else:
-            say(sentence)
+            say(f"{sentence[:1].upper()}{sentence[1:]}.")
     if not ledger.lasting:
         return None
     register(digest, ledger, sketch.to_bytes())
@@ -165,7 +166,7 @@ def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: l
     cost = ", for another unit or relation"
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
-        cost = f": with this run they would have spent epsilon {epsilon:.4g} at delta {other.delta:g}"
+        cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
     raise WrongInput(
         f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
         f"less{cost}; say --ledger '{other.path}' to charge them there, or --new-ledger if they are other people"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from privaware._rounded import rounded_up
 from privaware.data import Sketch
 from privaware.events import NOTHING, Event
 from privaware.ledger import (
@@ -78,7 +79,7 @@ class SameRows:
 
     def epsilon(self, event: Event = NOTHING) -> float:
         """Return the epsilon of this ledger, the counted ledgers and `event` together, at the delta of this ledger."""
-        charges = (self.ledger, *(other.charges for other in self.counted))
+        charges: list[Any] = [self.ledger, *(other.charges for other in self.counted)]
         return spent_together(charges, self.ledger.delta, event)
 
     def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
@@ -114,10 +115,12 @@ class SameRows:
         amounts = {ALL: "these rows are", MOST: "most of these rows are"}
         kinds = {other.rows for other in counted}
         start = amounts[kinds.pop()] if len(kinds) == 1 else "these rows, or most of them, are"
-        names = ", ".join(f"'{other.charges.path}' (epsilon {other.charges.spent():.4g})" for other in counted)
+        names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
         which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
         all_of_them = "both together" if len(counted) == 1 else f"all {len(counted) + 1} ledgers together"
-        epsilon = f"{all_of_them} spend epsilon {self.epsilon(event):.4g} at delta {self.ledger.delta:g}"
+        epsilon = (
+            f"{all_of_them} spend epsilon {rounded_up(self.epsilon(event))} at delta {rounded_up(self.ledger.delta)}"
+        )
         if not during_run:
             return f"{start} charged to {which}; {epsilon}"
         return f"{start} charged to {which}: with this run {epsilon}; charge one of them only (--ledger FILE)"

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from privaware import Ledger, fit, select
+from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded, OverlapWarning, WrongInput
 from privaware.events import Laplace
 from privaware.ledger import spent_together
@@ -70,7 +71,7 @@ def test_p49_second_ledger_of_same_rows_warns_with_both_epsilons(people: Path) -
         fit(in_memory(people), ledger=other, **CALL)
     both = spent_together((Ledger.open(other), Ledger.open(f"{people}.ledger")), 1e-5)
     assert 1.0 < both <= 2.0
-    assert f"epsilon {both:.4g} at delta 1e-05" in str(warned[0].message)
+    assert f"epsilon {rounded_up(both)} at delta 1e-5" in str(warned[0].message)
     said: list[str] = []
     Ledger.open(other).set_limit(3.0)
     fit(people, ledger=other, say=said.append, **CALL)
@@ -133,7 +134,7 @@ def test_moved_and_copied_ledgers_count_once(people: Path) -> None:
     with pytest.warns(OverlapWarning) as warned:
         fit(people, **CALL)
     total, unread = (str(warning.message) for warning in warned)
-    assert "(epsilon 3.999): with this run both together spend epsilon 4.998" in total  # each charge once
+    assert "(epsilon 3.999): with this run both together spend epsilon 4.999" in total  # each charge once
     assert "which cannot be read" in unread
 
 
@@ -209,7 +210,7 @@ def test_p49_file_with_most_rows_of_another_asks_for_its_ledger(ward: Path, chan
     with pytest.raises(WrongInput, match=r"most rows of 'changed.csv' were charged to '.*ward.csv.ledger'") as refused:
         fit(changed, **CALL)
     together = spent_together([Ledger.open(f"{ward}.ledger")], 1e-5, Ledger.open(f"{ward}.ledger").entries()[1].event)
-    assert f"epsilon {together:.4g} at delta 1e-05" in str(refused.value)
+    assert f"epsilon {rounded_up(together)} at delta 1e-5" in str(refused.value)
     assert "--new-ledger" in str(refused.value)
     assert [path.name for path in ward.parent.glob("*.ledger")] == ["ward.csv.ledger"]
 
@@ -221,7 +222,7 @@ def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:
         fit(changed, ledger=f"{ward}.ledger", **CALL)
     said: list[str] = []
     fit(changed, new_ledger=True, say=said.append, **CALL)
-    assert any("most of these rows are charged to another ledger too" in sentence for sentence in said)
+    assert any("Most of these rows are charged to another ledger too" in sentence for sentence in said)
     assert Ledger.open(f"{changed}.ledger").spent() <= 1.0
     with pytest.raises(WrongInput, match="expected one of --ledger and --new-ledger"):
         fit(changed, new_ledger=True, ledger=f"{ward}.ledger", **CALL)
@@ -290,7 +291,7 @@ def test_p49_all_ledgers_of_the_same_rows_have_one_total(people: Path) -> None:
     (sentence,) = [sentence for sentence in said if "charged to 2 other ledgers too" in sentence]
     together = spent_together([Ledger.open(path) for path in (*others, f"{people}.ledger")], 1e-5)
     assert 2.0 < together <= 3.0
-    assert f"with this run all 3 ledgers together spend epsilon {together:.4g} at delta 1e-05" in sentence
+    assert f"with this run all 3 ledgers together spend epsilon {rounded_up(together)} at delta 1e-5" in sentence
     assert str(others[0]) in sentence
     assert f"{people}.ledger" in sentence
 
