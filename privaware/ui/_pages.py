@@ -304,8 +304,8 @@ class _Pages:
             wanted = form.get("limit") or _words.number(requested)
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
             new = (
-                f"A new ledger, {beside}, is made, unless these rows already have one elsewhere. All runs on these rows "
-                f"may spend epsilon {wanted} in total."
+                f"A new ledger, {beside}, is made, unless these rows already have one elsewhere. "
+                f"All runs on these rows may spend epsilon {wanted} in total."
             )
             return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
         ledger = Ledger.open(path)
