@@ -292,18 +292,21 @@ class _Pages:
             "delta": _words.rounded_up(planned.delta),
             "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            **self._budget(data, form, planned.event + check, price),
+            **self._budget(data, form, planned.event + check, options["epsilon"]),
         }
 
-    def _budget(self, data: str, form: Mapping[str, str], event: Event, price: str) -> dict[str, Any]:
+    def _budget(self, data: str, form: Mapping[str, str], event: Event, requested: float) -> dict[str, Any]:
         """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
         beside = f"{form.get('data', '')}.ledger"
         name = form.get("ledger") or beside
         path = self.folder.ledgers().get(name)
         if path is None:
-            wanted = form.get("limit") or price
+            wanted = form.get("limit") or _words.number(requested)
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
-            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {wanted} in total."
+            new = (
+                f"A new ledger, {beside}, is made, unless these rows already have one elsewhere. "
+                f"All runs on these rows may spend epsilon {wanted} in total."
+            )
             return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
         ledger = Ledger.open(path)
         spent, limit = ledger.spent(), ledger.limit
@@ -382,14 +385,9 @@ def _run_view(run: Run, folder: Folder | None = None) -> dict[str, Any]:
         "form": task.form,
         "predicted": task.out if task.out in folder.predictions() else "",
         "model": task.out if task.out in folder.models() else "",
-        "ledger": _ledger_of(folder, task),
+        "ledger": task.ledger(folder),
+        "closed": run.closed,
     }
-
-
-def _ledger_of(folder: Folder, task: Task) -> str:
-    """Return the name of the ledger that a training charges, if it is in the folder."""
-    names = (task.form.get("ledger", ""), f"{task.form.get('data', '')}.ledger", f"{task.out}/run.ledger")
-    return next((name for name in names if name in folder.ledgers()), "") if task.verb == "fit" else ""
 
 
 def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:

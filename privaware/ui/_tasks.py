@@ -48,6 +48,12 @@ class Task:
         """Return the call as a user would type it in the folder."""
         return folder.shown(shlex.join(["privaware", *self.words]))
 
+    def ledger(self, folder: Folder) -> str:
+        """Return the name of the ledger that a training charges; empty if it is not in the folder."""
+        names = (self.form.get("ledger", ""), f"{self.form.get('data', '')}.ledger", f"{self.out}/run.ledger")
+        known = folder.ledgers() if self.verb == "fit" else {}
+        return next((name for name in names if name in known), "")
+
 
 def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
     """Return the keyword arguments of `fit` that a form gives; empty fields keep the defaults of `fit`."""

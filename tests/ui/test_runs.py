@@ -56,6 +56,7 @@ def test_plan_offers_the_charge_and_makes_none(stub: Served, place: Path) -> Non
     status, text, _ = stub.ask(f"/{TOKEN}/plan", form={"data": "people.csv", "target": "y", "limit": "3"})
     assert status == 200
     assert "All runs on these rows may spend epsilon 3 in total." in text
+    assert "may spend epsilon 1 in total" in stub.ask(f"/{TOKEN}/plan", form={"data": "people.csv", "target": "y"})[1]
     assert "and train people-model</button>" in text
     assert contents(place) == before
     assert "Runs" not in stub.ask(f"/{TOKEN}/")[1]
@@ -291,6 +292,22 @@ def test_unfinished_charge_can_be_given_up(copied: tuple[Served, Path]) -> None:
     assert page.ask(path, form={"close": str(entry.number)})[0] == 303
     assert "Unfinished runs" not in page.ask(path)[1]
     assert ledger.closing("a-sum") is not None
+
+
+def test_run_whose_charge_was_given_up_is_not_resumed(place: Path) -> None:
+    """It would be charged again."""
+    ledger = Ledger.create(place / "people.csv.ledger", limit=3.0)
+    assert ledger.spend(Pure(epsilon=0.5), what="a training", run="a-run").number == 1
+    with served(place, COMMAND) as page:
+        start(page, target="slow")
+        page.until("run/fit/new", "Charged to the ledger as entry 1.")
+        act(page, "cancel")
+        assert 'value="resume"' in page.until("run/fit/new", ">cancelled<")
+        assert page.ask(f"/{TOKEN}/ledger/people.csv.ledger", form={"close": "1"})[0] == 303
+        assert "Its charge is closed in the ledger" in page.ask(f"/{TOKEN}/run/fit/new")[1]
+        assert act(page, "resume") == 400
+    with served(place, COMMAND) as page:
+        assert "Runs" not in page.ask(f"/{TOKEN}/")[1]
 
 
 def test_charge_is_not_given_up_while_a_run_works(stub: Served, place: Path) -> None:
