@@ -117,9 +117,9 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
         return model.network_outputs(rows, device)
 
     def synthetic(size: int) -> np.ndarray:
-        draw = np.random.default_rng(0)
-        numbers = draw.random if inputs.dtype.kind == "f" else lambda shape: draw.integers(2, size=shape)
-        return np.asarray(numbers((size, *inputs.shape[1:]))).astype(inputs.dtype)
+        draw, shape = np.random.default_rng(0), (size, *inputs.shape[1:])
+        numbers: np.ndarray = draw.random(shape) if inputs.dtype.kind == "f" else draw.integers(2, size=shape)
+        return numbers.astype(inputs.dtype)
 
     size = _fixed_size(outputs, synthetic, schema.rows)
     parts = []
