@@ -202,7 +202,10 @@ class DpGen(PlainNetwork):
         return [self._learned(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
 
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes."""
+        """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes.
+
+        As published, a classifier chooses the codes after sampling. Corrected, each class has equally many images.
+        """
         classes = len(data.schema.classes)
         if self.variant == "published":
             network = self._trained_on_responses(data, 1 / noise if noise else math.inf, rng)

@@ -292,7 +292,7 @@ class Runs:
         """Return unfinished trainings of earlier pages; what cannot be read or is finished is left out."""
         runs: dict[tuple[str, str], Run] = {}
         for path in sorted(self._records().glob("*.json")):
-            with suppress(OSError, ValueError, TypeError, KeyError, PrivawareError):
+            with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, PrivawareError):
                 facts = json.loads(path.read_bytes())
                 task = fit_task(self.folder, facts["form"])
                 if not (self.folder.path / task.out / "model.json").exists():

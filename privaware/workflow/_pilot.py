@@ -59,16 +59,13 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
             score = run.result["score"]
         else:
             return None, "Nothing is charged: this is a dry run."
-    return read_pilot(Score(**score), schema, plan), f"The pilot cost epsilon {plan.epsilon:.4g}."
+    return read_pilot(Score.of(score), schema, plan), f"The pilot cost epsilon {plan.epsilon:.4g}."
 
 
 def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:
-    """Return the released accuracy with its standard error; with two classes, also the accuracy of a constant."""
+    """Return the released accuracy with its standard error, and the released accuracy of a constant."""
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=0.0)
-    constant = None
-    if score.confusion is not None:
-        counts = [max(sum(cells), 0.0) for cells in score.confusion]
-        constant = max(counts) / max(sum(counts), 1.0)
+    constant = None if score.constant is None else score.constant["value"]
     return Pilot(
         accuracy=score.value,
         error=(score.high - score.low) / (2 * 1.96),

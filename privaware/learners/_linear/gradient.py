@@ -16,8 +16,8 @@ A row x of norm at most 1 is extended by a public constant c. Its gradient is th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -64,7 +64,8 @@ class LinearGradient:
     """Rows and settings from which clipped gradient sums of a linear model are computed.
 
     `rows` are float32 numbers on the lattice `ROWS`. `targets` are class codes, or numbers when `classes` is 0.
-    `constant` is the entry that carries the bias, and `norm` the clipping norm.
+    `constant` is the entry that carries the bias, and `norm` the clipping norm. `known` keeps what follows from rows
+    and settings alone; objects for the same rows and settings may share it.
     """
 
     rows: Tensor
@@ -72,6 +73,7 @@ class LinearGradient:
     classes: int
     constant: float
     norm: float
+    known: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
         """Return the sum of clipped gradients (outputs, width + 1) at float64 `weights`, over all rows or over
@@ -212,21 +214,32 @@ class LinearGradient:
             MAX_ROWS_PER_BLOCK, max(1, MAX_NUMBERS_PER_BLOCK // (max(self.rows.shape[1], 1) * CHUNK_ROWS)) * CHUNK_ROWS
         )
 
-    @cached_property
+    @property
     def _most(self) -> Tensor:
         """The largest norm of each row's residuals before rounding, in lattice steps."""
+        return self._once("most", self._find_most)
+
+    @property
+    def _largest(self) -> Tensor:
+        """The largest absolute entry of each row."""
+        return self._once("largest", lambda: torch.cat([part.abs().amax(1) for part in self.rows.split(self._slab)]))
+
+    @property
+    def _column_norms(self) -> Tensor:
+        """The largest column norm of each whole chunk of rows."""
+        return self._once("column norms", self._find_column_norms)
+
+    def _once(self, name: str, find: Callable[[], Tensor]) -> Tensor:
+        if name not in self.known:
+            self.known[name] = find()
+        return self.known[name]
+
+    def _find_most(self) -> Tensor:
         squares = torch.cat([part.double().square().sum(1) for part in self.rows.split(self._slab)])
         most = self.norm * (1 - MARGIN) / (squares + self.constant**2).sqrt() / self._residual_step
         return (most - 0.5 * math.sqrt(max(self.classes, 1))).clip(0.0).float()
 
-    @cached_property
-    def _largest(self) -> Tensor:
-        """The largest absolute entry of each row."""
-        return torch.cat([part.abs().amax(1) for part in self.rows.split(self._slab)])
-
-    @cached_property
-    def _column_norms(self) -> Tensor:
-        """The largest column norm of each whole chunk of rows."""
+    def _find_column_norms(self) -> Tensor:
         chunks = (
             self.rows[: len(self.rows) // CHUNK_ROWS * CHUNK_ROWS].split(CHUNK_ROWS)
             if len(self.rows) >= CHUNK_ROWS

@@ -79,7 +79,7 @@ class SameRows:
 
     def epsilon(self, event: Event = NOTHING) -> float:
         """Return the epsilon of this ledger, the counted ledgers and `event` together, at the delta of this ledger."""
-        charges = (self.ledger, *(other.charges for other in self.counted))
+        charges: list[Any] = [self.ledger, *(other.charges for other in self.counted)]
         return spent_together(charges, self.ledger.delta, event)
 
     def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
