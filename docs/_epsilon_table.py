@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 from privaware import accounting
 from privaware.events import Gaussian
+from privaware.guarantee import protection
 
 PAGE = Path(__file__).parent / "how_to" / "choose_an_epsilon.md"
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0, 20.0)
@@ -38,10 +39,6 @@ def suspicion(epsilon: float) -> float:
     return odds / (1 + odds)
 
 
-def size(epsilon: float) -> str:
-    return "strong" if epsilon <= 1 else "moderate" if epsilon <= 10 else "weak"
-
-
 def table() -> str:
     """The table in Markdown."""
     lines = [
@@ -51,7 +48,9 @@ def table() -> str:
     ]
     for epsilon in EPSILONS:
         shares = (any_mechanism(epsilon), gaussian_mechanism(epsilon), suspicion(epsilon))
-        lines.append(f"| {epsilon:g} | {size(epsilon)} | " + " | ".join(f"{percent(share)}" for share in shares) + " |")
+        lines.append(
+            f"| {epsilon:g} | {protection(epsilon)} | " + " | ".join(f"{percent(share)}" for share in shares) + " |"
+        )
     return "\n".join(lines) + "\n"
 
 
