@@ -185,8 +185,7 @@ def redrawn_losses(
     """Return scores of many games from a few recorded runs, by noising the recorded exact values again.
 
     The row is sampled again in each game. The score of a game is its total privacy loss. Raise `WrongInput` if exact
-    values depend on earlier noise or on a sample of other rows, if the calls differ on the two data sets, or if
-    consecutive samples belong to one release each; then each game needs its own run.
+    values depend on noise or a sample of other rows, or if consecutive samples belong to one release each.
 
     Parameters
     ----------
