@@ -38,7 +38,7 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     Parameters
     ----------
     raw : Raw
-        The rows. It raises `WrongInput` if none of them has a target.
+        The rows. `WrongInput` is raised if there are rows and none of them has a target.
     target : str
         The name of the target.
     classes : collection of str
@@ -233,7 +233,7 @@ class Raw:
 
 @contextmanager
 def parsing(path: Path, expected: str) -> Iterator[None]:
-    """Turn any exception of a parser on a damaged file into one `WrongInput`."""
+    """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

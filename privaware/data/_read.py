@@ -190,7 +190,7 @@ def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
 
 
 def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
-    """Return the names of the columns of a text file without any row, or None if `source` is not such a file.
+    """Return the names of the columns of a CSV file without any row, or None if `source` is not such a file.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def _named(names: list[str]) -> list[str]:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with names as text; raise if a name is missing or repeated."""
+    """Return the frame with names as text; raise if a name is missing or repeated, or if names have several levels."""
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")
     names = [str(name) for name in frame.columns]
@@ -301,7 +301,7 @@ def _arrow(path: Path) -> Raw:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the file itself, or the Parquet files of a folder in the order of their names."""
+    """Return the file itself, or the Parquet files of a folder in the order of their names; none for other files."""
     if not path.is_dir():
         return [path] if path.suffix.lower() in PARQUET else []
     return sorted(file for file in path.iterdir() if file.suffix.lower() in PARQUET and file.is_file())
