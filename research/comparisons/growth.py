@@ -50,11 +50,13 @@ def table(kind: str, rows: int, columns: int) -> pd.DataFrame:
 
 
 def measured(call: Callable[[], Any]) -> dict[str, Any]:
-    """Return the seconds and the CPU seconds of a call."""
+    """Return the seconds and the CPU seconds of a call, and the number of coded columns of a fitted model."""
     began, cpu = time.perf_counter(), time.process_time()
     result = call()
+    model = getattr(result, "model", None)
     return {
         "learner": getattr(result, "learner", ""),
+        "coded": 0 if model is None else len(model.schema.used),
         "seconds": round(time.perf_counter() - began, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
         "load": round(os.getloadavg()[0], 1),
