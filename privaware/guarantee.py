@@ -12,7 +12,7 @@ import numpy as np
 from privaware._rounded import percent, rounded_up
 from privaware.accounting import TradeOff, trade_off
 from privaware.errors import PrivawareError
-from privaware.events import Event, Sampled, leaves
+from privaware.events import Event, Sampled, leaves, nested
 from privaware.mechanism import Mechanism, unit
 from privaware.schema import Schema
 
@@ -27,6 +27,7 @@ __all__ = [
     "earlier_sentences_of",
     "guarantee_sentence",
     "protection",
+    "earlier_sampler_sentence",
     "sampler_sentence",
     "sentence_of",
 ]
@@ -226,12 +227,14 @@ class AttackRates:
 
     @property
     def accuracy(self) -> float:
-        """The largest probability of a correct guess about a candidate that is a member with probability 1/2.
+        """An upper bound on the probability of a correct guess about a candidate that is a member with probability 1/2.
 
-        It is the maximum over about 800 false positive rates, which may be smaller than the exact one by 0.001.
+        By one guarantee (e, d), the true positive rate minus the false positive rate of any attack is at most
+        `(exp(e) - 1 + 2 * d) / (exp(e) + 1)`. The smallest of these bounds over all guarantees counts.
         """
-        fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
-        return float(0.5 + (self.at(fprs) - fprs).max() / 2)
+        epsilons, deltas = self.trade_off.epsilons, self.trade_off.deltas
+        advantage = np.tanh(epsilons / 2) + 2 * deltas / (np.exp(epsilons) + 1)
+        return 0.5 + min(1.0, float(advantage.min())) / 2
 
 
 def attack_rates(event: Event, epsilon: float, delta: float) -> AttackRates:
@@ -337,7 +340,7 @@ def _oldest_sentence_of(schema: Schema, numbers: _Numbers, seed: object, flaw: s
 
 
 def sampler_sentence(event: Event) -> str:
-    """Return how rows are sampled at each step, in words; samples inside groups, parts and selections do not count.
+    """Return how rows are sampled at each step, in words.
 
     Parameters
     ----------
@@ -349,7 +352,15 @@ def sampler_sentence(event: Event) -> str:
     str
         The sampling, without a full stop.
     """
-    rates = {part.rate for part, _ in leaves(event) if isinstance(part, Sampled)}
+    return _sampled_at({part.rate for part in nested(event) if isinstance(part, Sampled)})
+
+
+def earlier_sampler_sentence(event: Event) -> str:
+    """Return the sentence of cards of version 0.1, which did not count samples inside groups, parts and selections."""
+    return _sampled_at({part.rate for part, _ in leaves(event) if isinstance(part, Sampled)})
+
+
+def _sampled_at(rates: set[float]) -> str:
     if rates:
         shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
         return f"Poisson samples: each row is in a step with probability {shown}, independently"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from privaware.datasets import schema
-from privaware.events import Gaussian
+from privaware.events import Disjoint, Gaussian, Group, Pure, Sampled
 from privaware.guarantee import (
     assumptions,
     attack_rates,
@@ -16,6 +17,7 @@ from privaware.guarantee import (
     earlier_sentences_of,
     guarantee_sentence,
     protection,
+    sampler_sentence,
     sentence_of,
 )
 from privaware.workflow.run.plan import Plan
@@ -106,3 +108,17 @@ def test_assumptions_of_the_schema_come_first(plan: Plan) -> None:
     declared = replace(plan, schema=replace(plan.schema, assumed=("the range of age",)))
     assert assumptions(declared)[0] == "public: the range of age"
     assert assumptions(plan)[-1].startswith("trusted: ")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
+def test_attackers_success_is_an_upper_bound(epsilon: float) -> None:
+    exact = np.exp(epsilon) / (1 + np.exp(epsilon))  # randomised response reaches it
+    assert attack_rates(Pure(epsilon=epsilon), epsilon, 0.0).accuracy >= exact - 1e-12
+    assert attack_rates(Pure(epsilon=epsilon), epsilon, 0.0).accuracy <= exact + 1e-3
+
+
+def test_samples_of_a_person_and_of_parts_are_named() -> None:
+    step = Sampled(event=Gaussian(noise=1.0), rate=0.25)
+    for event in (step, Group(event=step, size=3), Disjoint(events=(step, Gaussian(noise=2.0)))):
+        assert "with probability 0.25" in sampler_sentence(event)
+    assert sampler_sentence(Group(event=Gaussian(noise=1.0), size=3)) == "every row takes part in every step"

@@ -15,7 +15,13 @@ from privaware._rounded import rounded_up
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
-from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentences_of, sampler_sentence, sentence_of
+from privaware.guarantee import (
+    CHOSEN_WITHOUT_NOISE,
+    earlier_sampler_sentence,
+    earlier_sentences_of,
+    sampler_sentence,
+    sentence_of,
+)
 from privaware.workflow._score import CONSTANT_SHARE
 from privaware.workflow._score_cells import scored_words
 from privaware.workflow.run.output import REPORT
@@ -137,7 +143,7 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
     sentence = sentence_of(schema, **facts, flaw=flaw, overlap=guarantee.overlap)
     if guarantee.sentence not in (sentence, *earlier_sentences_of(schema, **facts, flaw=flaw)):
         problems.append(f"the sentence of the guarantee does not follow from its numbers; expected: {sentence:.300}")
-    if guarantee.sampler != sampler_sentence(event):
+    if guarantee.sampler not in (sampler_sentence(event), earlier_sampler_sentence(event)):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
     problems += wrong_plan(card.plan, guarantee.epsilon, guarantee.delta)
     return problems + _wrong_unit(card) + _wrong_score(card.score, card.events)
