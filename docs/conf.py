@@ -20,7 +20,7 @@ copyright = author
 release = version = __version__
 
 extensions = ["myst_nb"]
-source_suffix = {".md": "myst-nb"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build", "_site"]
 html_theme = "furo"
 html_title = f"privaware {release}"
@@ -35,7 +35,7 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 
-EXECUTED = ("tutorials/data_owner", "how_to/")
+EXECUTED = ("index", "tutorials/data_owner", "how_to/")
 """Pages whose examples are run and shown with what they print."""
 
 

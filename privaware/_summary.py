@@ -6,12 +6,16 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from privaware._rounded import rounded_down, rounded_up
+
 __all__ = ["Summarised", "card_html"]
 
 LONGEST_VALUE = 60
 """Largest number of characters of one value in a `repr`."""
 LONGEST_CELL = 400
 """Largest number of characters of one value in a card."""
+COSTS = ("epsilon", "delta", "spent")
+"""Starts of the names of facts that are costs."""
 NAMES_SHOWN = 3
 """Largest number of names of a list in a `repr`."""
 STYLE = "border:1px solid #8888;border-radius:6px;padding:8px 12px;display:inline-block;max-width:48em"
@@ -28,7 +32,7 @@ class Summarised:
     ...     def _facts(self):
     ...         return {"learner": "linear", "epsilon": 0.99981234, "certified": True, "out": None}
     >>> Result()
-    Result(learner='linear', epsilon=0.9998, certified=True)
+    Result(learner='linear', epsilon=0.9999, certified=True)
     """
 
     def _facts(self) -> Mapping[str, Any]:
@@ -41,7 +45,7 @@ class Summarised:
 
     def __repr__(self) -> str:
         facts = {name: value for name, value in self._facts().items() if value is not None}
-        shown = ", ".join(f"{name.replace(' ', '_')}={_short(value)}" for name, value in facts.items())
+        shown = ", ".join(f"{name.replace(' ', '_')}={_short(name, value)}" for name, value in facts.items())
         return f"{type(self).__name__}({shown})"
 
     def _repr_html_(self) -> str:
@@ -70,7 +74,7 @@ def card_html(title: str, facts: Mapping[str, Any], words: str = "") -> str:
     """
     rows = "".join(
         f'<tr><th style="text-align:left;padding-right:1em">{html.escape(name)}</th>'
-        f'<td style="text-align:left">{html.escape(_cell(value))}</td></tr>'
+        f'<td style="text-align:left">{html.escape(_cell(name, value))}</td></tr>'
         for name, value in facts.items()
         if value is not None
     )
@@ -78,23 +82,30 @@ def card_html(title: str, facts: Mapping[str, Any], words: str = "") -> str:
     return f'<div style="{STYLE}"><strong>{html.escape(title)}</strong><table>{rows}</table>{sentence}</div>'
 
 
-def _short(value: Any) -> str:
+def _short(name: str, value: Any) -> str:
     """Return a value for a `repr`: four digits of a number, the first names of a list."""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return _digits(name, value)
     if _is_list(value) and len(value) > NAMES_SHOWN:
         shown = ", ".join(map(repr, value[:NAMES_SHOWN]))
         return _cut(f"[{shown}, ... {len(value)} in all]", LONGEST_VALUE)
     return _cut(repr(value), LONGEST_VALUE)
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
     """Return a value for a card."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return _digits(name, value)
     return _cut(", ".join(map(str, value)) if _is_list(value) else str(value), LONGEST_CELL)
+
+
+def _digits(name: str, value: float) -> str:
+    """Return four digits of a number: a cost is rounded up, and a lower bound down, as everywhere."""
+    if name == "epsilon_lower":
+        return rounded_down(value)
+    return rounded_up(value) if name.startswith(COSTS) else f"{value:.4g}"
 
 
 def _is_list(value: Any) -> bool:

@@ -102,7 +102,7 @@ class Guarantee(Summarised):
         return self.sentence
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`."""
+        """Return plain values for `model.json`; an infinite epsilon becomes None."""
         entries = asdict(self) | {"assumptions": list(self.assumptions)}
         entries["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
         absent = {"cap": None, "overlap": ""}
@@ -132,7 +132,7 @@ class Guarantee(Summarised):
 
 @dataclass(frozen=True, kw_only=True)
 class PricedEvent:
-    """One release: its description, its event, and the epsilon of the event alone, if known."""
+    """One release: its description, its event, and the epsilon of the event alone at the card's delta, if known."""
 
     what: str
     event: events.Event
@@ -360,7 +360,10 @@ class ModelCard(Summarised):
 
 
 def _data_facts(plan: PricedPlan, model: Model) -> dict[str, Any]:
-    """Return the facts about the data set of a plan, with the columns that the model does not use."""
+    """Return the facts about the data set of a plan, with the columns that the model does not use.
+
+    Return no facts if the plan has none other than the names of the columns.
+    """
     used = {column.name for column in model.schema.declared}
     facts = {name: value for name, value in plan.data.items() if name != "columns"}
     return facts | {"unused": [name for name in plan.data["columns"] if name not in used]} if facts else {}
@@ -377,7 +380,7 @@ def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        The settings, with dataclasses as dicts.
+        The settings. A value that is a dataclass becomes a dict; dataclasses inside lists or dicts stay.
     """
     return {
         name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

@@ -70,7 +70,8 @@ MAX_DEPTH = 100
 class Event:
     """The privacy cost of a release, as a value built from public numbers only.
 
-    `first + second` is the composition of two events, and `count * event` is `count` repetitions of one.
+    `first + second` is the composition of two events, and `count * event` is `count` repetitions of one (`NOTHING` if
+    `count` is 0).
     """
 
     def __add__(self, other: Event) -> Event:
@@ -85,7 +86,7 @@ class Event:
         return self if count == 1 else Repeated(event=self, count=count)
 
     def sampled(self, rate: float) -> Event:
-        """Return this event on a Poisson sample of the rows.
+        """Return this event on a Poisson sample of the rows, or this event itself if `rate` is 1.
 
         Parameters
         ----------
@@ -368,7 +369,7 @@ class Selected(Event):
     distribution : str
         The trial-count distribution: "negative_binomial" (truncated), "logarithmic" or "poisson".
     mean : float
-        The expected number of trials.
+        The expected number of trials: above 1, or above 0 for "poisson".
     shape : float, optional
         The parameter eta of the truncated negative binomial distribution; 1 is the geometric distribution. (The
         logarithmic distribution is the limit eta = 0.)
@@ -477,7 +478,7 @@ def nested(event: Event) -> Iterator[Event]:
 
 
 def describe(event: Event) -> str:
-    """Describe an event in words, for plans, reports and ledgers.
+    """Describe an event in words, for plans, reports and ledgers; after `MAX_DESCRIBED` releases only their number.
 
     Parameters
     ----------
@@ -545,7 +546,7 @@ def to_json(event: Event) -> dict[str, Any]:
     Returns
     -------
     dict
-        The name of the event's class as `kind`, and its fields.
+        The name of the event's class as `kind`, and its fields that are not None.
 
     Examples
     --------

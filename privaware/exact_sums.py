@@ -108,7 +108,8 @@ def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64)
 
     Entries that are not finite become 0. Each result depends, bit for bit, on its own row only: squared norms are
     exact, and all other operations act on single entries. A float32 tensor gives a float32 tensor of the same values on
-    its device. `dtype` is the type of the result if `rows` is an array.
+    its device. `dtype` is the type of the result if `rows` is an array. Raise if squared norms are not exact on
+    `lattice`.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
@@ -175,7 +176,7 @@ class Total:
 
     @property
     def value(self) -> Any:
-        """The total, rounded to float64."""
+        """The total, rounded to float64; at least one term must have been added."""
         return self._high + self._low
 
 

@@ -137,8 +137,9 @@ def sentence_of(
     Returns
     -------
     str
-        One sentence, one more about the strength of the guarantee, and one more for an unreviewed schema. The strength
-        of a guarantee that does not hold unconditionally is stated only if it is weak.
+        One sentence, one more about the strength of the guarantee, and one more for an unreviewed schema. With a seed,
+        a flaw or an unreviewed schema the strength is stated only if it is weak. With `overlap` all of them follow a
+        statement that the release is not certified.
     """
     numbers = _Numbers(factor=_factor(epsilon), epsilon=rounded_up(epsilon), delta=rounded_up(delta))
     sentence = _statement(schema, numbers, seed, flaw, what)
@@ -165,7 +166,7 @@ def _factor(epsilon: float) -> str:
 
 
 def _statement(schema: Schema, numbers: _Numbers, seed: object, flaw: str, what: str) -> str:
-    """Return the first sentence of a guarantee."""
+    """Return the first sentence of a guarantee; if there are both a seed and a flaw, it names only the flaw."""
     start = ""
     if seed is not None:
         start = "SEEDED, NOT FOR RELEASE: for anybody who does not know the seed, "
@@ -225,7 +226,10 @@ class AttackRates:
 
     @property
     def accuracy(self) -> float:
-        """The largest probability of a correct guess about a candidate that is a member with probability 1/2."""
+        """The largest probability of a correct guess about a candidate that is a member with probability 1/2.
+
+        It is the maximum over about 800 false positive rates, which may be smaller than the exact one by 0.001.
+        """
         fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
         return float(0.5 + (self.at(fprs) - fprs).max() / 2)
 
@@ -333,7 +337,7 @@ def _oldest_sentence_of(schema: Schema, numbers: _Numbers, seed: object, flaw: s
 
 
 def sampler_sentence(event: Event) -> str:
-    """Return how rows are sampled at each step, in words.
+    """Return how rows are sampled at each step, in words; samples inside groups, parts and selections do not count.
 
     Parameters
     ----------

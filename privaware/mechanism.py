@@ -45,7 +45,8 @@ class Mechanism(Protocol[T]):
         Returns
         -------
         Event
-            The cost for one row added or removed, or for one changed label if the mechanism protects labels.
+            The cost for one row added or removed, or for one changed label if the mechanism protects labels. Some
+            mechanisms return the cost for one row replaced if `schema.relation` is "replace_one".
         """
         ...
 

@@ -6,7 +6,7 @@ with its card.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,10 @@ class Model(Summarised):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """The names of the columns, in the order that an array has them; images and texts have none."""
+        """The names of all declared columns, used or not, in the order that an array has them.
+
+        Models of images and texts have none: they raise `AttributeError`.
+        """
         if self.schema.form != "table":
             raise AttributeError(f"a model of form {self.schema.form!r} has no feature_names_in_")
         return np.array([column.name for column in self.schema.columns], dtype=object)
@@ -232,7 +235,7 @@ class Model(Summarised):
         Returns
         -------
         Data
-            The encoded rows.
+            The encoded rows. Their `y` is zeros, except for a built-in data set.
         """
         if is_built_in(data):
             expected, built_in = self.schema, datasets.schema(data)
@@ -245,11 +248,15 @@ class Model(Summarised):
             counts.expect_readable()
         return rows
 
-    def raw(self, data: Any, **reading: Any) -> Raw:
-        """Return the rows of a DataFrame, an array or a file as they are."""
+    def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
+        """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
+
+        Of a CSV file only the columns that the schema uses and the columns `keep` are read, if all of them are there.
+        """
         if isinstance(data, Raw):
             return data
-        return self._array(data) if isinstance(data, np.ndarray) else read(data, **reading)
+        needed = [*(column.name for column in self.schema.declared), *keep]
+        return self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
         """Read an array of images, or of the columns of a table in the order of the schema."""
@@ -291,7 +298,7 @@ class Model(Summarised):
         return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
 
     def network(self) -> Any:
-        """Return the PyTorch module in evaluation mode."""
+        """Return the PyTorch module in evaluation mode; raise if the tensors do not fit the architecture."""
         network = models.build(self.architecture, device="meta")
         try:
             network.load_state_dict(self.torch_tensors(), assign=True)
@@ -336,7 +343,7 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def _among(model: Schema, data: Schema) -> bool:
-    """Whether the data have every column that the model reads, with the same encoding."""
+    """Return whether `data` has every column that the model reads, with the same kind, categories and bounds."""
     coded = {column.name: (column.kind, column.categories, column.low, column.high) for column in data.used}
     return all(
         coded.get(column.name) == (column.kind, column.categories, column.low, column.high) for column in model.used

@@ -1,7 +1,8 @@
 """A registry of algorithms without a list: adding a file to a folder adds the algorithm.
 
-`find("learners", "linear")` returns the first public name of `privaware/learners/linear.py`. Other packages add
-algorithms as entry points of the group `privaware.learners` (and so on), each of which names an object.
+`find("learners", "linear")` returns the first name in the `__all__` of `privaware/learners/linear.py`. Other packages
+add algorithms as entry points of the group `privaware.learners` (and so on), each of which names an object. An entry
+point replaces a file of the same name.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def members(protocol: Any) -> list[str]:
 
 
 def card(kind: str, name: str) -> str:
-    """Return the card of an algorithm: the docstring of its file, or of its object.
+    """Return the card of an algorithm: the docstring of its file, or of its object if another package adds it.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ def card(kind: str, name: str) -> str:
 
 
 def settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse settings written as NAME=VALUE; a value is JSON, or else text.
+    """Parse settings written as NAME=VALUE; a value is JSON, or else text. Raise `ValueError` for a setting without =.
 
     Parameters
     ----------

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"_version", "_summary", "errors"},
+    {"_version", "errors"},
     {"_rounded", "_validate", "_files"},
-    {"exact_sums"},
+    {"exact_sums", "_summary"},
     {"registry", "events", "schema", "metrics", "kernels"},
     {"noise", "accounting"},
     {"data"},

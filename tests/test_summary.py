@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from privaware import Ledger, advise, audit, crossover, fit, load, search, select, verify
+from privaware._rounded import rounded_up
 from privaware.events import Gaussian
 
 LONGEST = 300
@@ -100,12 +101,12 @@ def test_summary_of_a_fit_has_no_test_score() -> None:
 def test_repr_of_a_model_names_its_guarantee() -> None:
     model = load(FORMAT_1)
     assert repr(model).startswith("ReleasedModel(learner='")
-    assert f"epsilon={model.guarantee.epsilon:.4g}" in repr(model)
+    assert f"epsilon={rounded_up(model.guarantee.epsilon)}" in repr(model)
 
 
 def test_card_of_a_ledger_shows_spent_and_limit(shown: dict[str, Any]) -> None:
     ledger = shown["ledger"]
-    assert f"{ledger.spent():.4g}" in ledger._repr_html_()
+    assert f"{rounded_up(ledger.spent())}</td>" in ledger._repr_html_()
     assert "a sum" in ledger._repr_html_()
 
 

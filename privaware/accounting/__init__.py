@@ -70,7 +70,7 @@ def epsilon(event: Event, delta: float) -> float:
     Returns
     -------
     float
-        The epsilon; 0.0 if nothing was released.
+        The epsilon; 0.0 if nothing was released, and infinite if the release may fail with probability `delta` or more.
 
     Raises
     ------
@@ -109,6 +109,9 @@ def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS)
 def delta(event: Event, epsilon: float) -> float:
     """Return the delta of an event at `epsilon`. The result is an upper bound.
 
+    It comes from the PLD accountant, or from the RDP accountant if there is no privacy loss distribution. The CF
+    accountant does not check it.
+
     Parameters
     ----------
     event
@@ -139,8 +142,13 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
     Returns
     -------
     float
-        A noise multiplier at most about 0.1% above the smallest one. `epsilon(cost(noise), delta) <= epsilon` always
-        holds.
+        A noise multiplier at most about 0.1% above the smallest one, and at least 1e-9. `epsilon(cost(noise), delta)
+        <= epsilon` always holds.
+
+    Raises
+    ------
+    WrongInput
+        If no noise multiplier up to 1e12 reaches the guarantee.
 
     Notes
     -----

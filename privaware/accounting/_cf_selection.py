@@ -40,7 +40,10 @@ Run = tuple[LossSum, LossSum]
 
 
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
-    """Return the epsilon of one private selection without other releases."""
+    """Return the epsilon of one private selection without other releases.
+
+    It is infinite if a run fails with probability `delta` or more. Raise `TooSlow` if `delta` is below `_LEAST`.
+    """
     failure = _failure(selected, runs)
     if failure >= delta:
         return math.inf

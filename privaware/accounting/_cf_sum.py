@@ -73,7 +73,10 @@ class LossSum:
 
     @property
     def rare(self) -> bool:
-        """Whether a row is in fewer than 0.05 samples on average; then bulk and tail of the loss differ in scale."""
+        """Whether there are sampled Gaussians and a row is in fewer than 0.05 samples on average, over all releases.
+
+        Then bulk and tail of the loss differ in scale.
+        """
         return self.sampled and sum(n * loss.often for loss, n in self.losses) < 0.05
 
     @property

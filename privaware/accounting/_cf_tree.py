@@ -63,7 +63,10 @@ Profile = Callable[[Array], Array]
 
 
 def epsilon(event: Event, delta: float) -> float | None:
-    """Return the largest epsilon of all alternatives that have losses to add; None if there is none."""
+    """Return the largest epsilon of all alternatives; None if there is none.
+
+    Alternatives with zCDP, or with losses above `_REACH` of releases that are sampled or not Gaussian, do not count.
+    """
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)
     both = zip(*(_readings(event, side) for side in SIDES), strict=True)
@@ -90,7 +93,7 @@ def _within_reach(total: LossSum) -> bool:
 def _quieted(total: LossSum, delta: float) -> LossSum:
     """Replace Gaussian releases that cost almost nothing, even without sampling, by one Gaussian without sampling.
 
-    No quadrature resolves the K of such small releases.
+    No quadrature resolves the K of such small releases. `total` is unchanged if it has other releases or may fail.
     """
     shifts = [loss.shift() for loss, _ in total.losses]
     if total.failure or not shifts or any(shift is None for shift in shifts):

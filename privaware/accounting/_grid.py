@@ -218,7 +218,8 @@ def _dots(loss: Any, profile: Profile, width: float) -> Grid:
 def _balanced(grid: Grid, under_q: float) -> Grid:
     """Restore the total masses of P and Q, which rounding changes by parts in 1e10; 1e8 steps would amplify the error.
 
-    `under_q` is the correct mass under Q.
+    `under_q` is the correct mass under Q. `grid` is unchanged if a mass is wrong by more than 1e-6; raise `OutOfReach`
+    if the mass of P is wrong by more than 0.01.
     """
     losses, p = grid.losses(), grid.probs
     q = p * np.exp(-losses)

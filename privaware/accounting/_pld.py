@@ -83,7 +83,10 @@ class ComposedLoss:
         return np.clip(self.infinite + value, 0.0, 1.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at which delta(epsilon) equals `delta`, solved exactly between two grid points."""
+        """Return the epsilon >= 0 at which delta(epsilon) equals `delta`, solved exactly between two grid points.
+
+        It is infinite if an infinite loss has probability `delta` or more, and 0 if delta(0) is at most `delta`.
+        """
         left = delta - self.infinite
         if left <= 0:
             return math.inf

@@ -140,8 +140,9 @@ def _way(
 
 
 def agree(pld: float, cf: float) -> None:
-    """Raise `Refused` unless the PLD and the CF accountant agree.
+    """Raise `Refused` unless the epsilons of the PLD and the CF accountant agree.
 
+    They agree if they differ by at most the fraction `AGREEMENT` of the larger one, or by at most `FLOOR`.
     The two accountants share neither the reading of events nor numerical methods.
     """
     if pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR)):

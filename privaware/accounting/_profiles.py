@@ -47,7 +47,8 @@ def composable(terms: Terms) -> bool:
 def negligible(terms: Terms, delta: float) -> Terms:
     """Replace Gaussian releases that cost almost nothing without sampling by one Gaussian without sampling.
 
-    No grid resolves the losses of such small releases.
+    No grid resolves the losses of such small releases. `terms` is unchanged if there are other releases, or if the
+    Gaussian without sampling costs more than `FLOOR`.
     """
     mu = terms.without_sampling()
     if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:

@@ -109,7 +109,8 @@ def log_mean(eta: float, log_gamma: float) -> float:
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
     """Return the Rényi curve of the selection from the curve `base` of one run (Papernot and Steinke 2022).
 
-    `profile`, the privacy profile of one run, is needed for a Poisson number of runs only.
+    `profile`, the privacy profile of one run, is needed for a Poisson number of runs only; without it their curve is
+    infinite.
     """
     mean = math.log(selected.mean)
     if selected.distribution == "poisson":
@@ -123,7 +124,7 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
 
 
 def pure(selected: Selected, one: float) -> float:
-    """Return the pure epsilon of the selection if one run has pure epsilon `one`.
+    """Return the pure epsilon of the selection if one run has pure epsilon `one`; infinite for a Poisson distribution.
 
     It follows from the trade-off bound with U(u) <= exp(one) u.
     """
@@ -158,7 +159,7 @@ class SelectionTradeOff:
         return np.maximum(tops[at] - slopes[at] * np.exp(logs), 0.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 whose delta is at most `delta`."""
+        """Return the smallest epsilon >= 0 whose delta is at most `delta`; infinite if there is none."""
         from scipy import optimize
 
         if self.delta(0.0) <= delta:

@@ -100,7 +100,7 @@ class Terms:
         return math.sqrt(sum(n * shift**2 for (_, n), shift in zip(self.pairs, shifts) if shift))
 
     def pure(self) -> float:
-        """Return an epsilon that holds with delta 0 if no release fails."""
+        """Return an epsilon that holds with delta 0 if no release fails; infinite with Gaussian or zCDP releases."""
         return sum(n * pair.pure() for pair, n in self.pairs) if not self.rho else math.inf
 
 

@@ -107,7 +107,7 @@ def _profile(event: Event) -> Profile:
 
 
 def _top(delta: Callable[[float], float]) -> float:
-    """Return an epsilon at which delta is negligible or no longer falls."""
+    """Return an epsilon from which delta is at most `SMALLEST_DELTA` or no longer falls, or about `LARGEST_EPSILON`."""
     top, before = 1.0, 2.0
     while top < LARGEST_EPSILON and (now := delta(top)) > SMALLEST_DELTA and now < before:
         top, before = 1.5 * top, now

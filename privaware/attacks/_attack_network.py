@@ -33,9 +33,10 @@ WARM_UP = 3
 
 @dataclass
 class Reuse:
-    """The last network of an attack, which games with the same shadow models and auxiliary rows reuse.
+    """The last network of an attack, which games with the same shadow models, auxiliary rows and settings reuse.
 
-    The network was trained on shadow models only, so it can score every target model of one attacker.
+    The network was trained on shadow models only, so it can score every target model of one attacker. Games whose
+    shadow models saw candidate rows do not reuse a network.
     """
 
     shadows: tuple[Any, ...] = ()

@@ -183,6 +183,7 @@ def trade_off_p_value(false_rate: FalseRate, *, canaries: int, guesses: int, cor
     probability that at least k - 1 guesses are right and this canary is guessed wrong. Flipping the coin of the
     canary exchanges the two events, so `wrong >= false_rate(right)` for every k.
 
+    The result is at least e^-60, where the search ends.
     Paper: Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run" (2024), algorithm 3.
     """
     _expect_guesses(canaries, guesses, correct)
@@ -200,7 +201,9 @@ def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesse
 
 
 def shift_from_guesses(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
-    """Return the largest mu for which `correct` right guesses refute mu-Gaussian DP with `confidence`; 0 if none.
+    """Return the largest mu, up to 40, for which `correct` right guesses refute mu-Gaussian DP with `confidence`.
+
+    The result is 0 if no mu is refuted.
 
     >>> 0.2 < shift_from_guesses(canaries=1000, guesses=1000, correct=700) < 1.05
     True
@@ -301,7 +304,10 @@ def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, 
 
 
 def _largest(refuted: Callable[[float], bool], most: float) -> float:
-    """Return the largest value that is refuted, rounded down; `refuted` is true up to some value only."""
+    """Return the largest value up to `most` that is refuted, rounded down; 0 if 0 is not refuted.
+
+    `refuted` is true up to some value only.
+    """
     if not refuted(0.0):
         return 0.0
     low, high = 0.0, min(1.0, most)

@@ -103,7 +103,10 @@ def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, 
 
 
 def evidence_of_runs(inside: np.ndarray, outside: np.ndarray, claim: Event, delta: float) -> Evidence:
-    """Compute the evidence of independent runs with and without one row, by Clopper-Pearson limits."""
+    """Compute the evidence of independent runs with and without one row, by Clopper-Pearson limits.
+
+    The trade-off function of the claim is tested too, if it can be computed.
+    """
     lower, alarm = (_bounds.epsilon_lower(inside, outside, delta=delta, confidence=level) for level in (SHOWN, ALARM))
     curve = _curve(claim)
     refuted = curve is not None and _bounds.scores_refute(inside, outside, curve.powers, confidence=ALARM)

@@ -80,7 +80,7 @@ def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray
 
 
 def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return the difference of the means, each number divided by its variance."""
+    """Return the difference of the means, each number divided by its variance, scaled to a largest entry of 1."""
     difference = within.mean(axis=0) - without.mean(axis=0)
     spread = within.var(axis=0) + without.var(axis=0)
     floor = 1e-12 * difference**2 + 1e-300

@@ -16,7 +16,7 @@ __all__ = ["confidence", "last_layer", "log_odds", "log_posteriors", "losses", "
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
-    """Yield the raw outputs of each model on the same rows; features that models share are computed once."""
+    """Yield the raw outputs of each model on the same rows; equal features of consecutive models are computed once."""
     last: tuple[Any, ...] = ()
     for model in models:
         if last != (model.features, model.schema.used):
@@ -31,7 +31,7 @@ def _columns(model: Model, rows: Data) -> np.ndarray:
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the class probabilities, from raw outputs."""
+    """Return the logarithms of the class probabilities, from raw outputs; raise for a regression."""
     from scipy.special import log_softmax
 
     if not model.schema.classes:
@@ -59,7 +59,7 @@ def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 
 
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes)."""
+    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes); raise for a regression."""
     if not model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
     return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)
@@ -75,7 +75,10 @@ def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return raw outputs and the inputs of the last linear layer; its per-example gradient follows from them."""
+    """Return raw outputs and the inputs of the last linear layer; its per-example gradient follows from them.
+
+    Raise if the network has no linear layer, or if something follows its last one.
+    """
     import torch
     from torch import nn
 

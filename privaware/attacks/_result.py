@@ -62,6 +62,8 @@ class AttackResult:
 def play(posed: Challenge, attack: Attack, rng: Rng, *, name: str = "", confidence: float = 0.95) -> AttackResult:
     """Let an attack score the candidate rows of a challenge, and compare the scores with the answer.
 
+    Raise `WrongInput` unless the attack returns one finite score for each candidate row.
+
     Parameters
     ----------
     posed

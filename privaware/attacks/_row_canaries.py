@@ -49,7 +49,10 @@ def label_scores(model: Model, rows: Data) -> np.ndarray:
 
 
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
-    """Return random rows over the whole declared ranges, with labels that are independent of the rows."""
+    """Return random rows over the whole declared ranges, with labels that are independent of the rows.
+
+    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds.
+    """
     if not schema.bounded:
         raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
     draw = rng.initial

@@ -158,9 +158,9 @@ def train_shadows(
     plan
         The number of shadow models and how they are trained.
     inside
-        Which auxiliary rows each shadow model sees, with shape (shadows, auxiliary rows). Default: a random part, as
-        large as the number of rows that the released model declares. For offline shadow models it is at most half
-        of the auxiliary rows.
+        Which auxiliary rows each shadow model sees, with shape (shadows, auxiliary rows). Default: a random part that,
+        with the candidate rows that the shadow model sees, is as large as the number of rows that the released model
+        declares. For offline shadow models it is at most half of the auxiliary rows.
 
     Returns
     -------

@@ -95,7 +95,10 @@ def posteriors_and_correctness(model: Model, rows: Data, device: str) -> tuple[n
 
 
 def odds_of_classes_and_label(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return descending log odds of the classes, (rows, classes), and the log odds of the label, (rows, 1)."""
+    """Return descending log odds of the classes, (rows, classes), and the log odds of the label, (rows, 1).
+
+    Both are divided by `LOG_ODDS_SCALE`.
+    """
     (values,) = outputs([model], rows, device)
     odds = log_odds(model, values) / LOG_ODDS_SCALE
     return -np.sort(-odds, axis=1), odds[np.arange(len(rows)), rows.y][:, None]

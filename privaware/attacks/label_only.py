@@ -66,7 +66,10 @@ def _is_correct(model: Model, rows: Data, device: str) -> np.ndarray:
 
 
 def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
-    """Apply the same random change to every row, within the declared ranges."""
+    """Apply the same random change to every row, within the declared ranges.
+
+    A number without declared bounds stays as it is.
+    """
     if rows.schema.form == "image":
         noise = scale * generator.standard_normal(rows.schema.shape)
         return replace(rows, x=np.clip(rows.x + noise, 0, 1).astype(rows.x.dtype))

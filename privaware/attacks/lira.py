@@ -1,8 +1,9 @@
 """LiRA: the likelihood of a row's confidence under shadow models that saw the row, against those that did not.
 
-The confidence of a row (its log odds) is assumed to be normal among shadow models. Online, some shadow models saw the
-row and some did not, and the score is the log-likelihood ratio of the two normal distributions. Offline, no shadow
-model saw the row, and the score is the log probability that its confidence is at most the observed one.
+The confidence of a row (the log odds of its label; in a regression minus its squared error) is assumed to be normal
+among shadow models. Online, some shadow models saw the row and some did not, and the score is the log-likelihood ratio
+of the two normal distributions. Offline, no shadow model saw the row, and the score is the log probability that its
+confidence is at most the observed one.
 
 Paper: Carlini, Chien, Nasr, Song, Terzis and Tramer 2022, Membership Inference Attacks From First Principles.
 Privacy: an attack; its scores of private rows are for the data owner only.
@@ -51,7 +52,7 @@ def lira(
     pooled
         Share one variance among all rows. Default: whether there are fewer than 64 shadow models.
     mirrored
-        Query each image a second time, mirrored left to right.
+        Query each image a second time, mirrored left to right; other rows are refused.
 
     Returns
     -------
@@ -69,7 +70,12 @@ def lira(
 def likelihoods(
     observed: np.ndarray, shadows: np.ndarray, inside: np.ndarray, *, offline: bool, pooled: bool
 ) -> np.ndarray:
-    """Compute scores from confidences.
+    """Compute the score of each row from confidences, as the sum over queries of one term.
+
+    If `offline`, the term is the log probability, under the normal distribution of the shadow models that did not see
+    the row, of a confidence up to the observed one. Otherwise it is the log-likelihood ratio of the normal
+    distributions of the shadow models that saw the row and of those that did not. With `pooled` all rows share one
+    variance.
 
     `observed` has shape (rows, queries), and `shadows` has shape (models, rows, queries). `inside` has shape (models,
     rows) and says which shadow model saw which row.
@@ -85,7 +91,10 @@ def likelihoods(
 
 
 def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of each row's confidences over the shadow models in `mask`."""
+    """Return mean and standard deviation of each row's confidences over the shadow models in `mask`.
+
+    With `pooled` all rows share one deviation. Raise if a row has too few shadow models.
+    """
     counts = mask.sum(axis=0)
     if counts.min() < (1 if pooled else 2):
         raise WrongInput(

@@ -3,7 +3,8 @@
 For a row x the ratio is `p(x | model) / p(x)`, and the score is the fraction of the attacker's rows z with
 `ratio(x) >= gamma * ratio(z)`. p(x) is the mean of two averages of `p(x | shadow)`: over shadow models that saw x, and
 over shadow models that did not. In an offline game, and for a row that no shadow model saw, the first average is
-estimated as `slope * p + 1 - slope`, where p is the average over shadow models that did not see x.
+estimated as `slope * p + 1 - slope`, where p is the average over shadow models that did not see x. Rows z that all
+shadow models saw are left out.
 
 Paper: Zarifzadeh, Liu and Shokri 2024, Low-Cost High-Power Membership Inference Attacks.
 Privacy: an attack; its scores of private rows are for the data owner only.

@@ -36,7 +36,7 @@ def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = Fal
     rng
         The random generator; it is not used.
     statistic
-        "loss", "confidence" (of the predicted class) or "entropy".
+        "loss", "confidence" (of the predicted class) or "entropy". Only "loss" applies to a regression.
     reverse
         Reverse the ranking.
 

@@ -16,6 +16,9 @@ Result = dict[str, Any]
 
 
 def reason_of(problem: Exception) -> str:
-    """Return why a cell or an attack failed, in one line; an error of another package is named with its type."""
+    """Return why a cell or an attack failed, in one line of at most 300 characters after the type of the error.
+
+    The type is named for errors of other packages and for errors without a message only.
+    """
     text = " ".join(str(problem).split())[:300]
     return text if isinstance(problem, PrivawareError) and text else f"{type(problem).__name__}: {text}"

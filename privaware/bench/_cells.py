@@ -148,9 +148,10 @@ def _price_key(event: Event, epsilon: float, delta: float) -> str:
 
 
 def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
-    """Compute the noise multiplier of every cell into `prices`, without rows.
+    """Compute the noise multiplier of every cell into `prices`; of built-in data no row is read.
 
-    Cells that differ only in seed, network or attacks have the same noise multiplier.
+    Cells that differ only in seed, network or attacks have the same noise multiplier. A cell with the settings of a
+    cell in an earlier call of this process is skipped.
     """
     for cell in cells:
         asked = {
@@ -308,7 +309,7 @@ def _scores(model: Model, rows: BenchRows, device: str) -> Result:
     """Return the scores on the test rows.
 
     For classes `score` is the accuracy as a fraction; `accuracy` and `error` are percentages. For a regression `score`
-    is R2.
+    is R2. Raise `WrongInput` if predictions of a regression are not finite.
     """
     predictions = model.decide(model.network_outputs(_test_inputs(model, rows, device), device))
     if model.schema.classes:

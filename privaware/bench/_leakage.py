@@ -112,7 +112,8 @@ def attack_results(
 ) -> dict[int, Result]:
     """Play every attack of the cell against each of `models`, and return the results by the keys of `models`.
 
-    An attack that fails stops no other: its reason is in the result `attack_failures`.
+    An attack that fails stops no other: its reason is in the result `attack_failures`. Results are empty if the cell
+    has no attacks.
     """
     if not cell.get("attacks") or not models:
         return {at: {} for at in models}
@@ -193,8 +194,8 @@ def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> 
     """Return the learner of shadow models: gradient descent without clipping on the network of `model`.
 
     `own` are the settings of the cell for shadow models. Other settings in `SHARED` come from `learner` if it has an
-    architecture to choose; features and architecture that it leaves out come from `model`. If gradient descent cannot
-    train the model, `learner` itself is returned.
+    architecture to choose; otherwise only the device does. Features and architecture that `learner` leaves out come
+    from `model`. If gradient descent cannot train the model, `learner` itself is returned.
     """
     if model.architecture["name"] in NO_NETWORKS:
         return learner  # type: ignore[no-any-return]

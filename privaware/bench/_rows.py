@@ -126,9 +126,10 @@ def _digest(*paths: Path) -> str:
 
 
 def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schema, Data | None]:
-    """Return the schema of the training rows, and public rows of the right number but without columns (or None).
+    """Return the schema of the training rows, and public rows of the right number but without columns.
 
-    Rows of built-in data are not read. The user's own files are read, and their public rows are complete.
+    The public rows are None if the learner needs none. Rows of built-in data are not read. The user's own files are
+    read, and their public rows are complete.
     """
     if "file" in rows:
         loaded = bench_rows(rows, learner)
@@ -198,7 +199,10 @@ def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
 
 
 def _first(data: Data, count: int | None) -> Data:
-    """Return the first `count` rows in a fixed public order, with a schema that declares `count`; None means all."""
+    """Return the first `count` rows in a fixed public order, with a schema that declares `count`.
+
+    `data` is unchanged if `count` is None or not below the number of rows.
+    """
     if count is None or count >= len(data):
         return data
     return datasets.parts(data, count)[0]

@@ -32,8 +32,9 @@ class SummaryRow:
     """The seeds of one learner, network, data set and epsilon (None: trained without noise).
 
     `values` has what each seed measured, by the name of the measure: `score` (accuracy, or R2), `utility_loss` (1 -
-    score / mean score of the baseline with the same network and data), `seconds` of training, and `auc`,
-    `tailored_auc` and `leakage` of the strongest attack (largest mean `tailored_auc`), whose label is `attack`.
+    score / mean score of the baseline with the same data, and with the same network or else without one), `seconds` of
+    training, and `auc`, `tailored_auc` and `leakage` of the strongest attack (largest mean `tailored_auc`), whose label
+    is `attack`.
     `leakage` is a fraction of the baseline's leakage (`metrics.privacy_leakage`). The measures of every attack are
     under NAME:LABEL. `intervals` has 95% intervals: over seeds if there are several, else over the test rows and the
     attacked rows of the one seed. Both treat the mean of the baseline as known. `score` is the mean over seeds, and

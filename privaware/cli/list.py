@@ -47,8 +47,8 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.SEED = None, json: o.JSO
         lines.append(f"{heading}:")
         for thing in things:
             lines.append(f"  {thing['name']:<18} {thing['what']}")
-            facts = [f"{word}: {thing[key]}" for key, word in COLUMNS.items() if thing.get(key)]
-            lines += [f"  {'':<18} [{'; '.join(facts)}]"] if facts else []
+            about = [f"{word}: {thing[key]}" for key, word in COLUMNS.items() if thing.get(key)]
+            lines += [f"  {'':<18} [{'; '.join(about)}]"] if about else []
     show(listed, lines, json)
 
 

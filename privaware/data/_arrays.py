@@ -51,7 +51,7 @@ def from_array(x: np.ndarray, names: list[str] | None = None) -> Raw:
     x : numpy.ndarray
         A table of numbers, or images.
     names : list of str, optional
-        The names of the columns of a table.
+        The names of the columns of a table; by default x0, x1 and so on. With names the values may be of any type.
 
     Returns
     -------
@@ -90,8 +90,10 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 
 
 def read_folder(path: Path) -> Raw:
-    """Return the images or texts of a folder with one sub-folder for each class; images without classes need no
-    sub-folder.
+    """Return the images or texts of a folder with one sub-folder for each class.
+
+    The rows are texts only if all files in sub-folders are texts. Otherwise files that are no images are skipped. If no
+    sub-folder has images, the images of the folder itself are returned, without labels.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
@@ -153,7 +155,8 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
 def _image(file: Path, expansion: Expansion) -> np.ndarray:
     """Return one image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
 
-    A photograph is rotated by its orientation tag. `expansion` counts the pixels of all images before they are decoded.
+    A photograph is rotated by its orientation tag. 16 bits a pixel become 8. `expansion` counts the decoded bytes of
+    all images before they are decoded.
     """
     from PIL import ImageOps
 

@@ -80,7 +80,7 @@ def columns_read(batch: Raw, column: Column, outside: Outside) -> None:
 
 
 def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
-    """Return the texts of a schema of form text; texts of several columns are joined."""
+    """Return the texts of a schema of form text; texts of several columns are joined by a blank."""
     expect_columns(batch, schema)
     texts = np.full(len(batch), "", dtype=object)
     for at, column in enumerate(schema.declared):
@@ -90,7 +90,7 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 
 
 def expect_columns(batch: Raw, schema: Schema) -> None:
-    """Raise if `batch` lacks columns of `schema`."""
+    """Raise if `batch` lacks columns of `schema`, or is no table."""
     if batch.columns is None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     known = set(batch.columns)
@@ -116,19 +116,20 @@ def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarr
 
 
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
-    """Return the mask of rows with a text over several lines, one of which has as many separators as a record.
+    """Return the mask of rows with a text over several lines, one of which (not the first) looks like a record.
 
-    In such a row a stray quotation mark may have swallowed that record. No row is marked if `batch` is not from a text
+    A line looks like a record if it has as many separators. A stray quotation mark may have swallowed that record. No
+    row is marked if `batch` is not from a text
     file, or has fewer than three columns.
     """
-    width = len(batch.columns or ())
+    width = batch.fields or len(batch.columns or ())
     if batch.line is None or width < 3:
         return np.zeros(len(words), dtype=bool)
     return words.map(lambda word: any(line.count(batch.separator) == width - 1 for line in word.splitlines()[1:]), bool)
 
 
 def first(mask: np.ndarray) -> int:
-    """Return the position of the first true entry of `mask`."""
+    """Return the position of the first true entry of `mask`, or 0 if there is none."""
     return int(np.argmax(mask))
 
 
@@ -137,8 +138,10 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> Non
 
 
 def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside, what: str = "number") -> np.ndarray:
-    """Return numbers, days or hours; NaN where a value is missing, infinite or (with unseen = "other") none of
-    these.
+    """Return numbers, days or hours; NaN where a value is missing, infinite or none of these.
+
+    Raise for a value that is none of these if `column.unseen` is "refuse", and for a missing or infinite value if
+    `column.missing` is "refuse".
     """
     numbers, missing = _PARSERS[column.kind](values, column)
     outside.add_present(column.name, len(numbers) - int(np.count_nonzero(missing)))
@@ -163,8 +166,9 @@ def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside,
 
 
 def _clipped(numbers: np.ndarray, column: Column, outside: Outside) -> np.ndarray:
-    """Return `numbers` clipped to the bounds of `column`, with missing values filled in; count clipped values in
-    `outside`.
+    """Return `numbers` clipped to the bounds of `column`; count clipped values in `outside`.
+
+    Missing values become `column.missing` if it is a number, and stay NaN otherwise.
     """
     assert column.low is not None
     assert column.high is not None
@@ -216,7 +220,7 @@ def _categories(batch: Raw, values: Values, column: Column, outside: Outside) ->
 
 
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
-    """Return the code of each word; missing and undeclared words have the code `last`."""
+    """Return the code of each word; missing and undeclared words have the code `last`, unless `column` refuses them."""
     _known_words(batch, words, column, codes)
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
     if unseen.any():
@@ -282,7 +286,7 @@ def days_among(values: Values, column: Column) -> np.ndarray:
 
 
 def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return hours since midnight, and a mask of missing values; numbers are already hours."""
+    """Return hours since midnight, and a mask of missing values; the numbers of an array are already hours."""
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     words = words_of(values)
@@ -316,7 +320,7 @@ def _read_words(batch: Raw, values: Values, column: Column) -> Words:
 
 
 def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
-    """Return the texts; raise if a stray quotation mark seems to have joined several rows."""
+    """Return the texts, with missing ones empty; raise if a stray quotation mark seems to have joined several rows."""
     joined = swallowed(batch, words)
     if joined.any():
         _refuse(batch, column, joined, "the value holds what looks like other rows; close its quotation mark")

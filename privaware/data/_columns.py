@@ -100,13 +100,14 @@ __all__ = ["series_of", "spelt_or_text"]
 NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
 """Pattern of texts that may be numbers in one of the usual styles."""
 CHECKED_ONE_BY_ONE = 0.05
-"""Largest fraction of a block's values that are compared with their spelling in Python; Arrow compares the others."""
+"""Fraction of a block's values (plus 100) up to which values that Arrow spells differently are compared in Python."""
 
 
 def spelt_or_text(texts: Any) -> Any:
-    """Return an Arrow array of strings as `Spelt` if most are numbers of a usual style, else as encoded text.
+    """Return an Arrow array of strings as `Spelt` if at least half of the filled ones are numbers of a usual style.
 
-    Both forms return the same texts again, so the meaning of a row does not depend on other rows of its block.
+    Otherwise return it as encoded text. Both forms return the same texts again (-0 as 0, and without outer spaces), so
+    the meaning of a row does not depend on other rows of its block.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -131,7 +132,10 @@ def spelt_or_text(texts: Any) -> Any:
 
 
 def series_of(blocks: Sequence[Any]) -> pd.Series:
-    """Return the column as numbers (NaN if empty) if all are spelled plainly, else with their spellings, or as text."""
+    """Return the column as numbers (NaN if empty) if all are spelled plainly, else as numbers with their spellings.
+
+    If one of the blocks is text, return the column as categories of text.
+    """
     import pandas as pd
     import pyarrow as pa
 
@@ -202,7 +206,8 @@ def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _spelt_alike(texts: Any, numbers: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return two masks: texts that spell their number plainly, and texts that spell it with a point.
 
-    Texts that Arrow spells differently are compared in Python, if they are few of the `rows` of their block.
+    Texts that Arrow spells differently are compared in Python only if there are at most `CHECKED_ONE_BY_ONE * rows +
+    100` of them, where `rows` is the number of rows of their block. Otherwise they are not marked.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -3,8 +3,8 @@
 - Header: the first line holds the names of the columns. If one of the names is a number, the line may be a row: the
   file is refused, and the line never shown, until `header` says what the line is. Without a header line columns are
   called column_1, column_2 and so on; so is a column without a name.
-- Separator: the one of `, ; tab |` that occurs most often in the header line. `sep`, or a line `sep=;` before the
-  header, names another.
+- Separator: the one of `, ; tab |` that occurs most often in the header line outside quotation marks (a comma if none
+  does). `sep`, or a line `sep=;` before the header, names another.
 - Quotation marks: a field may be in quotation marks, with spaces around them. Inside them a doubled mark is one mark,
   and separators and line ends belong to the value. Elsewhere a mark is an ordinary character.
 - Values: all values are text, and are coded by the kind that a schema declares. With a decimal comma, numbers get a
@@ -116,11 +116,16 @@ class CsvFile:
         counts = {separator: names.count(separator.encode()) for separator in SEPARATORS}
         return max(SEPARATORS, key=lambda separator: counts[separator])
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self, names: Collection[str] | None = None) -> pd.DataFrame:
         """Return the table with the names of the header line, if there is one; columns of plain numbers become
-        numbers.
+        numbers. With `names`, only these columns are parsed, and the first column if there are no names. If one of
+        them is absent, all columns are parsed.
         """
-        return self._frame(in_order(self._values, self.blocks()))
+        needed = set(self.names if names is None else names) or {self.names[0]}
+        if names is None or not needed <= set(self.names):
+            return self._frame(in_order(self._values, self.blocks()))
+        only = [at for at, name in enumerate(self.names) if name in needed]
+        return self._frame(in_order(lambda block: self._values(block, *only), self.blocks()), only)
 
     def empty(self) -> pd.DataFrame:
         """Return a table with the names of the columns and no row."""
@@ -157,10 +162,11 @@ class CsvFile:
 
     @cached_property
     def names_are_certain(self) -> bool:
-        """Whether the first line holds names and no row: `header` says so, or a word stands above numbers.
+        """Whether the names are no values of a row: `header` is True or False, or words stand above numbers.
 
-        The first line has no number (`names` refuses it otherwise). If each of the next rows has a number in some
-        column, and the first line has a word there that does not mean a missing value, the first line is not a row.
+        The first line has no number (`names` refuses it otherwise). Look at the columns with a number in each of the
+        next `ROWS_BELOW_NAMES` rows, or in all rows if there are at least two. If there is such a column, and the first
+        line has a word above every such column that does not mean a missing value, the first line is not a row.
         """
         if self.header is not None:
             return True
@@ -224,7 +230,10 @@ class CsvFile:
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
     def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
-        """Return the names of the first line; raise, without showing a value, if the line may be a row."""
+        """Return the names of the first line, from `unnamed` where a name is empty.
+
+        Raise, without showing a value, if a name is a number and `header` is not True.
+        """
         numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
         if numbers and not self.header:
             raise WrongInput(
@@ -257,7 +266,10 @@ class CsvFile:
             yield text if at else SEPARATOR_LINE.sub(b"", text, count=1)
 
     def _text(self) -> Iterator[bytes]:
-        """Yield the file as UTF-8, some bytes at a time; a byte order mark determines the encoding."""
+        """Yield the file as UTF-8, some bytes at a time.
+
+        The encoding is `self.encoding`, or that of the byte order mark, or UTF-8.
+        """
         with open_bytes(self.path) if self.path.is_file() else io.BytesIO(self._piped) as file:
             start = file.read(self.block)
             mark = next((mark for mark in BOMS if start.startswith(mark)), b"")
@@ -288,7 +300,7 @@ class CsvFile:
             return pipe.read()
 
     def _end_of_records(self, text: bytes) -> int:
-        """Return the position at which the last whole record of a block ends."""
+        """Return the position at which the last whole record of a block ends, or 0 if there is none."""
         last = text.rfind(b"\n", 0, -1) + 1  # a final carriage return may be half of a line end
         if b'"' not in text or not last:
             return last
@@ -315,7 +327,7 @@ class CsvFile:
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
     def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
-        """Return the records of a block as text columns."""
+        """Return the records of a block as `width` text columns; `width` 0 means as many as the first record has."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -345,7 +357,10 @@ class CsvFile:
         return pc.if_else(with_comma, pc.replace_substring(values, ",", "."), values)
 
     def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
-        """Return the text without the spaces around quoted fields; raise if a quotation mark is out of place."""
+        """Return the text without the spaces around quoted fields.
+
+        Raise if a quotation mark is out of place, unless the marks are already `checked`.
+        """
         if b'"' not in text:
             return text
         separator = re.escape(self.separator.encode())

@@ -69,7 +69,7 @@ class Data:
         after the last one. For images float32 (rows, channels, height, width) in [0, 1]. For texts an object array of
         str, in which a missing text is empty.
     y : numpy.ndarray
-        Class codes, or numbers.
+        Class codes, or numbers; zeros if the rows have no target.
     begin : int, optional
         A number that identifies this part of a large table; it is larger for a later part.
     """
@@ -129,7 +129,8 @@ class Data:
     def of(cls, raw: Raw, schema: Schema, *, labelled: bool = True, outside: Outside | None = None) -> Data:
         """Return the rows of `raw` coded by `schema`.
 
-        A regression target without declared bounds is not clipped, for scoring a model.
+        A regression target without declared bounds is not clipped, for scoring a model. If persons are protected and
+        `labelled` is True, only the first `schema.cap` rows of each person are returned.
 
         Parameters
         ----------
@@ -138,7 +139,7 @@ class Data:
         schema : Schema
             The public facts, with all bounds and categories declared.
         labelled : bool
-            Whether the rows have a target.
+            Whether the rows have a target. If not, `y` is zeros.
         outside : Outside, optional
             Counts values that do not fit the schema and are allowed to; other values that do not fit raise
             `WrongInput`.
@@ -163,7 +164,8 @@ class Data:
         """Return the rows before bounds are known: `x` of a table is a `Cells`, with one column for each declared one.
 
         Numbers, days, hours and words are as in the file; missing numbers are NaN, missing words are empty. Values that
-        `of` would refuse under any bounds raise an error here too.
+        `of` would refuse under any bounds raise an error here too. Images and texts are as in `of`. If persons are
+        protected, only the first `schema.cap` rows of each person are returned.
 
         Parameters
         ----------
@@ -217,6 +219,8 @@ def _rows(raw: Raw, schema: Schema, outside: Outside | None) -> np.ndarray:
 
 def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:
     """Return class codes, or numbers clipped to the bounds of the target, if it has bounds.
+
+    Raise `WrongInput` for a number that is not finite and for a class that is not declared.
 
     Parameters
     ----------

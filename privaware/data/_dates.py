@@ -35,8 +35,9 @@ ORDINAL = datetime.date(1970, 1, 1).toordinal()
 
 
 def days_of_word(word: str, day_first: bool = False) -> float:
-    """Return the days since 1970 of a date in text, or NaN if it is not a date.
+    """Return the days since 1970 of a date in text, or NaN if it is not a date; a time adds a fraction of a day.
 
+    `day_first` decides between 3/4 as 3 April and as March 4. With points the day always comes first.
     >>> days_of_word("1970-01-02 12:00"), days_of_word("3/1/1970", day_first=True), days_of_word("31/1/1970")
     (1.5, 2.0, nan)
     """
@@ -55,7 +56,8 @@ def days_of_word(word: str, day_first: bool = False) -> float:
 def shape_of_date(word: str) -> str:
     """Return how a date is written, or an empty string if it is not a date.
 
-    The result is "date", "moment" (with a time), or "day_first" or "month_first" if only that order gives a date.
+    The result is "day_first" or "month_first" if only that order gives a date, with or without a time. Otherwise it is
+    "moment" if there is a time, else "date".
 
     >>> [shape_of_date(word) for word in ("2020-12-31", "3/4/2020 8:15", "31/12/2020", "12/31/2020", "31")]
     ['date', 'moment', 'day_first', 'month_first', '']
@@ -80,7 +82,7 @@ def clock_hours(word: str) -> float:
 
 
 def days_of_times(values: pd.Series) -> np.ndarray:
-    """Return the days since 1970 of a column whose type is a date or time stamp."""
+    """Return the days since 1970 of a column whose type is a date or time stamp, in local time; NaN if missing."""
     import pandas as pd
 
     stamps = values.astype("datetime64[us]") if isinstance(values.dtype, pd.ArrowDtype) else values
@@ -91,7 +93,7 @@ def days_of_times(values: pd.Series) -> np.ndarray:
 
 
 def date_parts(days: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the codes of month, weekday (Monday first) and hour of finite days since 1970."""
+    """Return the codes, from 0, of month, weekday (Monday first) and hour of finite days since 1970."""
     whole = np.floor(days)
     months = np.clip(whole, -700_000, 2_900_000).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     seconds = np.clip(np.round((days - whole) * 86_400), 0, 86_399)

@@ -165,7 +165,7 @@ def _cells(values: pd.Series, key: bytes) -> np.ndarray:
 
 
 def _parsed(values: pd.Series) -> np.ndarray | None:
-    """Return text that consists of numbers only as numbers, fast; None for any other text."""
+    """Return a column of pandas' string type as numbers, fast; None for other types, or if a value is no number."""
     import pandas as pd
     import pyarrow as pa
 

@@ -51,7 +51,8 @@ def draft(
     target : str
         The name of the column to predict.
     task : str, optional
-        "classification" or "regression"; by default it follows from the target.
+        "classification" or "regression". By default a target of numbers is a regression, unless its values are at most
+        `FEW_VALUES` different integers.
     unit : str
         "row", "label" or the column that identifies the person of a row.
     cap : int
@@ -92,8 +93,9 @@ def typed(
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
     dates, truth values and categories follow from types. Text columns and the columns of a text file are undecided,
     because only a count over rows tells their kind. Columns that are named like identifiers are not used, unless their
-    type is boolean. Columns of lists or records are not used. If every used column is free text, the schema has the
-    form text, which needs no bounds; a column that is constant except in one row is not free text.
+    type is boolean. Columns of lists or records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of
+    them are free text, the schema has the form text, which needs no bounds; a column that is constant except in one row
+    is not free text.
 
     Parameters
     ----------
@@ -149,7 +151,7 @@ def _facts(
 
 
 def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
-    """Return the columns other than the target and the unit."""
+    """Return the columns other than the target and the unit; raise if the unit is a name that is no such column."""
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
         raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
@@ -162,7 +164,7 @@ def _form(columns: tuple[Column, ...]) -> str:
 
 
 def has_unnamed_columns(raw: Raw) -> bool:
-    """Return whether some columns of a text file, but not all, have no name; such a column is usually an index."""
+    """Return whether `raw` is a text file with at least one named column; a column without a name is then an index."""
     return not raw.typed and not all(UNNAMED.fullmatch(each) for each in raw.columns or ())
 
 

@@ -22,7 +22,7 @@ __all__ = ["FEW_VALUES", "draft_column", "outward"]
 
 FEW_VALUES = 20
 """Largest number of distinct integers at which the target of a table is a set of classes, unless `task` says
-otherwise.
+otherwise. A column with at most this many different words is a category.
 """
 
 MIN_KIND_FRACTION = 0.9
@@ -35,8 +35,8 @@ NEAR_ZERO = 1e-100
 def draft_column(name: str, values: pd.Series, *, identifies: bool) -> Column:
     """Return the column with the kind that nearly all values have, and with its range or categories.
 
-    Identifiers and constant columns get a kind that is not used. `identifies` says whether the name of the column is
-    that of an identifier.
+    Identifiers, constant columns and columns of lists or records get a kind that is not used. `identifies` says whether
+    the name of the column is that of an identifier, which counts unless the type of `values` is boolean.
     """
     if identifies and values.dtype.kind != "b":
         return Column(name=name, kind="identifier")
@@ -111,6 +111,7 @@ def _draft_dates(column: Column, days: np.ndarray) -> Column:
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
 
+    Many are more than `FEW_VALUES` and more than a tenth of the rows. A column with less than two words is ignored.
     Categories that differ only in case and blanks are joined.
     """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
@@ -137,7 +138,10 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
 
 
 def _is_identifier(name: str, numbers: np.ndarray) -> bool:
-    """Return whether distinct integers look like identifiers of rows rather than measurements."""
+    """Return whether `numbers` look like identifiers of rows rather than measurements.
+
+    They do if they are more than `FEW_VALUES` different integers, and are consecutive or `name` contains index or key.
+    """
     if len(numbers) <= FEW_VALUES or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False
     return bool({"index", "key"} & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
@@ -146,7 +150,7 @@ def _is_identifier(name: str, numbers: np.ndarray) -> bool:
 def outward(low: float, high: float) -> tuple[float, float]:
     """Return bounds beyond `low` and `high`: the next 1, 2 or 5 times a power of ten strictly beyond each end.
 
-    An end of 0 moves by a hundredth of the other end, rounded to a power of ten.
+    An end of 0 moves by a hundredth of the other end, rounded to a power of ten (by 1 if both ends are 0).
 
     >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
     ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))

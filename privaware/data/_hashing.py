@@ -20,7 +20,7 @@ PUNCTUATION = re.compile(r"[\W_]+")
 TOKENS = re.compile(r"\w+|[^\w\s]")
 """Pattern of a word or a punctuation mark."""
 CHARACTER_WEIGHT = 0.5
-"""Weight of n-grams of characters within words; words and stems have weight 1."""
+"""Weight of n-grams of characters if there are stems; all other n-grams have weight 1."""
 
 
 class Texts(Sized, Iterable[str], Protocol):
@@ -30,7 +30,7 @@ class Texts(Sized, Iterable[str], Protocol):
 def hashed_grams(
     texts: Texts, *, slots: int, words: int, letters: int, norm: float = 1.0, stems: int = 0
 ) -> np.ndarray:
-    """Return hashed n-grams of texts: signed square roots of counts in hash buckets, scaled to a norm.
+    """Return hashed n-grams of texts in lower case: signed square roots of counts in hash buckets, scaled to a norm.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ ROUNDS = 8
 LEAST_SCALE = 1e-3
 """Smallest standard deviation of noise that is assumed, so that exact counts have finite evidence."""
 MIXED = 0.2
-"""A column of another kind is a category if its words exceed this fraction of its values of the other kind."""
+"""A column of another kind is a category if words exceed this fraction of its values of that kind, beyond noise."""
 WORDS_OF_TEXT = 3
 """Smallest number of words of free text; a value of fewer words is a name."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -160,7 +160,10 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
 
 
 def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: float) -> Column:
-    """Return `column` with its likeliest kind, from the probability of each kind in `COUNTED`."""
+    """Return `column` with its likeliest kind, from the probability of each kind in `COUNTED`.
+
+    A column of another kind with many words and texts (see `MIXED`) is a category, with certainty 1.
+    """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     best = COUNTED[int(np.argmax(chances))]
     if KINDS[best] != "category" and each["word"] + each["text"] > MIXED * each[best] + np.sqrt(8) * scale:

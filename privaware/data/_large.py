@@ -49,9 +49,9 @@ MAX_BYTES_PER_VALUE = 4
 class RowGroups:
     """Some row groups of a file, or all of them; a call reads their rows, some at a time.
 
-    `first` is the number of rows of the file before these, and `before` the number of rows of earlier files. Text is
-    read as categories, which have the same spellings. `columns` are the columns to read. If not all rows count,
-    `counted` has a bit for each row.
+    `first` is the number of rows of the file before these, and `before` the number of rows of earlier files. Repeating
+    text is read as categories, which have the same spellings. `columns` are the columns to read, or None for all. If
+    not all rows count, `counted` has a bit for each row.
     """
 
     path: Path
@@ -133,8 +133,9 @@ class LargeRows(ABC):
         """
 
     def streamed(self, schema: Schema) -> Streamed:
-        """Return the rows that have a target, coded by `schema` anew in each pass; of each person the first
-        `cap` rows.
+        """Return the rows that have a target, coded by `schema` anew in each pass.
+
+        If persons are protected, only the first `schema.cap` rows of each person are returned.
         """
         target, classes = schema.target, schema.classes
         counted, used = None, tuple(dict.fromkeys((*(column.name for column in schema.declared), target)))
@@ -229,8 +230,9 @@ class LargeTable(LargeRows):
             return frame_of_arrow(table)[name]
 
     def pieces(self) -> list[RowGroups]:
-        """Return pieces of row groups of one file each, with at least `PIECE` rows if the file has them; at least one
-        piece.
+        """Return pieces of row groups of one file each; at least one piece.
+
+        Each piece has at least `PIECE` rows, except for the last piece of a file.
         """
         pieces, before = [], 0
         for path in self.files:
@@ -266,7 +268,7 @@ class LargeTable(LargeRows):
 
 
 def coded_rows(raw: Raw, schema: Schema) -> Rows:
-    """Return the rows of a table in memory, coded by a schema; a large table is coded anew in each pass.
+    """Return rows in memory, coded by a schema; a table of at least `LARGE` cells is coded anew in each pass.
 
     Parameters
     ----------

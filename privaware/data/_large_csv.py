@@ -87,6 +87,7 @@ class LargeCsv(LargeRows):
             name=self.path.name,
             line=lambda row: file.block_line(block, row),
             separator=file.separator,
+            fields=len(file.names),
             declared=file.header is not None,
             typed=False,
             begin=block.line,

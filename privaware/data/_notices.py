@@ -36,7 +36,7 @@ MIN_WORD_COLUMNS = 2
 
 
 def person_columns(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
-    """Return the columns that may identify persons or cases, by their names and types.
+    """Return the columns that may identify persons or cases, by their names; columns of boolean type are left out.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     Returns
     -------
     list of str
-        The sentences. They reveal facts about rows and must not be released.
+        The sentences, none for images. They reveal facts about rows and must not be released.
     """
     if raw.frame is None:
         return []
@@ -153,7 +153,7 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
 
 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
-    """Return a notice if the first row seems to hold names or units of numeric columns."""
+    """Return a notice if the first row of a file without types seems to hold names or units of numeric columns."""
     known = set(raw.columns or ())
     words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]
     if len(words) < MIN_WORD_COLUMNS:
@@ -209,7 +209,10 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
 
 
 def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
-    """Return a notice about classes of few rows that the owner did not declare; a typo would become public."""
+    """Return a notice about classes of few rows that the owner did not declare; a typo would become public.
+
+    There is no notice if all classes have few rows.
+    """
     if f"the classes of {schema.target}" not in schema.assumed:
         return []
     words = words_of(target_of(raw, schema.target))
@@ -244,7 +247,10 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _repeats(raw: Raw, name: str) -> bool:
-    """Return whether a column has many values, some of them in several rows."""
+    """Return whether a column has many values, some of them in several rows; False for dates, lists and records.
+
+    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows.
+    """
     assert raw.frame is not None
     values = raw.frame[name]
     if has_date_type(values):

@@ -64,7 +64,7 @@ def measure_of(word: str) -> str:
 
 
 def plain_number_of(word: str) -> float:
-    """Return the number that a word spells in the syntax of programming languages, or NaN.
+    """Return the number that a word spells in the syntax of programming languages, or NaN; true is 1 and false is 0.
 
     >>> plain_number_of("1e3"), plain_number_of("$5")
     (1000.0, nan)

@@ -70,7 +70,7 @@ class Outside:
                 of_column[what] = of_column.get(what, 0) + count
 
     def sentences(self) -> list[str]:
-        """Return one sentence for each column, up to `MAX_COLUMNS_SHOWN` columns.
+        """Return one sentence for each of the first `MAX_COLUMNS_SHOWN` columns, and one about the others, if any.
 
         >>> outside = Outside()
         >>> outside.add("town", "unseen", np.array([True, False, True]))

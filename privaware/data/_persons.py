@@ -141,7 +141,7 @@ def expect_unit_column(raw: Raw, schema: Schema) -> None:
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:
-    """Return the person of each row; raise if a row has none."""
+    """Return the person of each row; raise if a row has none, or one whose name goes over several lines."""
     expect_unit_column(raw, schema)
     words = words_of(raw.values(schema.unit))
     wrong = words.missing() | over_lines(raw, words)

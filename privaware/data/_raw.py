@@ -38,7 +38,7 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     Parameters
     ----------
     raw : Raw
-        The rows. It raises `WrongInput` if none of them has a target.
+        The rows. `WrongInput` is raised if there are rows and none of them has a target.
     target : str
         The name of the target.
     classes : collection of str
@@ -138,6 +138,8 @@ class Raw:
         Returns the line of a text file on which a row begins.
     separator : str
         The separator of a text file.
+    fields : int
+        The number of fields of a record of a text file, of which `frame` may hold some; 0 if not known.
     uneven : str
         A sentence about rows that differ in facts that a schema would take as public (names of columns, channels of
         images); empty if there are none.
@@ -162,6 +164,7 @@ class Raw:
     name: str = ""
     line: Callable[[int], int] | None = None
     separator: str = ""
+    fields: int = 0
     uneven: str = ""
     declared: bool = True
     typed: bool = True
@@ -230,7 +233,7 @@ class Raw:
 
 @contextmanager
 def parsing(path: Path, expected: str) -> Iterator[None]:
-    """Turn any exception of a parser on a damaged file into one `WrongInput`."""
+    """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

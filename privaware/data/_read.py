@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,7 @@ def read(
     sep: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    columns: Collection[str] | None = None,
 ) -> Raw:
     """Read a file, folder or data frame as it is.
 
@@ -112,6 +113,8 @@ def read(
         "," if numbers of a CSV file have a decimal comma, "." if not; by default only files with the separator ";" may.
     encoding : str, optional
         The encoding of a text file, or of text in a SAS file; by default UTF-8.
+    columns : collection of str, optional
+        The only columns of a CSV file that are needed; by default all. If one of them is absent, all are read.
 
     Returns
     -------
@@ -133,12 +136,12 @@ def read(
                 "expected a data file, a folder of images or a built-in data set, "
                 f"but there is nothing called {quoted(source)}"
             )
-        return _file(path, {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding})
+        return _file(path, {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}, columns)
     except OSError as problem:
         raise WrongInput(f"cannot read {quoted(path.name)}: {problem.strerror or type(problem).__name__}") from None
 
 
-def _file(path: Path, reading: dict[str, Any]) -> Raw:
+def _file(path: Path, reading: dict[str, Any], columns: Collection[str] | None) -> Raw:
     try:
         suffix = inner_name(path).suffix.lower()
     except zipfile.BadZipFile:
@@ -147,7 +150,7 @@ def _file(path: Path, reading: dict[str, Any]) -> Raw:
         ) from None
     compressed = path.suffix.lower() in COMPRESSED
     if suffix in TEXT:
-        return _csv(CsvFile(path=path, **reading))
+        return _csv(CsvFile(path=path, **reading), columns)
     if suffix in JSON:
         return _json(path, reading["encoding"], read_json_lines if suffix in JSON_LINES else read_json)
     if suffix in ARFF:
@@ -168,9 +171,9 @@ def _arff(path: Path, encoding: str | None) -> Raw:
     return Raw(frame=check_names(content.frame, path.name), name=path.name, line=content.lines.__getitem__)
 
 
-def _csv(file: CsvFile) -> Raw:
+def _csv(file: CsvFile, columns: Collection[str] | None) -> Raw:
     with parsing(file.path, f"CSV in {file.encoding or 'UTF-8'}"):
-        frame = file.frame()
+        frame = file.frame(columns)
     return _raw(file, frame)
 
 
@@ -180,13 +183,14 @@ def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
         name=file.path.name,
         line=file.line,
         separator=file.separator,
+        fields=len(file.names),
         declared=file.names_are_certain,
         typed=False,
     )
 
 
 def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
-    """Return the names of the columns of a text file without any row, or None if `source` is not such a file.
+    """Return the names of the columns of a CSV file without any row, or None if `source` is not such a file.
 
     Parameters
     ----------
@@ -264,7 +268,7 @@ def _named(names: list[str]) -> list[str]:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with names as text; raise if a name is missing or repeated."""
+    """Return the frame with names as text; raise if a name is missing or repeated, or if names have several levels."""
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")
     names = [str(name) for name in frame.columns]
@@ -297,7 +301,7 @@ def _arrow(path: Path) -> Raw:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the file itself, or the Parquet files of a folder in the order of their names."""
+    """Return the file itself, or the Parquet files of a folder in the order of their names; none for other files."""
     if not path.is_dir():
         return [path] if path.suffix.lower() in PARQUET else []
     return sorted(file for file in path.iterdir() if file.suffix.lower() in PARQUET and file.is_file())

@@ -107,19 +107,23 @@ class Sample:
 
     @property
     def has_uneven_counts(self) -> bool:
-        """Whether there are many values and some occur more often than others; in a list or a panel all occur equally
-        often.
+        """Whether there are at least `DISTINCT` values and some occur more often than others.
+
+        In a list or a panel all values occur equally often.
         """
         return len(self.hashes) >= DISTINCT and len(np.unique(self.counts)) > 1
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether most rows have a hash of their own."""
+        """Whether there are `FEWEST` rows or more, and the fraction `UNIQUE` of them has a hash of its own."""
         rows = int(self.counts.sum())
         return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
 
     def known_in(self, other: Sample) -> bool:
-        """Return whether most rows of the smaller sample are in the larger one."""
+        """Return whether the samples share `FEWEST` hashes, and the fraction `KNOWN` of the smaller one.
+
+        Only the hashes below both bounds are compared.
+        """
         bound = min(self.bound, other.bound)
         left, right = self.below(bound).hashes, other.below(bound).hashes
         common = len(np.intersect1d(left, right, assume_unique=True))
@@ -143,7 +147,10 @@ class Sketch:
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Return only the samples that distinguish rows and the digests that identify a column, without names."""
+        """Return only the samples that distinguish rows and the digests that identify a column, without names.
+
+        Samples of at most `MOST_COLUMNS` columns are kept.
+        """
         rows = [sample for sample in self.rows.values() if sample.tells_rows_apart]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
         kept = sorted(columns.values(), key=lambda sample: int(sample.hashes[0]))[:MOST_COLUMNS]
@@ -244,7 +251,10 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
 
 
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
-    """Return the columns of integers or days without repeated values and with few gaps, in a table of `rows` rows."""
+    """Return the columns of integers or days without repeated values and with few gaps, by the first `HEAD` rows.
+
+    `rows` is the number of rows of the table: the values must lie within a range of `RANGE * rows`.
+    """
     if raw.frame is None:
         return frozenset()
     head = raw.frame.head(HEAD)

@@ -70,7 +70,7 @@ class Part(Protocol):
 
 
 def first_positions(parts: Parts[Any]) -> dict[int, int]:
-    """Return the position of the first row of each part among the rows that count.
+    """Return the position of the first row of each part among the rows of all parts, in one pass.
 
     Parameters
     ----------

@@ -40,6 +40,9 @@ _SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
 def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
     """Return values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as "".
 
+    Text stays as it is, without outer spaces, even if it spells a missing value. Raise `WrongInput` for lists, records
+    and raw bytes.
+
     Parameters
     ----------
     values : pandas.Series, numpy.ndarray, Words or Spelt
@@ -159,7 +162,7 @@ def numbers_of(values: pd.Series | np.ndarray | Words | Spelt) -> tuple[np.ndarr
     Returns
     -------
     numbers : numpy.ndarray
-        The numbers; NaN where a value is not a number.
+        The numbers; NaN where a value is not a number. Durations are in seconds.
     missing : numpy.ndarray
         The mask.
     """

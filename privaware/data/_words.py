@@ -40,7 +40,7 @@ class Words:
         return values[self.codes]
 
     def missing(self) -> np.ndarray:
-        """Return a mask of the rows without a value."""
+        """Return a mask of the rows whose word stands for a missing value."""
         return self.map(is_missing, bool)
 
     def distinct(self) -> list[str]:
@@ -171,6 +171,6 @@ def is_missing(word: str) -> bool:
 
 
 def spelling_of_number(number: float) -> str:
-    """Return a number as text; integers have no point."""
+    """Return a number as text; integers of absolute value below `2**53` have no point."""
     number = float(number)
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)

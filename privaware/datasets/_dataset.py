@@ -176,14 +176,14 @@ def _prefixed(name: str, sentence: str) -> str:
 
 
 def order(name: str, rows: int) -> np.ndarray:
-    """Return a fixed public order of row numbers: by the SHA-256 of the data set's name and the number.
+    """Return a fixed public order of row numbers: by the SHA-256 of `name` and the number.
 
     The order depends on no row and on no random generator, so it is the same on every machine.
 
     Parameters
     ----------
     name : str
-        The name of the data set.
+        A public text, such as the name of the data set.
     rows : int
         The number of rows.
 
@@ -200,7 +200,10 @@ def order(name: str, rows: int) -> np.ndarray:
 
 
 def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
-    """Return training and test rows of a data set without an official split, by the fixed public order."""
+    """Return `train` training rows and `test` test rows of a data set without an official split.
+
+    Rows are taken by the fixed public order `order(name, rows)`. Raise if `data` does not have `rows` rows.
+    """
     if len(data) != rows:
         raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
     permutation = order(name, len(data))

@@ -66,7 +66,10 @@ def present(name: str, files: tuple[File, ...]) -> Path | None:
 
 
 def locate(name: str, files: tuple[File, ...]) -> Path:
-    """Return the folder that holds the files of `name`, downloaded first if necessary."""
+    """Return the folder that holds the files of `name`, downloaded into the cache first if necessary.
+
+    Raise `WrongInput` if a file is missing and cannot be downloaded, or has no known checksum.
+    """
     if folder := present(name, files):
         return folder
     if unknown := [file for file in files if not file.sha256]:
@@ -107,7 +110,7 @@ def _download(name: str, files: list[File], folder: Path) -> None:
 
 
 def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
-    """Download one file from the first mirror that answers in full."""
+    """Download one file from the first mirror that answers in full; raise if that file has another checksum."""
     import pooch
     from requests import RequestException
 

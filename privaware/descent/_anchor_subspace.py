@@ -83,7 +83,8 @@ class anchored:
     classes : int
         Number of classes of the random labels that public examples get; 0 for random targets in [-1, 1].
     directions : int
-        Number of basis vectors of all blocks together; a block's number is proportional to the square root of its size.
+        About the number of basis vectors of all blocks together. A block's number is proportional to the square root of
+        its size: at least 1, and at most its size and the number of public examples.
     blocks : int
         Number of blocks of parameters; each has its own subspace.
     residual : float or None
@@ -195,7 +196,8 @@ class AnchorSubspace:
     def _draws(self, numbers: Tensor, step: int) -> ExampleDraws | None:
         """Return the draws of dropout masks for public examples.
 
-        Public examples have negative example numbers and private examples do not, so they never share a mask.
+        Public examples have negative example numbers and private examples do not, so they never share a mask. The
+        result is None if the training has no key, because it uses no dropout and no augmentation.
         """
         key, models = self.stack.key, self.stack.models
         return None if key is None else key.draws(torch.cat([-1 - numbers] * models), step, models)
@@ -253,14 +255,20 @@ class AnchorSubspace:
         out.add_(weighted[:, 0])
 
     def released(self, exact: Tensor) -> Tensor:
-        """Return the float64 sums that get noise: clipped residuals divided by `residual`, then clipped coordinates."""
+        """Return the float64 sums that get noise: clipped residuals divided by `residual`, then clipped coordinates.
+
+        If `residual` is None there are only coordinates.
+        """
         if self.settings.residual is None:
             return exact
         gradients, weighted, clipped = exact.split([self.stack.theta.shape[1], self.directions, self.directions], 1)
         return torch.cat([gradients - self._expanded(weighted), clipped], 1)
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """Return the gradient: the noisy coordinates times the basis, plus `residual` times the noisy residuals."""
+        """Return the gradient: the noisy coordinates times the basis, plus `residual` times the noisy residuals.
+
+        If `residual` is None there is only the first term.
+        """
         along = self._expanded(noisy[:, -self.directions :])
         if self.settings.residual is None:
             return along

@@ -219,7 +219,10 @@ class quantile:
         return _sensitivity(self.norm, relation)
 
     def gradient_noise(self, noise: float) -> float:
-        """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count."""
+        """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count.
+
+        It is `1 / sqrt(noise**-2 - (2 * count_noise)**-2)`, or 0 without noise. Raise if `noise >= 2 * count_noise`.
+        """
         if noise >= 2 * self.count_noise:
             raise WrongInput(
                 f"quantile: expected count_noise above half the noise ({noise / 2:g}), got "
@@ -238,6 +241,9 @@ class quantile:
         return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 
     def updated(self, norm: Tensor, fraction: Tensor) -> Tensor:
-        """Return the next clipping norm, from the noisy `fraction` of examples within the present `norm`."""
+        """Return the next clipping norm, `norm * exp(-lr * (fraction - target))`, clipped to [low, high].
+
+        `fraction` is the noisy fraction of examples within the present `norm`; it is clipped to [0, 1].
+        """
         step = torch.exp(-self.lr * (fraction.clamp(0, 1) - self.target))
         return (norm * step).clamp(self.low, self.high)

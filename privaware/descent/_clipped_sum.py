@@ -34,9 +34,10 @@ def clipped_sum(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the sum of per-example gradients, each clipped to `clipping_norm`.
 
-    The first call probes the module and caches a copy with its layer rules, so later calls are faster. Any change of
-    the module, except of the values of its trainable parameters, makes the next call probe it again. `module` itself is
-    not changed. Dropout masks depend on one draw from torch's generator in each call, and on an example's position.
+    The first call probes the module and caches a copy with its layer rules, so later calls are faster. A change of the
+    module (except of the values of its trainable parameters), of the loss, of the shape or type of an example, or of
+    torch's precision settings makes the next call probe it again. `module` itself is not changed. Dropout masks depend
+    on one draw from torch's generator in each call, and on an example's position.
 
     The sum has no noise yet. Give its sensitivity a margin for rounding: n examples are added in float32, so removing
     one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if

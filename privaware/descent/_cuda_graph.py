@@ -85,7 +85,8 @@ class CapturedStep:
         """Return the number of slots that hold every model's sample, except with the probability charged to delta.
 
         The number of slots depends on the declared number of rows. If it depended on the true number, one row more
-        could change the shape of all batches, and so the rounding of every group of examples.
+        could change the shape of all batches, and so the rounding of every group of examples. Raise `Refused` if there
+        are more examples than `MAX_EXTRA_ROWS` allows.
         """
         training, recipe = self.training, self.training.recipe
         most = training.rows + training.rows // 256 + MAX_EXTRA_ROWS
@@ -176,7 +177,8 @@ class CapturedStep:
     def _with_host_samples(self) -> None:
         """Draw samples on the host and replay the graph of a microbatch until every sampled example was used.
 
-        The samples of several models are shuffled on the device if each fits one microbatch, otherwise on the host.
+        The samples of several models are shuffled on the device if each fits one microbatch. Other samples are shuffled
+        on the host.
         """
         index, valid = self._samples()
         on_device = len(self.graphs) > 2 and index.shape[1] <= self.shape.width
@@ -283,7 +285,8 @@ def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, 
 def capacity(examples: int, rate: float, chance: float) -> int:
     """Return a size that a Poisson sample of `examples` at `rate` exceeds with a probability of at most `chance`.
 
-    The size is a multiple of `CAPACITY_MULTIPLE`, or `examples`. The probability is bounded by a Chernoff bound.
+    The size is a multiple of `CAPACITY_MULTIPLE`, or `examples`. The probability is bounded by a Chernoff bound. Raise
+    unless `chance` is in (0, 1).
 
     >>> capacity(60_000, 256 / 60_000, 1e-22)
     432

@@ -68,8 +68,8 @@ class Descent(DescentRecipe):
         latter two, cells of `dpnas` store bf16, and gradients are clipped a little below the clipping norm, because
         products round.
     overflow : float
-        Upper bound on the probability that any sample of the run exceeds its slots; it is charged to delta. Above 0,
-        CUDA draws samples into batches of fixed shape.
+        Upper bound on the probability that any Poisson sample of the run exceeds its slots; it is charged to delta.
+        Above 0, CUDA draws Poisson samples into batches of fixed shape.
     projection : Projection, optional
         Releases something else than the clipped gradient sum, from which a gradient follows: `low_rank`, `anchored`.
 

@@ -57,6 +57,8 @@ class NoFingerprint(Exception):
 def module_fingerprint(module: nn.Module) -> tuple[Any, ...]:
     """Return a fingerprint of a module's structure and settings, without the values of parameters and buffers.
 
+    Raise `NoFingerprint` if the module holds an object that may change without notice.
+
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1))
     >>> before = module_fingerprint(net)
     >>> net[1].p = 0.5
@@ -68,7 +70,10 @@ def module_fingerprint(module: nn.Module) -> tuple[Any, ...]:
 
 
 def loss_fingerprint(loss: Any) -> Any:
-    """Return a fingerprint of a loss: the code and closure of a function, or the fields of an object."""
+    """Return a fingerprint of a loss: code and closure of a function, or fields of a module or frozen dataclass.
+
+    Raise `NoFingerprint` for any other loss, and for one that holds an object which may change without notice.
+    """
     return _Walk(loss).loss(loss)
 
 

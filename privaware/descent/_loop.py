@@ -45,9 +45,10 @@ class Callbacks:
     on_step: Sequence[Observer] = ()
 
     def for_stack(self, turn: int, turns: int) -> Callbacks:
-        """Return the callbacks for stack number `turn` of `turns` stacks that are trained one after another.
+        """Return the callbacks for stack number `turn` (from 0) of `turns` stacks that are trained one after another.
 
-        Each stack has its own checkpoint file. Progress is reported over all stacks.
+        Each stack has its own checkpoint file, named `path.turn`. Progress is reported over all stacks. With one stack
+        the callbacks are unchanged.
         """
         if turns == 1:
             return self
@@ -85,7 +86,10 @@ def every(count: int, observer: Observer) -> Observer:
 
 
 def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list[nn.Module]:
-    """Take all remaining steps and return the trained copies of the modules."""
+    """Take all remaining steps and return the trained copies of the modules.
+
+    If a checkpoint file exists, the training resumes from it.
+    """
     callbacks = callbacks or Callbacks()
     checkpoint, state, steps = callbacks.checkpoint, training.state, training.recipe.steps
     if checkpoint is not None:

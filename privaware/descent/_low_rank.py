@@ -56,6 +56,8 @@ SIDES = ("both", "left")
 class low_rank:
     """Release gradients by low-rank factors, for every weight matrix that has more entries than its factors.
 
+    Only weights of linear layers and ungrouped convolutions with more than `rank` rows and columns are factored.
+
     Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization.
 
     Parameters
@@ -123,7 +125,10 @@ class LowRank:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Add the clipped gradients by the factors and by all other parameters to `total`."""
+        """Add the clipped gradients by the factors and by all other parameters to `total`; return their squared norms.
+
+        Raise `Refused` if a factored matrix is used in slices.
+        """
         carriers: Gradients = {}
         for name, uses in gradients.items():
             factors = self.factors.get(name)
@@ -212,7 +217,10 @@ class _Factors:
         return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
 
     def rebuilt(self, by_left: Tensor, by_right: Tensor | None) -> Tensor:
-        """Return the gradient by the matrix (models, out, in) from the gradients by its factors."""
+        """Return the gradient by the matrix (models, out, in) from the gradients by its factors.
+
+        If `by_right` is None, because only the left factor is released, it is `by_left @ right`.
+        """
         left, right = self.left.to(by_left), self.right.to(by_left)
         if by_right is None:
             return by_left @ right
@@ -228,7 +236,8 @@ def _matrices(stack: Stack) -> set[str]:
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
     """Return the slots of the factors whose gradients are released instead of the gradient of the matrix in `slot`.
 
-    Return no slots if the factors would not have fewer entries than the matrix.
+    Return no slots if `rank` is not below both sides of the matrix, or if the released factors do not have fewer
+    entries than the matrix.
     """
     out, *wide = slot.shape
     numbers = slot.stop - slot.start

@@ -106,7 +106,7 @@ class Microbatch:
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
     """Return the number of slots that hold the samples of all models with probability `chance` (normal approximation).
 
-    `rows` is the declared number of rows.
+    `rows` is the declared number of rows. The result is from 1 to `rows`.
     """
     mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))

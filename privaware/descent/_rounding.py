@@ -86,7 +86,10 @@ class Arithmetic:
         return own * (1 + sums) - 1 + groups * LATTICE + SLOT_ROUNDING
 
     def group_size(self) -> int:
-        """Return the largest number of examples in a group for which the bound is at most `ROUNDING`."""
+        """Return the largest number of examples in a group for which the bound is at most `ROUNDING`.
+
+        The result is at most `MAX_GROUP_SIZE`. Raise `Refused` if one example already exceeds the bound.
+        """
         for group in range(MAX_GROUP_SIZE, 0, -1):
             if self.rounding(group) <= ROUNDING:
                 return group

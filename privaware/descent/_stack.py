@@ -128,7 +128,10 @@ class Stack:
         return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
-        """Copy the parameters of `modules`; frozen parameters are stacked only if they differ between modules."""
+        """Copy the parameters of `modules`; frozen parameters are stacked only if they differ between modules.
+
+        Raise if the modules differ in the shape of a parameter, or in which parameters are frozen.
+        """
         trainable = {slot.name: slot for slot in self.slots}
         others = [dict(module.named_parameters()) for module in modules]
         for name, parameter in self.module.named_parameters():
@@ -176,7 +179,7 @@ class Stack:
     def zeroing(self, values: Tensor) -> Zeroing:
         """Return the function that zeroes examples of the recorded tensor `values`.
 
-        The caller's own memory is never overwritten: such a tensor is copied, unless all inputs are finite.
+        The caller's own memory is never overwritten: such a tensor is copied, or not zeroed if all inputs are finite.
         """
         if values.untyped_storage().data_ptr() not in self.caller_storages:
             return zero_in_place

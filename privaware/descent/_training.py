@@ -155,7 +155,10 @@ class Training:
         self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
     def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> MicrobatchLayout:
-        """Return a layout whose last microbatch may be narrower, if an example's numbers are the same in all shapes."""
+        """Return a layout whose last microbatch may be narrower, if an example's numbers are the same in all shapes.
+
+        Otherwise return the present layout.
+        """
         sampler, groups = self.recipe.sampler, self.layout.groups
         for chance in (WIDE_CHANCE, FIT_CHANCE):
             slots = expected_slots(sampler, self.rows, self.models, chance)
@@ -289,7 +292,7 @@ class Training:
         return Batch(inputs, targets, examples, selection.valid, draws)
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
-        """Return the draws of dropout and augmentation for the selected examples in a step."""
+        """Return the draws of dropout and augmentation for the selected examples in a step; None if neither is used."""
         key = self.stack.key
         if key is None:
             return None
@@ -301,7 +304,7 @@ class Training:
         return (self.state.norms * margin).repeat_interleave(examples // self.models)[:, None]
 
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
-        """Return the noisy sums, and the standard deviation of each model's noise."""
+        """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0."""
         exact = self.exact_sum.value()
         if self.mask is not None and self.stack.excluded:
             # Gradients of parameters that a model does not train were not clipped, so they must not be released.

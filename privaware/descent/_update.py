@@ -242,6 +242,8 @@ class tail(_Mean):
 class ema(_Mean):
     """An exponential moving average whose decay is smaller in early steps: `min(decay, (step + 1) / (step + 10))`.
 
+    The average starts with the parameters after the first step.
+
     Parameters
     ----------
     decay : float

@@ -58,7 +58,10 @@ class WordPieces:
         return self.windows(text, length, 1)[0]
 
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
-        """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks."""
+        """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks.
+
+        A text without words has one window, of end marks only.
+        """
         codes: list[int] = []
         inner = length - 2
         for word in unicodedata.normalize("NFD", text).translate(self._letters).split():

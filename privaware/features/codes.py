@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -97,7 +98,10 @@ class Codes:
         return len(self.edges(column)) + 1 + (column.missing == "category")
 
     def edges(self, column: Column) -> np.ndarray:
-        """Return the inner edges of the levels of a numeric column."""
+        """Return the inner edges of the levels of a numeric column: its declared bins, or else `public_edges`.
+
+        Raise if the column has neither bins nor bounds.
+        """
         if column.bins:
             return np.asarray(column.bins, dtype=float)
         if column.low is None or column.high is None:
@@ -105,7 +109,10 @@ class Codes:
         return public_edges(column.low, column.high, self.cells)
 
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """Return the level of each of `values` of one column."""
+        """Return the level of each of `values` of one column.
+
+        A missing value has the last level if the schema has missing values as a category, else the level of 0.
+        """
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)
         codes = known if column.kind == "category" else np.searchsorted(self.edges(column), known, "right")
@@ -120,6 +127,7 @@ def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
     return np.asarray((inside - middle) / half)
 
 
+@lru_cache(maxsize=4096)
 def public_edges(low: float, high: float, cells: int) -> np.ndarray:
     """Return the inner edges of cells between two bounds, with narrower cells near zero.
 
@@ -136,11 +144,13 @@ def public_edges(low: float, high: float, cells: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        The edges in increasing order.
+        The edges in increasing order. The array is shared and read-only.
     """
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-4, 0.5, cells // 2 - 1)[:-1]
     edges = [np.linspace(low, high, cells // 2 + 1)[1:-1], anchor + sizes, anchor - sizes]
     edges.append(np.array([anchor, np.nextafter(anchor, np.inf)]))
     every = np.unique(np.concatenate(edges))
-    return np.asarray(every[(every > low) & (every <= high)])
+    inside = np.asarray(every[(every > low) & (every <= high)])
+    inside.setflags(write=False)
+    return inside

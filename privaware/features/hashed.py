@@ -35,7 +35,7 @@ class Hashed:
     words, letters : int
         Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3.
     norm : float
-        L2 norm of a row.
+        L2 norm of a row; an empty text has norm 0.
     stems : int
         If above 0: punctuation marks are words of their own, and words of at least `stems` letters also add their first
         `stems` letters. Only these words have n-grams of characters, which stay within the word and count half.

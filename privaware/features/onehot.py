@@ -1,7 +1,8 @@
 """Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
 
-A number with declared bins (or any number, if `bins` is set) is one-hot over its bins. A column whose schema has
-missing or unseen values as a category has one more entry, for both. A number without bins becomes one entry in [-1, 1].
+A number with declared bins (or any number, if `bins` is set) is one-hot over its bins. A category whose schema has
+missing or unseen values as a category has one more entry, for both; a number has one more for missing values. A number
+without bins becomes one entry in [-1, 1].
 Every column adds at most 1 to the squared norm, and all columns of one hashed text together add at most 1. A row is
 divided by the square root of the number of columns and texts, so its norm never exceeds `norm`, for any values.
 
@@ -86,8 +87,9 @@ class OneHot:
         return np.linspace(column.low or 0.0, column.high or 0.0, self.bins + 1)[1:-1]
 
     def _block(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """Return the entries of one column; a missing value sets the entry for missing values, if the column
-        has one.
+        """Return the entries of one column; a missing value sets the entry for missing values, if the column has one.
+
+        Otherwise all entries of a missing value are 0. A code beyond the categories sets the last entry.
         """
         out = np.zeros((len(values), self._slots(column)), np.float32)
         missing = ~np.isfinite(values)

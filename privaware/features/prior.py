@@ -102,7 +102,8 @@ class Prior:
     whiten : float
         Exponent of the whitening; 0 for none.
     mirror : bool, optional
-        Whether features are averaged over an image and its mirror image.
+        Whether features are averaged over an image and its mirror image. Scattering beside the small network is always
+        averaged so, and the block of `glyphs` never.
     normed : bool
         Whether maps are taken after the next group norm.
     scatter : float
@@ -201,8 +202,9 @@ class Prior:
         return transform
 
     def network_features(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the map from preprocessed images to whitened feature maps, or predictions of them, not yet
-        normalised.
+        """Return the map from preprocessed images to feature rows, not yet normalised.
+
+        Rows are feature maps, whitened unless `whiten` is 0; for the small network they are predictions of such rows.
         """
         import torch
 
@@ -239,8 +241,10 @@ class Prior:
         return entries + beside
 
     def architecture(self, outputs: int) -> dict[str, Any]:
-        """Return the description of the network with `outputs` outputs on these features; `network_tensors` holds its
-        weights.
+        """Return the description of the network with `outputs` outputs on these features.
+
+        `network_tensors` returns its weights. Raise for the small network, and unless the features are whitened maps
+        alone, without `scatter`, `glyphs` and `normed`.
         """
         if self._predicts:
             raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")

@@ -2,7 +2,7 @@
 
 A row has three feature blocks, each of norm 1 times its weight:
 1. whitened feature maps of the prior's network at four depths, averaged over the image, four shifts, two enlargements
-   and all their mirror images;
+   and (with `mirror`) all their mirror images;
 2. codes, which measure how similar the positions of one map are to typical positions (`_prior/dictionary.py`), averaged
    over the same views;
 3. whitened scattering coefficients.
@@ -15,7 +15,8 @@ the network and its use under privacy are as for the feature `prior`. Views and 
 docs/results/prior.md.
 Privacy: no privacy cost (data-independent): weights and statistics of synthetic images, fixed beforehand, transform
 each row by itself.
-Use when: the data are natural images and there is a GPU: an image takes fourteen passes of the network.
+Use when: the data are natural images and there is a GPU: an image takes fourteen passes of the network, or seven
+without `mirror`.
 
 >>> PriorViews(dictionary=0.0, scatter=0.0).width()
 5120
@@ -55,7 +56,7 @@ class PriorViews:
     mirror : bool
         Whether views include mirror images; choose false for digits and signs.
     norm : float
-        L2 norm of a row.
+        L2 norm of a row, to which all blocks together are scaled.
     weights, statistics : str, optional
         Files written by `privaware reproduce ours/prior/weights` and `ours/prior/views`, used instead of the shipped
         ones.

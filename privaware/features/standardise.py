@@ -1,8 +1,9 @@
-"""Channels standardised by released means and standard deviations.
+"""Channels standardised by means and standard deviations that were released, or fixed without reading a row.
 
 Channels are the second axis of the input: images (rows, channels, height, width), or rows of numbers.
 
-Privacy: no further cost (post-processing): mean and deviation were charged when they were released.
+Privacy: no further cost (post-processing): a mean and a deviation computed from rows were charged when they were
+released.
 Use when: the transformation `normalise` released them.
 
 >>> Standardise(mean=(1.0, 0.0), deviation=(2.0, 1.0))(np.array([[3.0, 0.5]]))

@@ -99,7 +99,8 @@ def _entries(values: np.ndarray, column: Column) -> np.ndarray:
     """Return the entries (rows, entries) of one column.
 
     A number has its `places`, and an entry for missing values if the schema has them as a category. A category has
-    one entry for each level. A column of a hashed text has one entry.
+    one entry for each level; a missing one counts as its first level unless the schema has missing values as a
+    category. A column of a hashed text has one entry.
     """
     values = values.astype(float)
     if column.kind == "category":

@@ -157,7 +157,8 @@ class ChaCha20:
     def noisy(self, exact: Tensor, scale: Tensor, spacing: float) -> Tensor:
         """Return `exact + scale * normal`, for `exact` (models, width) and `scale` (models, 1), by one kernel.
 
-        The result is rounded to a multiple of the largest power of two that is at most `scale * spacing`.
+        The result is rounded to a multiple of the largest power of two that is at most `scale * spacing`. Call it only
+        if `fits` returns True; there is no version without Triton.
         """
         out = torch.empty_like(exact)
         arguments = (self.key, self.counter, exact, scale, out, exact.shape[1], exact.numel(), spacing)

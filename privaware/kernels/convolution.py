@@ -286,8 +286,9 @@ if triton is not None:
 def fits(x: Any, g: Any, copies: int) -> bool:
     """Return whether the kernel should handle inputs `x` (n, channels, *positions) and output gradients `g`.
 
-    They must be float32 on a GPU with TF32 products. Without TF32, tensor cores are not used, and a library's matrix
-    product of unfolded inputs is as fast.
+    They must be float32 on a GPU with TF32 products, and one example must be below `LARGEST_OFFSET` entries and
+    `MOST_POSITIONS` positions. Without TF32, tensor cores are not used, and a library's matrix product of unfolded
+    inputs is as fast.
     """
     import torch
 

@@ -226,7 +226,7 @@ if triton is not None:
 
 
 def fits(images: Any) -> bool:
-    """Return whether the kernels support `images`: float32 or bf16 on a ready device, each example contiguous."""
+    """Return whether the kernels support `images`: not empty, float32 or bf16, on a ready GPU, examples contiguous."""
     import torch
 
     kinds = (torch.float32, torch.bfloat16)
@@ -240,7 +240,10 @@ def _dense(images: Any) -> bool:
 
 
 def fits_groups(images: Any, groups: int) -> bool:
-    """Return whether one of `groups` equal groups of the channels of `images` is small enough for one program."""
+    """Return whether one of `groups` equal groups of the channels of `images` is small enough for one program.
+
+    Return False if `groups` does not divide the number of channels.
+    """
     if images.shape[1] % groups:
         return False
     tile = _tile(images.shape, groups)
@@ -254,7 +257,7 @@ def conv_norm_activation(
 
     `weight` is (models, channels, 1, 3, 3), and examples are in model-major order. `kind` is the number of the
     activation in `ACTIVATIONS`. With `keep`, return the normalised values and each group's scale for
-    `conv_norm_activation_backward`.
+    `conv_norm_activation_backward`; otherwise return None.
     """
     rows = len(x)
     normed = y.new_empty(x.shape) if keep else y

@@ -25,10 +25,9 @@ SIZE = 512
 if triton is not None:
 
     def compiled(function):
-        """Compile `function` once for all values of its arguments that have no annotation.
+        """Compile `function` once for each combination of values of its annotated parameters (`tl.constexpr`).
 
-        Another value of an argument that is annotated as constant (`tl.constexpr`) causes another compilation. So does
-        another type of any argument.
+        The values of other arguments do not cause another compilation; another type of number does.
         """
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         plain = [name for name in parameters if name not in function.__annotations__]

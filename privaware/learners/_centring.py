@@ -37,7 +37,11 @@ class Centre:
 
     @classmethod
     def of(cls, noisy_sum: np.ndarray, *, rows: int, deviation: float) -> Centre:
-        """Return the centre from `noisy_sum`, the sum of `rows` rows with noise of standard `deviation`."""
+        """Return the centre from `noisy_sum`, the sum of `rows` rows with noise of standard `deviation` in each entry.
+
+        The noisy mean is multiplied by `1 - noise / square`, at least 0: the expected squared norm of its noise divided
+        by its squared norm.
+        """
         mean = noisy_sum / rows
         square = float(mean @ mean)
         noise = mean.size * (deviation / rows) ** 2

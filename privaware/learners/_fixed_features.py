@@ -24,7 +24,7 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
     Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
     get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
-    every 16 declared rows, from 64 to 4096 buckets.
+    every 16 declared rows, from 64 to 4096 buckets. Raise for a table without columns beside the target.
     """
     if schema.form == "image":
         return Pixels()
@@ -57,9 +57,9 @@ def rows_after(
     """Return flat float32 rows after the features in `chain`, each a function of its own row alone.
 
     Matrix products of networks round differently for different microbatch shapes. All microbatches therefore have the
-    same shape, and empty rows fill the last one. Where a probe on synthetic rows finds that a row's result depends on
-    its position in the microbatch, rows are transformed one at a time. `progress` is called with the declared number of
-    rows, never with the actual number.
+    same shape, and empty rows fill the last one. While a probe on synthetic rows finds that a row's result depends on
+    its position in the microbatch, the microbatch is made four times smaller, down to one row. `progress` is called
+    with the declared number of rows, never with the actual number.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -78,8 +78,8 @@ def rows_after(
 def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
     """Return the rows after the features in `chain`, each a function of its own row alone, with shape and type kept.
 
-    Features that only look values up or scale them are applied to all rows at once. Other features are applied in
-    microbatches of one shape, as in `rows_after`.
+    If all features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
+    shape, as in `rows_after`.
     """
     if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
         return features.apply(chain, data.x, data.schema, device)
@@ -117,9 +117,9 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
         return model.network_outputs(rows, device)
 
     def synthetic(size: int) -> np.ndarray:
-        draw = np.random.default_rng(0)
-        numbers = draw.random if inputs.dtype.kind == "f" else lambda shape: draw.integers(2, size=shape)
-        return np.asarray(numbers((size, *inputs.shape[1:]))).astype(inputs.dtype)
+        draw, shape = np.random.default_rng(0), (size, *inputs.shape[1:])
+        numbers: np.ndarray = draw.random(shape) if inputs.dtype.kind == "f" else draw.integers(2, size=shape)
+        return numbers.astype(inputs.dtype)
 
     size = _fixed_size(outputs, synthetic, schema.rows)
     parts = []
@@ -177,7 +177,7 @@ def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.nd
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
-    """Return the shape of a row after the features in `chain`, computed on a synthetic row."""
+    """Return the shape of a row after the features in `chain`, computed on an empty row; (1,) if it has no numbers."""
     empty: Any = np.zeros((1, *schema.shape), np.float32)
     if schema.form == "text":
         empty = np.array([""], dtype=object)

@@ -3,8 +3,8 @@
 Library exponentials may differ in their last bits between the body and the end of a vector loop. Sums of a row's
 numbers may differ between orders of summation, and matrix products have both problems. Removing one row could then
 change the terms of other rows. The functions here use only entrywise additions, multiplications and divisions, which
-IEEE 754 rounds alike everywhere, and sums of integers, which are exact. They take NumPy arrays or tensors on any
-device.
+IEEE 754 rounds alike everywhere, and sums of integers, which are exact. `exp2` and `softmax_numerators` take NumPy
+arrays or tensors on any device; `cosine` and `tanh` take NumPy arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ MAX_EXPONENT = 100.0
 def exp2(exponents: Any, factor: float = 1.0) -> Any:
     """Return `factor * 2**exponents` in float32, with a relative error of 1e-5.
 
-    Each exponent is split into an integer k and a remainder r; the result is `2**k` times a polynomial in r.
+    Exponents are clipped to [-MAX_EXPONENT, MAX_EXPONENT]. Each is split into an integer k and a remainder r; the
+    result is `2**k` times a polynomial in r.
 
     >>> exp2(np.array([0.0, 1.0, -2.0])).round(4).tolist()
     [1.0, 2.0, 0.25]
@@ -81,7 +82,7 @@ def tanh(values: np.ndarray) -> np.ndarray:
 def softmax_numerators(exponents: Any) -> Any:
     """Return integers (classes, rows) in float32 proportional to `2**exponents`, rounded down.
 
-    Their sum over classes is at most 2**24, so float32 adds them exactly in any order.
+    `exponents` are (classes, rows). The sum over classes is at most 2**24, so float32 adds it exactly in any order.
     """
     array, classes = isinstance(exponents, np.ndarray), len(exponents)
     differences = exponents - (exponents.max(axis=0) if array else exponents.amax(0))

@@ -310,7 +310,10 @@ def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None
 
 
 def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
-    """Return the network that `save` wrote, in single precision."""
+    """Return the network that `save` wrote, in single precision and evaluation mode, on `device`.
+
+    Raise if the file is missing or cannot be read.
+    """
     from safetensors import SafetensorError, safe_open
 
     command = "`privaware reproduce ours/tables_prior/weights`"

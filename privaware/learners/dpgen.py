@@ -72,7 +72,8 @@ def response_pairs(
     """Return `pairs` pairs of a noisy row and the answer of its randomised response; none if there are no rows.
 
     `levels` are standard deviations of noise in decreasing order. Rows are shuffled and cut into sets of `candidates`,
-    again and again until there are enough pairs. A row answers within its set, with `epsilon`.
+    again and again until there are enough pairs. A row answers within its set, with `epsilon`. A pair has a random
+    level, or a larger one where `plausible_level` demands it.
     """
     position, answer = np.zeros(0, np.int64), np.zeros(0, np.int64)
     while len(rows) and len(position) < pairs:
@@ -152,8 +153,9 @@ class DpGen(PlainNetwork):
 
     `score` is a table of `ScoreSettings` that replace the defaults of the `variant`. As published: there are `pairs`
     pairs of rows and answers, answers come from `candidates` rows at the claimed epsilon `1 / noise`, and the labelling
-    classifier is trained on the `public` rows. Corrected: `norm` is the clipping norm, and a row gets `draws` draws of
-    noise at each step. The other settings belong to the network that learns from the images.
+    classifier is trained on the `public` rows, or on the private rows if `public` is None. Corrected: `norm` is the
+    clipping norm, and a row gets `draws` draws of noise at each step. The other settings belong to the network that
+    learns from the images.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -200,7 +202,10 @@ class DpGen(PlainNetwork):
         return [self._learned(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
 
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes."""
+        """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes.
+
+        As published, a classifier chooses the codes after sampling. Corrected, each class has equally many images.
+        """
         classes = len(data.schema.classes)
         if self.variant == "published":
             network = self._trained_on_responses(data, 1 / noise if noise else math.inf, rng)
@@ -242,7 +247,10 @@ class DpGen(PlainNetwork):
         return noise_levels(settings.largest, settings.smallest, settings.levels).to(self.device)
 
     def _trained_on_responses(self, data: Data, epsilon: float, rng: Rng) -> Any:
-        """Return the score network trained as published: without clipping and without noise on gradients."""
+        """Return the score network trained as published: without clipping and without noise on gradients.
+
+        Without rows the network is returned untrained.
+        """
         import torch
 
         levels, batch = self._levels(), self._settings().batch

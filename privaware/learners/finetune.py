@@ -169,13 +169,17 @@ class Finetune(Learner):
         return Model.of(trained, schema, self._features, described)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
-        """Return this learner with a fraction `share` of its steps, starting from the weights of `initial` if one is
-        given.
+        """Return this learner with a fraction `share` of the steps of its second phase, rounded up and at least one.
+
+        With `initial` the second phase starts from its weights, and the first phase is skipped.
         """
         return replace(self, steps=max(1, math.ceil(share * self.steps)), initial=initial)
 
     def learning_rate(self, noise: float) -> float:
-        """Return the learning rate of the second phase, which decreases as the noise in a mean gradient grows."""
+        """Return the learning rate of the second phase.
+
+        It is `lr` if given, else `LR * batch / LR_BATCH / (noise * norm)`, at most `LARGEST_LR / norm`.
+        """
         if self.lr is not None:
             return self.lr
         return min(LR * self.batch / LR_BATCH / max(noise * self.norm, 1e-9), LARGEST_LR / self.norm)
@@ -200,7 +204,10 @@ class Finetune(Learner):
         return models.parse(self._prior.architecture(len(schema.classes))).describe()
 
     def _frozen(self, architecture: dict[str, Any]) -> int:
-        """Return the number of blocks that keep their weights."""
+        """Return the number of blocks that keep their weights; by default the blocks of the first stage.
+
+        Raise if `frozen` exceeds the number of blocks.
+        """
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:
             return per_stage

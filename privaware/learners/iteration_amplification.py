@@ -122,7 +122,10 @@ class IterationAmplification(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _longest_step(self, schema: Schema) -> float:
-        """Return the largest learning rate whose steps are non-expansive: 2 / (the largest second derivative)."""
+        """Return the largest learning rate whose steps are non-expansive: 2 / (the largest second derivative).
+
+        Raise if `lr` is larger.
+        """
         longest = 2 / (slope_bounds(schema)[1] * NORM**2)
         if self.lr is not None and self.lr > longest:
             raise WrongInput(

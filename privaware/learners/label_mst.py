@@ -47,7 +47,7 @@ class LabelMst(PlainNetwork):
     Parameters
     ----------
     stages : sequence of float
-        The fraction of rows in each stage.
+        The fraction of rows in each stage, relative to the sum of all fractions.
     temperature : float
         Divisor of the logits before the softmax that predicts likely classes.
     mixup : float

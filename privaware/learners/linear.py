@@ -18,8 +18,8 @@ below 1. The mean of the rows, the class counts, and the mean and the gain of th
 sum that a row changes by at most 1. The margins of m blocks are one release of m sums that a row changes by at most 1
 each. Rows and residuals lie on public lattices, a clipped gradient is a function of its row alone, bit for bit, and
 sums are exact in any order (`_linear/gradient.py`). The sensitivity bound therefore holds in floating-point arithmetic,
-for any number of rows. Named `features` are computed in microbatches of one shape, or one by one where a probe finds
-that the position of a row matters.
+for any number of rows. Named `features` are computed in microbatches of one shape, so small that a probe finds no
+effect of the position of a row.
 Use when: rows are few, the budget is small, or features are good. The default for tables.
 
 A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`.
@@ -94,14 +94,14 @@ class Linear(Learner):
     average : float
         Fraction of the last iterates whose average is released.
     bins : int
-        Number of bins for numeric columns that declare none.
+        Number of bins for numeric columns that declare none; 0 takes the default of the feature `onehot`.
     features : list of dict, optional
         Descriptions of `privaware.features`, applied in order; the result is scaled to norm 1.
     constant : float, optional
         Entry of a row that carries the bias; noise grows with it. The default is 1, or 0.1 with `features`.
     centre, base, weigh : float
         Fractions of the budget for a private mean of the rows, for the class frequencies whose logarithms are the
-        initial biases, and for weighting the feature blocks of a row. 0 skips the release.
+        initial biases (classification only), and for weighting the feature blocks of a row. 0 skips the release.
     check : float
         Largest fraction of the budget for comparing a regression with the mean of its target; with many rows less is
         used.
@@ -239,8 +239,9 @@ class Linear(Learner):
         return np.asarray(weights.cpu().numpy() * np.append(chosen, 1.0))
 
     def _parts(self, schema: Schema) -> Any:
-        """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty
-        tuple.
+        """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty tuple.
+
+        Raise if blocks are to be weighted without classes, or without one feature of several blocks.
         """
         if not self.weigh:
             return ()
@@ -266,7 +267,7 @@ class Linear(Learner):
         return self.centre + self.base + self.weigh
 
     def _check(self, schema: Schema, noise: float) -> float:
-        """Return the fraction of the budget that compares a regression with the mean of its target."""
+        """Return the fraction of the budget that compares a regression with the mean of its target; 0 for classes."""
         signal = schema.rows * self.rate * math.sqrt(self.steps) / noise
         return 0.0 if schema.classes else min(self.check, (CHECK_SIGNAL / signal) ** 2)
 
@@ -288,7 +289,7 @@ class Linear(Learner):
         return constant
 
     def _initial_bias(self, data: Data, noise: float, rng: Rng) -> np.ndarray:
-        """Return the centred logarithms of the released class frequencies, or zeros if `base` is 0."""
+        """Return the centred logarithms of the released class frequencies; zeros if `base` is 0 or in a regression."""
         classes = len(data.schema.classes)
         if not self.base or not classes:
             return np.zeros(max(classes, 1))
@@ -348,7 +349,11 @@ class Linear(Learner):
         return averages["average"]
 
     def learning_rate(self, schema: Schema, noise: float) -> float:
-        """Return the learning rate: large while the signal of the rows dominates the noise, small otherwise."""
+        """Return `lr` if given, otherwise a learning rate that falls with the noise in a weight.
+
+        The default is `times_noise / spread`, within bounds. `spread` is the norm of the noise that all steps add to
+        the weights at learning rate 1, or with named `features` to one weight. `times_noise` depends on public facts.
+        """
         if self.lr is not None:
             return self.lr
         named = self.features is not None

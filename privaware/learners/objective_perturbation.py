@@ -119,7 +119,11 @@ class ObjectivePerturbation(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _terms(self, schema: Schema, noise: float) -> tuple[float, float, Event]:
-        """Return the noise multiplier, the ridge and the event of one problem."""
+        """Return the noise multiplier, the ridge and the event of one problem.
+
+        The noise multiplier of a problem is `noise` times the number of problems, or times its square root for
+        Gaussian noise; the analysis "chaudhuri" raises it further.
+        """
         count, loss = outputs(schema), _loss(schema)
         multiplier = noise * (count if self.distribution == "gamma" else math.sqrt(count))
         curvature = LOSSES[loss].curvature * NORM**2

@@ -140,14 +140,14 @@ class Pate(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote: a public number."""
+        """Return how many public rows are put to the vote: `queries`, or by default up to `MOST_QUERIES`."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))
 
     @property
     def answer_count(self) -> int:
-        """Return the largest number of queries that are answered."""
+        """Return the largest number of queries that are answered with "confident_gnmax"."""
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:

@@ -51,10 +51,11 @@ class PrivateKnn(Student):
     """A student that learns from public rows which their nearest private rows labelled by noisy votes.
 
     In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. By default `neighbours`
-    is `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered if
-    the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
-    (None: all) of the stage were answered before. The noise multiplier of this test is `threshold_noise * noise`.
-    `neighbour_features` are descriptions of `privaware.features` for the distances.
+    is `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered only
+    if the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
+    (None: all) of the stage were answered before. Without a `threshold` all queries are answered. The noise multiplier
+    of this test is `threshold_noise * noise`. `neighbour_features` are descriptions of `privaware.features` for the
+    distances.
     """
 
     neighbours: int | None = None
@@ -82,14 +83,14 @@ class PrivateKnn(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote in a stage: a public number."""
+        """Return how many public rows are put to the vote in a stage: `queries`, or by default up to `MOST_QUERIES`."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public) // self.stages)
 
     @property
     def answer_count(self) -> int:
-        """Return the largest number of queries of a stage that are answered."""
+        """Return the largest number of queries of a stage that are answered if `threshold` is set."""
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:

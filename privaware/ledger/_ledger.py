@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from privaware import _rounded
 from privaware._summary import Summarised, card_html
 from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
@@ -71,10 +72,11 @@ class Ledger(Summarised):
         except (PrivawareError, OSError) as problem:
             return card_html(type(self).__name__, self._facts(), str(problem))
         budget = {"spent": book["epsilon_spent"], "limit": book["limit"], "charges": len(book["events"])}
-        last = {
-            f"charge {each['number']}": f"{each['what']} (epsilon {each['epsilon']:.4g})" for each in book["events"]
+        charges = {
+            f"charge {each['number']}": f"{each['what']} (epsilon {_rounded.rounded_up(each['epsilon'])})"
+            for each in book["events"][-CHARGES_SHOWN:]
         }
-        return card_html(type(self).__name__, {**self._facts(), **budget, **dict(list(last.items())[-CHARGES_SHOWN:])})
+        return card_html(type(self).__name__, {**self._facts(), **budget, **charges})
 
     @classmethod
     def create(

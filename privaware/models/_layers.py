@@ -69,7 +69,7 @@ def global_pool(kind: str) -> nn.Module:
 
 
 def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
-    """Draw every convolution's weights from a normal distribution, and set its bias to zero.
+    """Draw the weights of every `nn.Conv2d` from a normal distribution, and set its bias to zero.
 
     The standard deviation is gain / sqrt(filters * kernel area).
     """
@@ -224,7 +224,8 @@ class Trees(nn.Module):
     row goes right; the first split of a tree is the highest bit of the leaf's number. Trees are evaluated `SOME` at a
     time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of its frequencies for the bias,
     the level of each column and each number. Stored models call the frequencies `turns` and the weights of the features
-    `swings`.
+    `swings`. With `bent` the sum is corrected for skew (`_skew_corrected`), otherwise with `clipped` for clipped
+    gradients (`_unclipped`).
     """
 
     SOME = 64

@@ -1,4 +1,4 @@
-"""One learned constant for every row: the model of the learners `majority` and `mean`.
+"""One learned constant for every row: the model of the learners `majority`, `mean` and `median`.
 
 Privacy: no cost of its own; no layer mixes rows.
 Use when: a baseline is needed that any useful model must beat.

@@ -1,8 +1,9 @@
 """Wide residual network whose output layer reads feature maps of several depths, pooled and whitened.
 
-The outputs of the blocks numbered `depths` pass the activation, are pooled to pool x pool points, one of `pools` for
-each block, and are whitened by fixed matrices, which are part of the tensors. Rows are then scaled to norm 1. This is
-the network of the `prior` features with an output layer, which the learner `finetune` trains.
+The outputs of the blocks numbered `depths` pass the activation (the last block's pass a group norm first), are pooled
+to pool x pool points, one of `pools` for each block, and are whitened by fixed matrices, which are part of the tensors.
+Rows are then scaled to norm 1. This is the network of the `prior` features with an output layer, which the learner
+`finetune` trains.
 
 Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is this package's.
 Privacy: no cost of its own; no layer mixes rows, and the whitening is fixed.

@@ -1,6 +1,6 @@
-"""Three 3 x 3 convolutions, each with activation and pool, one dense layer and the output.
+"""3 x 3 convolutions, each with activation and pool, dense layers and the output: by default three and one.
 
-With `groups` a group norm without weights precedes each of the three activations.
+With `groups` a group norm without weights precedes the activation of each convolution.
 
 Paper: DPMLBench. The table of this network is missing from the paper. The structure follows the authors' code, and its
 171,246 parameters agree with the 0.17M of the paper's Table 2. The group norms are in Figure 4 (four groups in the

@@ -53,7 +53,7 @@ class Trees(Description):
         Standard deviation that noise alone gives a score of each column, then the slope of each number.
     clipped : bool
         Whether the scores of two classes were learned from gradients that were clipped to 1/2. A probability q of the
-        rarer class is then learned as q / (q + 1/2), and the outputs are corrected to logits of q.
+        rarer class is then learned as q / (2 (1 - q)), and the outputs are corrected to logits of q.
     bent : tuple of float
         Centre, spread, strength and shift of the skew correction of one output (`learners/_boosting/regression.py`).
     """

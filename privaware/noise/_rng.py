@@ -120,7 +120,7 @@ class Rng:
         Returns
         -------
         float, ndarray or Tensor
-            The noisy value.
+            The noisy value, in the type of `exact`; arrays of integers become float64.
         """
         if isinstance(exact, float):
             return self._scalar("gaussian", exact, noise * sensitivity)
@@ -145,7 +145,7 @@ class Rng:
         Returns
         -------
         float or ndarray
-            The noisy value.
+            The noisy value, in the type of `exact`; arrays of integers become float64.
         """
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
@@ -310,7 +310,10 @@ class Rng:
                 return int(runs)
 
     def spawn(self) -> Rng:
-        """Return a separate generator for a part of the work, possibly in another process."""
+        """Return a separate generator for a part of the work, possibly in another process.
+
+        It has a seed, drawn from the stream `initial`, only if this generator has a seed.
+        """
         return Rng(None if self.seed is None else int(self.initial.integers(2**63)))
 
     # Methods that choose rows.

@@ -79,7 +79,11 @@ class Streams:
         return self._on_device[at]
 
     def torch(self, stream: str, device: str) -> Any:
-        """Return a torch generator whose state comes from the stream, or on CUDA a seed of 64 bits."""
+        """Return a torch generator for the stream on a device, the same one at each call.
+
+        Without a seed, its whole state comes from the stream on the CPU; on other devices it gets 64 bits of the
+        operating system. In a seeded run it gets a seed of 63 bits from the stream.
+        """
         import torch
 
         at = (stream, device)

@@ -37,7 +37,8 @@ def grid_between(low: float, high: float) -> np.ndarray:
 def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, ...]:
     """Return the inner edges of at most `bins` bins with about equal numbers of rows.
 
-    `counts` are the (noisy) numbers of rows in the cells between the edges `grid`; bin edges are among `grid`.
+    `counts` are the (noisy) numbers of rows in the cells between the edges `grid`; bin edges are among `grid`. There
+    are no edges if `bins` is below 2.
     """
     if bins < 2:
         return ()

@@ -1,14 +1,16 @@
-"""Bins of about equal numbers of rows for numbers whose bounds are declared, from one release of noisy counts.
+"""Closer bounds, and bins of about equal numbers of rows, for numbers whose bounds are declared.
 
-The numbers of all columns are counted on public grids between their bounds. A grid has equal cells, and cells that
-become narrower towards zero (or towards the bound nearest to zero), because amounts are often skewed. Columns with
-declared bins keep them.
+Both come from one release of noisy counts. The numbers of all columns are counted on public grids between their
+bounds. A grid has equal cells, and cells that become narrower towards zero (or towards the bound nearest to
+zero), because amounts are often skewed. If the rows are many compared with the noise, ends of a grid that hold almost
+no rows are cut off, because declared bounds are often far outside the rows, and numbers are clipped to the closer
+bounds. Columns with declared bins keep their bins and bounds.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles.
 Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. One row changes one cell of each of c
 columns by 1, so it changes the counts by at most sqrt(c) in L2 norm, or sqrt(2 c) when a row is replaced. Missing
 values are not counted.
-Use when: columns are skewed and a linear model follows, which treats each bin as a level of its own.
+Use when: columns are skewed, or their declared bounds are wide.
 
 >>> from privaware.schema import Column, Schema
 >>> known = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
@@ -30,14 +32,18 @@ from privaware.events import NOTHING, Event, Gaussian
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation
 from privaware.preprocessing._grids import cells, equal_bins, grid_between
+from privaware.preprocessing._ranges.column_counts import empty_cells, shrunken
 from privaware.schema import Column, Schema
 
 __all__ = ["Bins"]
 
+MIN_ROWS_PER_NOISE = 50.0
+"""Bounds become closer only if the declared rows are at least this multiple of the noise of a count."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bins(Transformation):
-    """A transformation that adds bins to each numeric column with bounds and without bins, and releases the schema.
+    """A transformation that gives each numeric column without bins closer bounds and bins, and releases the schema.
 
     Parameters
     ----------
@@ -59,8 +65,13 @@ class Bins(Transformation):
 
     @staticmethod
     def join(data: Data, schema: Schema) -> Data:
-        """Return the same rows with the released `schema`."""
-        return replace(data, schema=schema)
+        """Return the rows with the released `schema`: numbers are clipped to its bounds, each row by itself."""
+        columns = zip(data.schema.used, schema.used, strict=True)
+        closer = [at for at, (old, new) in enumerate(columns) if (old.low, old.high) != (new.low, new.high)]
+        x = data.x.copy() if closer else data.x
+        for at in closer:
+            x[:, at] = np.clip(x[:, at], schema.used[at].low, schema.used[at].high)
+        return replace(data, x=x, schema=schema)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         schema, columns = data.schema, _unbinned(data.schema)
@@ -73,12 +84,25 @@ class Bins(Transformation):
             sensitivity=math.sqrt((2 if schema.relation == "replace_one" else 1) * len(columns)),
         )
         parts = release(counts, data.parts, noise, rng)
-        edges = {
-            column.name: equal_bins(part, grid, self.count)
+        closer = {
+            column.name: self._closer(column, part, grid, noise * counts.sensitivity, schema.rows)
             for column, part, grid in zip(columns, parts, counts.grids, strict=True)
         }
-        released = tuple(replace(column, bins=edges.get(column.name, column.bins)) for column in schema.columns)
-        return replace(schema, columns=released)
+        return replace(schema, columns=tuple(closer.get(column.name, column) for column in schema.columns))
+
+    def _closer(self, column: Column, counts: np.ndarray, grid: np.ndarray, scale: float, rows: int) -> Column:
+        """Return `column` with bins, and without the ends of its range that hold almost no rows.
+
+        `counts` are the noisy counts of the cells of `grid`, and `scale` is the standard deviation of their noise.
+        """
+        low, high = float(column.low or 0.0), float(column.high or 0.0)
+        first = empty_cells(counts, scale, rows)
+        last = len(counts) - empty_cells(counts[::-1], scale, rows)
+        if first < last and rows >= MIN_ROWS_PER_NOISE * scale:
+            low, high = float(grid[first]), min(float(grid[last]), high)
+        edges = equal_bins(shrunken(counts, scale, rows)[0], grid, self.count)
+        missing = column.missing if isinstance(column.missing, str) else min(max(column.missing, low), high)
+        return replace(column, low=low, high=high, missing=missing, bins=tuple(at for at in edges if low < at < high))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ class Normalise(Transformation):
     floor : float
         Lower bound on the variance of a channel, at any noise.
     features : tuple
-        Features that are applied to the rows first.
+        Features that are applied to the rows first; without features, tables are one-hot encoded.
     """
 
     in_parts: ClassVar[bool] = True

@@ -50,7 +50,7 @@ class Pca(Transformation):
     Parameters
     ----------
     components : int
-        Number of components.
+        Number of components; all if a row has fewer entries.
     norm : float
         Norm to which rows are clipped.
     private : bool

@@ -109,7 +109,10 @@ class Ranges(Transformation):
         return outline(schema)
 
     def deviation(self, schema: Schema, noise: float) -> float:
-        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted."""
+        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted.
+
+        It leaves out the larger weight of a regression target without bounds, with which the noise of `run` is larger.
+        """
         kinds = bool(open_columns(schema, "undecided"))
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _counted(schema)) if _counted(schema) else 0.0
 
@@ -153,8 +156,10 @@ class Ranges(Transformation):
         common: dict[str, tuple[tuple[str, ...], float]],
         kinds: dict[str, np.ndarray],
     ) -> Column:
-        """Return the column with bounds or categories; a column with too many different texts for categories becomes
-        text.
+        """Return the column with bounds or categories, or as text.
+
+        Without `single`, a column becomes text if more of its values are texts than words, and if the common words
+        cover less than half of these texts.
         """
         if column.name in spans:
             low, high = spans[column.name]

@@ -150,7 +150,7 @@ def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...],
 
 def _estimate(entry: Any) -> tuple[float, float, float] | None:
     """Return value, low and high of an entry; None if one of them is not a number."""
-    ends = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
+    ends: list[Any] = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
     if len(ends) != 3 or not all(_is_number(end) for end in ends):
         return None
     return float(ends[0]), float(ends[1]), float(ends[2])

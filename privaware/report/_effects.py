@@ -91,8 +91,7 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
             architecture=card.architecture,
             tensors={name: np.asarray(value) for name, value in tensors.items()},
         )
-        deviations = _deviations(model)
-        curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in indices]
+        curves = _curves(model, indices)
         pairs = _pairs(model)
     except Exception:  # tensors of another card, or a wrong description, can fail in any layer
         return None
@@ -128,16 +127,34 @@ def _deviations(model: Model) -> list[np.ndarray] | None:
     return deviations if all(np.isfinite(column).all() for column in deviations) else None
 
 
-def _effect(model: Model, at: int, deviations: np.ndarray | None) -> Effect:
-    """Compute the effect of one column; other columns stay at the middle of their range or at their first category."""
-    used = model.schema.used
-    column = used[at]
+def _curves(model: Model, indices: list[int]) -> list[Effect]:
+    """Compute the effects of the columns at `indices`, with one pass of all their rows through the model.
+
+    In the rows of a column, all other columns stay at the middle of their range or at their first category.
+    """
+    used, deviations = model.schema.used, _deviations(model)
+    middle = np.array([_middle(column) for column in used])
+    values = []
+    for at in indices:
+        points, _ = _levels(used[at])
+        values.append(np.array([*points, math.nan if used[at].missing == "category" else points[0]]))
+    ends = np.cumsum([len(each) for each in values])
+    rows = np.tile(middle, (int(ends[-1]), 1))
+    for at, own, end in zip(indices, values, ends.tolist(), strict=True):
+        rows[end - len(own) : end, at] = own
+    outputs = np.split(_shown(model.outputs(rows), model.schema), ends[:-1])
+    return [
+        _effect(model, at, own, None if deviations is None else deviations[at])
+        for at, own in zip(indices, outputs, strict=True)
+    ]
+
+
+def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | None) -> Effect:
+    """Return the effect of one column from the drawn `values` at its levels, of which the last is a missing entry."""
+    column = model.schema.used[at]
     points, levels = _levels(column)
-    rows = np.tile([_middle(other) for other in used], (len(points) + 1, 1))
-    rows[:-1, at] = points
-    rows[-1, at] = math.nan if column.missing == "category" else points[0]
-    values = _shown(model.outputs(rows), model.schema)
-    values -= values[:-1].mean(axis=0)
+    values = values - values[:-1].mean(axis=0)
+    codes = None if deviations is None else _codes(model, np.array(points), column)
     return Effect(
         column=column.name,
         kind=column.kind,
@@ -145,14 +162,13 @@ def _effect(model: Model, at: int, deviations: np.ndarray | None) -> Effect:
         points=tuple(points),
         values=values[:-1],
         missing=values[-1] if column.missing == "category" else None,
-        noise=None if deviations is None else TWO_SIDED * _scale(model.schema) * deviations[_codes(model, rows, at)],
+        noise=None if deviations is None else TWO_SIDED * _scale(model.schema) * deviations[codes],
     )
 
 
-def _codes(model: Model, rows: np.ndarray, at: int) -> np.ndarray:
-    """Return the level of a column in each row but the last."""
-    codes = model.features[0](rows[:-1], model.schema)
-    return np.asarray(codes[:, at], dtype=np.int64)
+def _codes(model: Model, points: np.ndarray, column: Column) -> np.ndarray:
+    """Return the level of a column of a model of trees at each of `points`."""
+    return np.asarray(model.features[0].codes(points, column), dtype=np.int64)
 
 
 def _scale(schema: Schema) -> float:

@@ -105,12 +105,12 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
 
 def _considered(card: ModelCard) -> list[dict[str, str]]:
     """Return the learners that the plan considered; a comparison whose result is not known is said to be open."""
-    taken = {True: "taken", False: "not taken"}
+    taken: dict[Any, str] = {True: "taken", False: "not taken"}
     return [
         {
             "learner": str(row.get("learner", "")),
             "rule": str(row.get("rule", "")),
-            "taken": taken.get(row.get("taken"), "not known"),  # type: ignore[arg-type]
+            "taken": taken.get(row.get("taken"), "not known"),
             "reason": str(row.get("reason", "")),
         }
         for row in card.considered

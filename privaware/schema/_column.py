@@ -39,7 +39,10 @@ def is_text(value: Any) -> bool:
 
 
 def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
-    """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas."""
+    """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas.
+
+    Raise `WrongInput` for a field that is neither a list nor a tuple.
+    """
     for name in names:
         value = getattr(declared, name)
         expect(isinstance(value, (list, tuple)), who, f"{name} as a list", value)
@@ -182,7 +185,7 @@ class Column:
 
     @property
     def bounded(self) -> bool:
-        """Whether everything that a learner needs is declared."""
+        """Whether the kind, the categories of a category, and the bounds of a number or date are declared."""
         if self.kind == "category":
             return bool(self.categories)
         return self.low is not None if self.kind in ("number", "date") else self.kind != "undecided"

@@ -119,8 +119,9 @@ class Schema:
 
     @property
     def unit_rows(self) -> int:
-        """The number of rows that adding or removing one unit changes: 1 for a row, 2 for a label, `cap` for a
-        person.
+        """The number of rows that one unit adds or removes: 1 for a row, `cap` for a person.
+
+        It is 2 for a label, because a changed label counts as one row removed and one row added.
         """
         return {"row": 1, "label": 2}.get(self.unit, self.cap)
 
@@ -138,7 +139,10 @@ class Schema:
 
     @property
     def bounded(self) -> bool:
-        """Whether every bound is declared, so that none has to be released under privacy."""
+        """Whether all kinds, bounds and categories, and the classes or bounds of the target, are declared.
+
+        If so, none of them has to be released under privacy.
+        """
         known = bool(self.classes) or self.low is not None
         return known and all(column.bounded for column in self.declared)
 
@@ -149,7 +153,7 @@ class Schema:
         ----------
         names : tuple of str
             Names of declared columns, or of coded columns. For a declared column given by coded names only those parts
-            remain.
+            remain. Unknown names are ignored.
 
         Returns
         -------
@@ -167,10 +171,10 @@ class Schema:
         return replace(self, columns=tuple(columns))
 
     def bare(self) -> Schema:
-        """Return the schema with only names, kinds, classes and the number of rows; everything else is released under
-        privacy.
+        """Return the schema without bounds, bins and categories, which are then released under privacy.
 
-        Whether a column has missing values is not public either, so each column gets a category for them.
+        Whether a column has missing values is not public either, so each column gets a category for them. The spellings
+        of booleans, and columns of text or that are not used, stay as they are.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
@@ -186,7 +190,10 @@ class Schema:
         return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 
     def toml(self) -> str:
-        """Return the schema as TOML, which a person can read, edit and confirm."""
+        """Return the schema as TOML, which a person can read, edit and confirm.
+
+        Fields of a column that have their default value, and empty fields of the schema, are left out.
+        """
         lines = [
             f"{item.name} = {_toml(getattr(self, item.name))}"
             for item in fields(self)

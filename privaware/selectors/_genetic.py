@@ -48,7 +48,7 @@ class Evolution:
         return min(self.population, max(2, round(self.keep * self.population)))
 
     def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
-        """Return random sets; every size is equally likely."""
+        """Return `population` random sets of columns; every size from 1 to `most` (or `width`) is equally likely."""
         sizes = rng.integers(1, min(self.most, width) + 1, size=(self.population, 1))
         return _ranks(rng.random((self.population, width))) < sizes
 
@@ -87,7 +87,7 @@ def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> N
 
 
 def expect_search(name: str, columns: int | None, population: int, generations: int) -> None:
-    """Raise unless all are integers of at least 1 and `population` is at least 2."""
+    """Raise unless all are integers of at least 1 and `population` is at least 2; `columns` may be None."""
     expect_count(name, optional=True, columns=columns)
     expect_count(name, population=population, generations=generations)
     expect_count(name, 2, population=population)

@@ -269,5 +269,5 @@ def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
 
 
 def limit(columns: int | None, schema: Schema) -> int:
-    """Return how many columns may be selected: `columns`, or all columns if it is None."""
+    """Return how many columns may be selected: `columns`, or all columns if it is None or larger than their number."""
     return len(schema.used) if columns is None else min(columns, len(schema.used))

@@ -1,8 +1,9 @@
 """Correlation-based selection, best column first: related to the target, not to each other.
 
 The merit of a set of k columns is k r / sqrt(k + k (k - 1) f), where r is the mean symmetrical uncertainty of the
-columns with the target and f the mean symmetrical uncertainty of pairs of columns. The column that raises the merit
-most is added, until there are `columns` of them or, without `columns`, the merit no longer rises.
+columns with the target and f the mean symmetrical uncertainty of pairs of columns. The column that gives the highest
+merit is added next, until all columns are in order. The first `columns` of them are selected or, without `columns`, as
+many as have the highest merit together.
 
 Paper: Hall 1999, Correlation-based feature selection for machine learning; Bao, Bauer and Bindschaedler, On the
 importance of architecture and feature selection in differentially private machine learning, algorithm 3, which adds

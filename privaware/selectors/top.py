@@ -49,7 +49,7 @@ class Top(Selector):
     Parameters
     ----------
     columns : int
-        Number of columns to select.
+        Number of columns to select; all if the table has fewer.
     bins : int
         Number of bins for numbers without declared bins.
     """

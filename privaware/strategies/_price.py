@@ -72,7 +72,10 @@ class TrialPrice:
         return 1 / (self.score_fraction * self.reference_epsilon) / self.calibrated_noise(schema)
 
     def calibrated_noise(self, schema: Schema) -> float:
-        """Return the noise multiplier at which one training of the first candidate costs `reference_epsilon`."""
+        """Return the noise multiplier at which one training of the first candidate costs `reference_epsilon`.
+
+        It is `reference_noise` if that is given.
+        """
         return self.reference_noise or self._balanced_noise(self.space.priced_points()[0], schema)
 
     def _balanced_noise(self, point: Point, schema: Schema) -> float:

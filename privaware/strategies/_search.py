@@ -55,7 +55,8 @@ class Search:
     2. Rounds whose trials are all reported compose.
     3. A round with a secret number of trials, which reports only its best trial, is private selection.
     4. Later candidates depend on rows only through reported scores.
-    5. The models of charged trials are kept, so the best model is released without another training.
+    5. The models of charged trials are kept, so the best model is released without another training. A
+       `SearchProcedure` has no trials; the training of its candidate on the training rows is charged.
     """
 
     space: Space
@@ -209,7 +210,7 @@ class Search:
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
     def _epoch_progress(self) -> Callable[[int, int, float], None] | None:
-        """Return a listener that reports the epochs of a search procedure as its progress."""
+        """Return a listener that reports the epochs of a search procedure as its progress; None without `progress`."""
         listener = self.progress
         if listener is None:
             return None
@@ -235,7 +236,10 @@ class FoundModel:
 
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
-    """Raise unless every value of every choice builds a learner and, if `priced`, the space declares its cost."""
+    """Raise unless every value of every choice builds a learner and, if `priced`, the space declares its cost.
+
+    Each value is checked at one point, not in all combinations. Raise too for a choice that changes nothing.
+    """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:
         name = space.unused[0]

@@ -88,7 +88,10 @@ class TrialCount:
 
     @classmethod
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
-        """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`."""
+        """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`.
+
+        Raise if a mean of 1e8 is too small for it.
+        """
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
             raise WrongInput(f"no trial count of shape {eta:g} tries one of the best {top:g} with chance {chance:g}")

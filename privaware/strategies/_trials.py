@@ -55,7 +55,10 @@ class ValidationScorer:
         return [float(score) / self.rows for score in noisy]
 
     def exact_count(self, model: Model) -> float:
-        """Return the number of correct predictions; for regression, the sum of `1 - abs(error) / target_range`."""
+        """Return the number of correct predictions; for regression, the sum of `1 - abs(error) / target_range`.
+
+        Predictions of a regression are clipped to the target range, and a NaN prediction adds 0.
+        """
         if not len(self.validation):
             return 0.0
         outputs = network_rows(model, self._inputs(model), self.validation.schema, self.device)

@@ -1,7 +1,7 @@
 """Workers that train candidates: in this process, in other processes, or on a Ray cluster.
 
-A job is a list of candidates that are trained as one population. Nothing of a job that dies is released, so the job is
-repeated without a second charge.
+A job is a list of candidates that are trained as one population. Nothing of a job that dies is released, so the job may
+be repeated without a second charge: `Ray` repeats it, and with `Processes` a resumed search does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Processes:
-    """Runs jobs in `capacity` processes on this machine, which share its threads."""
+    """Runs jobs in `capacity` processes on this machine, which share its threads; raises if a process is killed."""
 
     capacity: int
 
@@ -120,7 +120,10 @@ class Ray:
 
 
 def connected(address: str) -> Any:
-    """Return the module `ray`, connected to the cluster until the end of the process."""
+    """Return the module `ray`, connected to the cluster until the end of the process.
+
+    If this process is connected already, that connection is kept, whatever `address` is.
+    """
     try:
         import ray
     except ImportError:

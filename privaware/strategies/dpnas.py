@@ -141,7 +141,11 @@ class DpNas(SearchProcedure):
     def search(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> CellSearchResult:
-        """Return the best cell with the controller, which is computed from noised values only."""
+        """Return the best cell with the controller, which is computed from noised values only.
+
+        On `public` rows scores are exact, and the noise multiplier of steps is `min(noise, aware)`. On other rows
+        `noise` must be above 0.
+        """
         from privaware.strategies._dpnas import checkpoint as _dpnas_checkpoint
         from privaware.strategies._dpnas.weights import CellScorer
 
@@ -167,7 +171,10 @@ class DpNas(SearchProcedure):
         return self._derived(reinforce, scorer, rng)
 
     def _epoch(self, epoch: int, weights: SharedWeights, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
-        """Take the steps of one epoch on the shared weights, then update the controller."""
+        """Take the steps of one epoch on the shared weights, then update the controller.
+
+        In the `warm_up` epochs, and with the policy "uniform", cells are random and the controller is not updated.
+        """
         controlled = epoch >= self.warm_up and self.policy == "controller"
         for cell in self._proposals(reinforce, self.epoch_steps, rng, controlled):
             weights.step(cell)
@@ -216,7 +223,10 @@ class DpNas(SearchProcedure):
         return Reinforce(controller, lr=self.controller_lr, entropy=self.entropy, decay=self.baseline)
 
     def _proposals(self, reinforce: Reinforce, count: int, rng: Rng, controlled: bool) -> list[Cell]:
-        """Return `count` cells, sampled at once: the controller does not change between the steps of an epoch."""
+        """Return `count` cells, sampled at once: the controller does not change between the steps of an epoch.
+
+        Unless `controlled`, operations are uniform.
+        """
         import torch
 
         if not controlled:

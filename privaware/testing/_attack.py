@@ -28,8 +28,9 @@ MAX_DEVIATIONS = 5.0
 def check_attack(attack: Attack, *, game: Game | None = None, **settings: Any) -> None:
     """Check that an attack keeps its contract.
 
-    An attack returns one finite score for each row. Scores are the same for the same seed, and do not depend on the
-    order of rows. If no row trained the model, scores do not separate any rows from the others.
+    An attack returns one finite score for each row and does not change the rows. Scores are the same for the same seed,
+    and do not depend on the order of rows. On synthetic rows that trained no model, scores do not separate one half of
+    the rows from the other half.
 
     Parameters
     ----------

@@ -49,7 +49,11 @@ class Call:
 
 
 def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
-    """Return the noise multipliers and sensitivities of a call, one for each separately noised part of its value."""
+    """Return the noise multipliers and sensitivities of a call of `gaussian` or `laplace`.
+
+    Both arrays have as many axes as the exact value. An axis of length 1 means that all values along it share one noise
+    multiplier and one sensitivity.
+    """
     noise, sensitivity = np.broadcast_arrays(
         as_array(call.public["noise"]).astype(float), as_array(call.public["sensitivity"]).astype(float)
     )
@@ -60,7 +64,8 @@ def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
 def moved_ratio(before: Call, now: Call) -> float:
     """Return the distance between the exact values of two calls divided by the declared sensitivity.
 
-    For randomised response it is the number of changed rows. Differences within rounding error count as zero.
+    The distance is as in `MEASURES`, and the largest ratio of all separately noised parts is returned. A bound on the
+    rounding error is subtracted from the distance first. For randomised response return the number of changed rows.
     """
     change = now.exact.astype(float) - before.exact.astype(float)
     if before.kind == "respond":

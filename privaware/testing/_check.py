@@ -59,7 +59,7 @@ def check_mechanism(
     2. The mechanism does not crash, and its release is finite, on 0, 1 and 2 rows and on rows that are not finite.
     3. All randomness comes from `rng`.
     4. Record and replay on neighbouring rows (a row added, removed, replaced or relabelled, as schema and mechanism
-       say) finds no exceeded sensitivity, and the recorded calls cost no more than the mechanism states.
+       say) finds no exceeded sensitivity, and recorded calls cost no more than stated (not for private selection).
     5. A run leaves no state in the mechanism.
     6. Two-sided canary games prove no more than `epsilon`. They attack the release, and also all noised values if these
        can be noised again without another run.
@@ -73,7 +73,7 @@ def check_mechanism(
     epsilon, delta : float
         The budget at which to check.
     games : int
-        Number of runs on each side in each of two canary games (one row among few, and one among as few as possible).
+        Number of runs on each side in each of at most two canary games (among 8 rows, and among as few as possible).
         Games on the release are skipped if this number is too small to refute `epsilon` (below 65 for epsilon 1). 0
         skips the games on noised values too.
     neighbour : Data or callable, optional
@@ -82,7 +82,7 @@ def check_mechanism(
     Returns
     -------
     float
-        The largest epsilon that the canary games proved at `delta`.
+        The largest epsilon that the canary games proved at `delta`; 0 if no game was played.
     """
     schema = schema or (data.schema if data is not None else example())
     check = _Check(mechanism=mechanism, schema=schema, delta=delta)
@@ -120,7 +120,7 @@ class _Check:
             )
 
     def monotone(self) -> None:
-        """Check that more noise never costs more."""
+        """Check that more noise does not cost more, at four noise multipliers from 0.5 to 8."""
         grid = (0.5, 1.0, 2.0, 8.0)
         epsilons = [_epsilon(self.mechanism.cost(self.schema, noise), self.delta) for noise in grid]
         for at in range(1, len(grid)):
@@ -131,7 +131,7 @@ class _Check:
                 )
 
     def calibrated(self, epsilon: float) -> float:
-        """Return the noise multiplier at which everything else is checked."""
+        """Return the noise multiplier (at least 1e-6) that costs `epsilon` at `self.delta`; raise if there is none."""
         try:
             noise = accounting.calibrate(lambda noise: self.mechanism.cost(self.schema, noise), epsilon, self.delta)
         except PrivawareError as problem:
@@ -139,7 +139,7 @@ class _Check:
         return max(float(noise), 1e-6)
 
     def edge_cases(self, rows: Data, noise: float) -> None:
-        """Check that runs on 0, 1 or 2 rows and on rows that are not finite do not crash, and give finite releases."""
+        """Check that runs do not crash and give finite releases on the first 0, 1 and 2 rows and with extreme rows."""
         cases = [(f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)]
         cases += [
             (f"a row with {words}", joined(rows.take(np.arange(min(2, len(rows)))), x, y))
@@ -155,7 +155,10 @@ class _Check:
                 raise BrokenPromise(f"the release is not finite on data with {words}")
 
     def seeds(self, rows: Data, noise: float) -> None:
-        """Check that equal seeds give equal releases, and that `SEEDS` different seeds do not all give the same."""
+        """Check that equal seeds give equal releases, and that `SEEDS` different seeds do not all give the same.
+
+        The different seeds run with `64 * noise`. They are not checked if the cost is epsilon 0.
+        """
         once, again = (released_numbers(record(self.mechanism, rows, noise, seed=7).released) for _ in range(2))
         if not np.array_equal(once, again, equal_nan=True):
             raise BrokenPromise("the same seed gives different releases: there is randomness outside rng")
@@ -174,8 +177,9 @@ class _Check:
     ) -> list[tuple[Data, Data]]:
         """Check by record and replay that no run costs more than stated; return pairs of neighbours for the games.
 
-        Each pair is replayed from either table to the other. If `neighbour` is given, its pair is returned. Otherwise
-        the pairs with the largest effect are returned, among few rows and among the most rows that are tried.
+        Each pair is replayed from either table to the other. If `neighbour` is given, only its pair is returned.
+        Otherwise the pairs with the largest effect are returned for two numbers of rows: the smallest at which a row
+        has an effect, and `SIZES[-1]` if a row has an effect there.
         """
         for multiplier in (noise, 4 * noise):
             self.paid(record(self.mechanism, rows, multiplier), multiplier, set())
@@ -203,7 +207,10 @@ class _Check:
                     yield words, few, other
 
     def both_ways(self, few: Data, other: Data, noise: float, seed: int) -> Iterator[float]:
-        """Replay one pair in both directions and check its cost; yield the sum of squared sensitivity ratios."""
+        """Replay one pair in both directions and check its cost; yield the sum of squared sensitivity ratios of each.
+
+        The ratios are for a row that is in every Poisson sample.
+        """
         for one, two in ((few, other), (other, few)):
             within = replay(self.mechanism, one, two, noise, seed=seed)
             outside: set[int] = set()
@@ -216,8 +223,9 @@ class _Check:
             yield sum(ratio**2 for ratio in within.ratios.values())
 
     def disjoint_parts(self, run: Replay, noise: float) -> int:
-        """Return into how many parts the rows were split, if the stated cost is parallel composition, otherwise 0.
+        """Return into how many parts the rows were split at most, if the stated cost contains parallel composition.
 
+        Return 0 if the stated cost contains no parallel composition, or contains private selection.
         The caller then puts the row into each part in turn.
         """
         stated = self.mechanism.cost(self.schema, noise)
@@ -228,7 +236,8 @@ class _Check:
     def paid(self, run: Replay, noise: float, outside: set[int]) -> None:
         """Check that the recorded calls cost no more than the mechanism states.
 
-        `outside` holds the positions of calls that a row outside the sample changes; they are not amplified.
+        `outside` holds the positions of calls that a row outside the sample changes; they are not amplified. Nothing is
+        checked for private selection, or for parallel composition if `run` was not replayed.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or (_contains(stated, Disjoint) and not run.ratios):
@@ -251,7 +260,7 @@ class _Check:
             )
 
     def unchanged(self, noise: float, fields: np.ndarray, event: Event) -> None:
-        """Check that a run left nothing of the rows in the mechanism."""
+        """Check that the cost and the numbers in the mechanism's fields still equal `event` and `fields`."""
         if self.mechanism.cost(self.schema, noise) != event:
             raise BrokenPromise("the cost changed after a run: it depends on the rows, not on public facts alone")
         if not np.array_equal(released_numbers(self.mechanism), fields, equal_nan=True):
@@ -260,7 +269,7 @@ class _Check:
     def game(self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int) -> float:
         """Check that attacks on releases and on all noised values prove no more than the stated epsilon.
 
-        Return the largest epsilon that they prove at `self.delta`.
+        Return the largest epsilon that they prove at `self.delta`, or 0 if `games` is 0 or there are no `canaries`.
         """
         lower = 0.0
         for data, neighbour in canaries if games else []:

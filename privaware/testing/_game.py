@@ -116,6 +116,8 @@ def failure_game(
 def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> float:
     """Return the largest epsilon that `games` games can prove, reached if every release shows whether the row was used.
 
+    Return 0 for fewer than `MIN_GAMES` games.
+
     >>> most_provable(40, delta=1e-5) < 1.0 < most_provable(80, delta=1e-5)
     True
     >>> [most_provable(games, delta=1e-5) for games in range(7)]

@@ -48,7 +48,8 @@ def check_learner(
     learner : Learner
         The learner.
     schema : Schema, optional
-        The schema of synthetic rows.
+        The schema of synthetic rows. By default it is the schema of `data`, or else a small table for classification
+        (for regression if the learner cannot classify).
     data : Data, optional
         Rows to use instead of synthetic rows.
     epsilon, delta : float

@@ -20,7 +20,8 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
 
     There is one number for each separately noised part. `returned` may have more leading axes than the exact value, one
     entry for each game; the result keeps these axes. For objective perturbation `returned` is not used, because the
-    exact value of such a call is the noise vector that the release implies.
+    exact value of such a call is the noise vector that the release implies. Raise `WrongInput` for calls of `iterate`,
+    whose likelihood is not known.
 
     >>> from privaware.testing._call import make_call
     >>> zero, one = (make_call("gaussian", exact, None, {"noise": 2.0, "sensitivity": 1.0}) for exact in (0.0, 1.0))
@@ -51,7 +52,10 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
 
 
 def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarray:
-    """Return the log-likelihood of the responses `value` (..., rows), if each row may respond its candidates only."""
+    """Return the log-likelihood of all responses `value` (..., rows), if each row may respond its candidates only.
+
+    A row whose exact value is not among its candidates responds any of them with equal probability.
+    """
     candidates = call.public["candidates"]
     inside = candidates[np.arange(len(candidates)), call.exact.astype(int)]
     count = candidates.sum(axis=1)
@@ -67,9 +71,10 @@ def _summed(losses: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def _perturbed(without: np.ndarray, within: np.ndarray, public: dict[str, Any]) -> np.ndarray:
-    """Return the log-likelihood ratio of objective perturbation.
+    """Return the log-likelihood ratios of objective perturbation, one for each noise vector.
 
-    `without` and `within` hold the noise vectors that the release implies, with the log volume in the last column.
+    The rows of `without` and `within` are the noise vectors that the release implies, with the log volume in the last
+    column.
     """
     scale = public["noise"] * public["sensitivity"]
     lengths = [np.linalg.norm(implied[:, :-1], axis=1) / scale for implied in (without, within)]
@@ -82,7 +87,7 @@ def choice_probabilities(scores: np.ndarray, scale: float) -> np.ndarray:
     """Return the probability of each index to have the largest score after exponential noise of scale `scale`.
 
     With `w[i] = exp((scores[i] - max(scores)) / scale)`, the probability of i is `w[i]` times the integral over u in
-    [0, 1] of the product of `1 - w[j] * u` over all j other than i.
+    [0, 1] of the product of `1 - w[j] * u` over all j other than i. Probabilities below 1e-300 are returned as 1e-300.
 
     >>> choice_probabilities(np.array([0.0, 0.0, -1e9]), 1.0).round(9).tolist()
     [0.5, 0.5, 0.0]

@@ -42,7 +42,8 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
     1. the distance of the vectors, with the declared sensitivity;
     2. the difference of the log volumes, with the declared volume;
     3. for the gamma distribution, the exact privacy loss at the release, with the epsilon of the stated event;
-    4. for the Gaussian distribution, the noise multiplier of the stated event, with the noise multiplier in use.
+    4. for the Gaussian distribution, the noise multiplier of the stated event, with the noise multiplier in use (only
+       if the noise multiplier of the stated event is larger).
     """
     tolerance = 1e-9 * (1 + np.abs(before).max(axis=1))
     distance = np.linalg.norm(now[:, :-1] - before[:, :-1], axis=1) - tolerance
@@ -73,6 +74,7 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
     """Return the number of maps that the row changed if above 1, otherwise the change divided by `sensitivity`.
 
+    A change within rounding error is no change.
     `before` and `now` (maps, 2, ...) hold the point and the image of each map on the two data sets.
     """
     distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
@@ -85,7 +87,7 @@ def widest_stretch(maps: Sequence[Map], points: np.ndarray, images: np.ndarray) 
     """Return the largest ratio of the distance of two images to the distance of their points.
 
     `points[i]` is the point that map i was applied to, and `images[i]` its image. Each map is tried on its own point
-    and on the next map's point.
+    and on the next map's point (the last map on the first map's point).
     """
     worst = 0.0
     for here, move in enumerate(maps):

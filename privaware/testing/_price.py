@@ -18,9 +18,9 @@ def spent(
 ) -> Event:
     """Return the privacy cost of recorded calls.
 
-    Releases between one Poisson sample and the next are on the first sample. Several releases on one sample are one
-    joint event. Several samples in a row belong to one release each if there are as many releases; otherwise they count
-    as one sample, whose rate is the sum of their rates.
+    Releases after a Poisson sample and before the next one are on the former. Several releases on one sample are one
+    joint event. Several samples in a row belong to one separately noised value each if there are as many of these;
+    otherwise they count as one sample, whose rate is the sum of their rates (at most 1).
 
     Parameters
     ----------
@@ -55,7 +55,10 @@ def spent(
 
 
 def blocks(calls: list[Call]) -> list[tuple[list[float], list[int]]]:
-    """Return blocks of calls: the rates of consecutive Poisson samples, and the positions of releases after them."""
+    """Return blocks of calls: the rates of consecutive Poisson samples, and the positions of releases after them.
+
+    The first block has no rates. It holds the releases before any Poisson sample.
+    """
     groups: list[tuple[list[float], list[int]]] = [([], [])]
     for at, call in enumerate(calls):
         if call.kind == "poisson":
@@ -78,7 +81,7 @@ def _on_sample(events: list[Event], rate: float, relation: str) -> Event:
 
 
 def _events(call: Call) -> list[Event]:
-    """Return one event for each separately noised part of a call."""
+    """Return one event for each separately noised part of a call; raise `Refused` if its kind has no known cost."""
     if call.kind == "choose":
         return [Pure(epsilon=float(call.public["epsilon"]))]
     if call.kind == "perturb":

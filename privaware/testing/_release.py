@@ -16,7 +16,10 @@ from privaware.noise import Rng
 
 
 def released_numbers(released: Any) -> np.ndarray:
-    """Return every number that is reachable from a release, in a fixed order; text counts as a checksum.
+    """Return every number that is reachable from a release, in a fixed order.
+
+    Text and bytes count as a checksum, and None as 0. Classes and random generators are skipped, and a container that
+    occurs twice counts once.
 
     Parameters
     ----------

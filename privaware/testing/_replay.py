@@ -27,7 +27,8 @@ class Replay:
     released : object
         The release.
     ratios : dict of int to float
-        For each position of a call, the change of its exact value divided by the declared sensitivity.
+        For the position of each release in `calls`, the change of its exact value divided by the sensitivity that is
+        allowed (twice the declared one for a replaced row in a Poisson sample). Empty if the run was not replayed.
     """
 
     calls: list[Call]
@@ -36,7 +37,7 @@ class Replay:
 
     @property
     def changed_calls(self) -> set[int]:
-        """The positions of the calls whose exact value the row changed by over 1e-4 of the declared sensitivity."""
+        """The positions of the releases whose ratio is above 1e-4."""
         return {at for at, ratio in self.ratios.items() if ratio > 1e-4}
 
 
@@ -50,7 +51,7 @@ def record(
     inside: bool = True,
     part: int | None = None,
 ) -> Replay:
-    """Run a mechanism and record every call of its generator.
+    """Run a mechanism and record every call of its generator; raise `BrokenPromise` if the run crashes.
 
     Parameters
     ----------
@@ -92,8 +93,8 @@ def replay(
 ) -> Replay:
     """Run a mechanism on `data`, and repeat the run on `neighbour` with the released values fixed.
 
-    The two runs must make the same calls in the same order with the same public settings. Exact values must differ by
-    at most the declared sensitivity. The releases must be equal. Otherwise raise `BrokenPromise`.
+    Both runs must make the same calls with the same public settings and release the same. Exact values may differ by at
+    most `apart` times the sensitivity (twice that for a replaced row in a sample). Otherwise raise `BrokenPromise`.
 
     Parameters
     ----------

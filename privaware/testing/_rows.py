@@ -19,7 +19,8 @@ WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: Any) -> Schema:
     """Return a small schema to check a mechanism on.
 
-    Its bounds are not symmetric, one lower bound is 0, and missing and unseen values have their own slots.
+    The bounds of a table are not symmetric, one lower bound is 0, and missing and unseen values have their own slots. A
+    text has one column, and an image has 8 by 8 pixels.
 
     Parameters
     ----------
@@ -61,7 +62,9 @@ def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: A
 def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
     """Return synthetic rows that cover the declared ranges of a schema.
 
-    The target depends on the first column of a table, the words of a text or the brightness of an image.
+    The target depends on the first column of a table, the words of a text or the brightness of an image. Numbers
+    without declared bounds lie between -100 and 100. One value in twenty is NaN in a number column with
+    `missing="category"`.
 
     Parameters
     ----------
@@ -126,8 +129,8 @@ def _targets(schema: Schema, signal: np.ndarray) -> np.ndarray:
 class Edit:
     """The difference between a data set and its neighbour.
 
-    `kind` says whether the neighbour has a row "added", "removed" or "changed". `at` is the position of that row.
-    `rows` is the number of rows of the data set.
+    `kind` says whether the neighbour has a row "added", "removed" or "changed". `at` is the position of that row, in
+    the neighbour if it is added and otherwise in the data set. `rows` is the number of rows of the data set.
     """
 
     kind: str
@@ -136,7 +139,10 @@ class Edit:
 
     @classmethod
     def between(cls, data: Data, neighbour: Data) -> Edit:
-        """Return the edit that turns `data` into `neighbour`; raise `WrongInput` if more than one row differs."""
+        """Return the edit that turns `data` into `neighbour`; raise `WrongInput` if more than one row differs.
+
+        If no row differs, return the last row as changed.
+        """
         grown = len(neighbour) - len(data)
         small, large = (data, neighbour) if grown >= 0 else (neighbour, data)
         same = _same(small, large, 0)
@@ -166,9 +172,10 @@ def _same(small: Data, large: Data, shift: int) -> np.ndarray:
 def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
     """Yield neighbours of a data set.
 
-    Under `add_remove` they have one extreme row more, at the end or at the front, or lack the first or the last row.
-    Under `replace_one` an extreme row replaces the first or the last row. For the unit "label" the label of the first
-    or the last row is changed.
+    Under `add_remove` they have one extreme row more, at the end and at the front in turn. If there are at least two
+    rows, two more neighbours lack the first or the last row. Under `replace_one` each extreme row replaces the last or
+    the first row in turn. For the unit "label" the label of the first or the last row is changed, to each of at most
+    eight classes or to either bound of the target.
 
     Parameters
     ----------
@@ -221,7 +228,10 @@ def joined(data: Data, x: Any, y: Any, *, front: bool = False) -> Data:
 
 
 def extremes(schema: Schema) -> Iterator[tuple[str, Any, Any]]:
-    """Yield rows at the bounds that a schema declares, and rows with missing, NaN and infinite values.
+    """Yield extreme rows of a schema.
+
+    Rows of a table lie at the bounds (-100 and 100 for a number without bounds), or have missing, unseen, NaN or
+    infinite values. Images are white, black, chequered or NaN. Texts are empty, repeat one word, or have unknown words.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from privaware.testing._replay import record
 from privaware.testing._rows import example, rows_for
 
 SIZES = (0, 1, 24)
-"""Numbers of rows to check on."""
+"""Numbers of synthetic rows to check on. Rows that the caller passes replace all but the first."""
 
 
 @runtime_checkable
@@ -38,7 +38,8 @@ def check_selector(
     """Check that a selector passes `check_mechanism` and releases a tuple of column names.
 
     The tuple has at least one name and no name twice. All names are columns that a learner uses, in the schema's order,
-    so never an ignored column or the target. There are no more names than the setting `columns` allows.
+    so never an ignored column or the target. There are no more names than the selector's setting `columns`, if it has
+    this setting.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def check_strategy(
     strategy : RoundStrategy or SearchProcedure
         The strategy.
     space : Space, optional
-        The search space.
+        The search space. By default the rounds are checked on the space "fcn" and the search on `SMALL_SPACE`.
     data : Data, optional
         Rows to use instead of a synthetic table.
     epsilon, delta : float
@@ -120,7 +120,10 @@ class Votes(Learner):
         return Model(schema=data.schema, features=(), architecture=architecture, tensors=tensors)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Votes:
-        """Return this learner with the fraction `share` of the counts; `initial` is not used."""
+        """Return this learner with the fraction `share` of its four sampled counts (at least one count).
+
+        `initial` is not used.
+        """
         return replace(self, share=share)
 
     @property
@@ -139,6 +142,8 @@ def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
     2. It asks for candidates of `space` only, and for no more than the round pays for.
     3. Its best trial is one of those whose score was reported to it.
     4. If it is not adaptive, it asks for the same candidates for all scores.
+
+    In a round with a random number of trials only the best trial is reported.
     """
     rounds = strategy.rounds(space, TRIAL_EVENT)
     if not rounds or not all(isinstance(round_, Round) for round_ in rounds):

@@ -32,8 +32,8 @@ class Recorder(Rng):
     edit : Edit, optional
         The row in question.
     inside : bool or None
-        Whether the row in question is in every Poisson sample (True) or in none (False). With None it is sampled as
-        any other row.
+        Whether the row in question is in every Poisson sample with a rate below 1 (True) or in none (False). With None
+        it is sampled as any other row.
     part : int, optional
         The part that the row in question is in, if the mechanism splits the rows.
     """
@@ -117,7 +117,8 @@ class Recorder(Rng):
     def shuffle(self, rows: np.ndarray) -> None:
         """Put `rows` into a possible random order in which at most one other row has another slot than without the row.
 
-        The order is unchanged, except that the row after the row in question moves to the end.
+        The order is unchanged, except that the row after the row in question moves to the end if this run has the row
+        in question. Without `self.edit`, shuffle as `Rng` does.
         """
         if self.edit is None:
             super().shuffle(rows)
@@ -152,7 +153,10 @@ class Recorder(Rng):
         return returned
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
-        """Put the row in question into every sample, or into none, if its position in `mask` is known."""
+        """Set the entry of the row in question in `mask` to `self.inside`, and return `mask`.
+
+        `mask` is unchanged if `rate` is 1, if `self.inside` is None, or if the position of the row is not known.
+        """
         if rate < 1 and self.inside is not None and len(mask) in self._positions:
             mask[self._positions[len(mask)]] = self.inside
         return mask
@@ -301,7 +305,10 @@ class Replayer(Recorder):
         return before
 
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
-        """Return the recorded sample for the common rows, and `extra` for an added row."""
+        """Return the recorded draws `before` for the common rows, with `extra` for an added row.
+
+        The draw of a removed row is left out. Raise `BrokenPromise` if `rows` does not fit the edit.
+        """
         edit = self.edit
         assert edit is not None
         grown = rows - len(before)
@@ -324,6 +331,6 @@ class Replayer(Recorder):
 
 
 def _sampled_before(calls: list[Call]) -> bool:
-    """Return whether the latest sample of rows was a Poisson sample at a rate below 1."""
+    """Return whether the latest Poisson sample had a rate below 1; False if there was none."""
     rates = [call.public["rate"] for call in calls if call.kind == "poisson"]
     return bool(rates) and rates[-1] < 1

@@ -101,7 +101,7 @@ def privacy_losses(
 
     The privacy loss is the log-likelihood of the value on `neighbour` minus the log-likelihood on `data`. Releases on
     one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. If the
-    mechanism splits the rows, the attacker knows the split.
+    mechanism splits the rows, the attacker knows the split. A changed row raises `WrongInput` if rows are sampled.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ def privacy_losses(
     Returns
     -------
     list of ndarray
-        The losses of each release, or of each Poisson sample with its releases; one number for each separately noised
-        part.
+        For each release without sampling, one number for each noised part. For each Poisson sample, one number. For
+        each release on several consecutive samples, one number for each of these samples.
     """
     edit = Edit.between(data, neighbour)
     if edit.kind == "removed":
@@ -150,8 +150,9 @@ def privacy_losses(
 
 
 def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> list[np.ndarray]:
-    """Return one array of losses for each release, or for each Poisson sample with all releases on it.
+    """Return one array of losses for each release, or one number for each Poisson sample with all releases on it.
 
+    After several consecutive samples there is one array for each release, with one number for each sample.
     `without` and `within` are the calls evaluated on the data without and with the row, and `recorded` those that ran.
     """
     losses = []
@@ -184,7 +185,7 @@ def redrawn_losses(
     """Return scores of many games from a few recorded runs, by noising the recorded exact values again.
 
     The row is sampled again in each game. The score of a game is its total privacy loss. Raise `WrongInput` if exact
-    values depend on earlier noise or on a sample of other rows; then each game needs its own run.
+    values depend on noise or a sample of other rows, or if consecutive samples belong to one release each.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ def redrawn_losses(
     noise, seed
         The noise multiplier and the seed.
     games : int, optional
-        Number of games on each data set. By default it is chosen so that about `NOISED_NUMBERS` numbers are noised.
+        Number of games on each data set. By default about `NOISED_NUMBERS` are noised, in 4 to `MAX_GAMES` games.
     count : int
         Number of repetitions of all releases in one game.
 
@@ -238,7 +239,7 @@ def _fixed_calls(
 ) -> list[Call]:
     """Return the calls of a run on `rows`; raise `WrongInput` if exact values depend on the generator's seed.
 
-    `inside` says whether the row of `edit` is in every sample or in none.
+    `inside` says whether the row of `edit` is in every sample or in none. Calls of `perturb` and `iterate` raise too.
     """
     tapes = []
     for each in (seed, seed + 1):

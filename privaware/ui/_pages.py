@@ -143,7 +143,11 @@ class _Pages:
     async def home(self, request: Request) -> Response:
         def page() -> Response:
             ledgers, models = self.folder.summaries()
-            lists = {"ledgers": ledgers, "models": models, "predictions": list(self.folder.predictions())}
+            lists: dict[str, Any] = {
+                "ledgers": ledgers,
+                "models": models,
+                "predictions": list(self.folder.predictions()),
+            }
             runs = [_run_view(run) for run in self.runs.all()]
             data = list(self.folder.data_files())
             return _page("home.html", up=".", folder=self.folder.path.name, runs=runs, data=data, **lists)
@@ -173,7 +177,7 @@ class _Pages:
             choices = {"models": list(self.folder.models()), **self._data_choices()}
             return _page("predict.html", up=".", status=400 if problem else 200, problem=problem, form=form, **choices)
 
-        if request.method == "GET":
+        if request.method != "POST":
             return await self._answer(page, up=".")
         return await self._started(lambda: predict_task(self.folder, form), up=".", again=page)
 
@@ -189,7 +193,7 @@ class _Pages:
             if action not in ("cancel", "resume", "forget"):
                 raise WrongInput("expected to cancel, resume or forget a run, got another request")
             getattr(self.runs, action)(run)
-            return _see(f"{up}/" if action == "forget" else f"{up}/run/{at[0]}/{at[1]}")
+            return _see(up) if action == "forget" else _see(up, "run", *at)
 
         return await self._answer(page, up=up)
 
@@ -197,7 +201,6 @@ class _Pages:
         """Show a ledger; a form changes its limit, or closes a run that was charged and has not finished."""
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
-
         typed = "" if form is None else form.get("limit", "")
 
         def page(problem: str = "") -> Response:
@@ -208,10 +211,10 @@ class _Pages:
             ledger = Ledger.open(_known(self.folder.ledgers(), name))
             if form and "close" in form:
                 self.runs.expect_none()
-                ledger.close(int(_number("the entry", form["close"])))
+                ledger.close(int(form["close"]) if form["close"].isdecimal() else -1)
             else:
                 ledger.set_limit(_number("the limit", typed))
-            return _see(f"{up}/ledger/{name}")
+            return _see(up, "ledger", name)
 
         return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
 
@@ -265,7 +268,7 @@ class _Pages:
         return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
 
     def _columns(self, form: Mapping[str, str]) -> list[str]:
-        """Return the names of the columns of a text file, if the user says that the first line is not a row."""
+        """Return the names of the columns of a text file; none if its first line may be a row."""
         if form.get("data") not in self.folder.data_files():
             return []
         names = read_names(data_path(self.folder, form), reading(self.folder, form))
@@ -289,21 +292,29 @@ class _Pages:
             "delta": _words.rounded_up(planned.delta),
             "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            **self._budget(data, form, planned.event + check, price),
+            **self._budget(data, form, planned.event + check, options["epsilon"]),
         }
 
-    def _budget(self, data: str, form: Mapping[str, str], event: Event, price: str) -> dict[str, Any]:
+    def _budget(self, data: str, form: Mapping[str, str], event: Event, requested: float) -> dict[str, Any]:
         """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
         beside = f"{form.get('data', '')}.ledger"
         name = form.get("ledger") or beside
         path = self.folder.ledgers().get(name)
         if path is None:
-            limit = form.get("limit") or price
+            wanted = form.get("limit") or _words.number(requested)
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
-            new = f"A new ledger, {beside}, is made. All runs on these rows may spend epsilon {limit} in total."
+            new = (
+                f"A new ledger, {beside}, is made, unless these rows already have one elsewhere. "
+                f"All runs on these rows may spend epsilon {wanted} in total."
+            )
             return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
         ledger = Ledger.open(path)
         spent, limit = ledger.spent(), ledger.limit
+        if form.get("limit") and _number("limit", form["limit"]) != limit:
+            raise WrongInput(
+                f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
+                "of the ledger"
+            )
         after = accounting.epsilon(ledger.total(event), ledger.delta)
         numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
         budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
@@ -331,7 +342,7 @@ class _Pages:
 
         def started() -> Response:
             run = self.runs.start(task())
-            return _see(f"{up}/run/{run.task.verb}/{run.task.out}")
+            return _see(up, "run", run.task.verb, run.task.out)
 
         return await self._answer(started, up=up, again=again)
 
@@ -374,14 +385,9 @@ def _run_view(run: Run, folder: Folder | None = None) -> dict[str, Any]:
         "form": task.form,
         "predicted": task.out if task.out in folder.predictions() else "",
         "model": task.out if task.out in folder.models() else "",
-        "ledger": _ledger_of(folder, task),
+        "ledger": task.ledger(folder),
+        "closed": run.closed,
     }
-
-
-def _ledger_of(folder: Folder, task: Task) -> str:
-    """Return the name of the ledger that a training charges, if it is in the folder."""
-    names = (task.form.get("ledger", ""), f"{task.form.get('data', '')}.ledger", f"{task.out}/run.ledger")
-    return next((name for name in names if name in folder.ledgers()), "") if task.verb == "fit" else ""
 
 
 def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
@@ -446,9 +452,9 @@ def _number(name: str, text: str) -> float:
         raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None
 
 
-def _see(address: str) -> Response:
+def _see(up: str, *parts: str) -> Response:
     """Lead to another page after a change, so that loading it again changes nothing."""
-    return RedirectResponse(address, status_code=303)
+    return RedirectResponse("/".join([up, *map(quote, parts)]) if parts else f"{up}/", status_code=303)
 
 
 def _up(request: Request) -> str:

@@ -25,6 +25,8 @@ from typing import IO
 
 from privaware._files import atomic_write, ledger_folder
 from privaware.errors import PrivawareError, WrongInput
+from privaware.ledger import Ledger
+from privaware.ledger._entry import unfinished
 from privaware.ledger._owner_folder import owner_folder
 from privaware.ui._folder import PREDICTIONS, Folder
 from privaware.ui._tasks import Task, fit_task
@@ -36,6 +38,7 @@ COMMAND = (sys.executable, "-P", "-m", "privaware")
 """The command line of this package, without modules of the working directory."""
 PROBLEM = "privaware: "
 """Start of the sentence with which the command line says why it failed."""
+ENTRY = re.compile(rf"{CHARGED} (\d+)\.")
 STEPS = re.compile(r"\b(\d+) of (\d+)\b")
 MAX_LINES = 300
 """Largest number of lines that a page shows of one run."""
@@ -55,8 +58,10 @@ class Run:
         The call.
     lines, printed
         What the call wrote to standard error (plan and progress) and to standard output (result).
-    charged
-        Whether the call said that its cost is in the ledger.
+    charged, entry
+        Whether the call said that its cost is in the ledger, and the number of the entry if the call said it.
+    closed
+        Whether the charge is closed in the ledger, so that it pays for no other run.
     cancelled
         Whether the user cancelled the run.
     code
@@ -67,6 +72,8 @@ class Run:
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     printed: list[str] = field(default_factory=list)
     charged: bool = False
+    entry: int | None = None
+    closed: bool = False
     cancelled: bool = False
     code: int | None = None
     process: subprocess.Popen[str] | None = None
@@ -90,8 +97,8 @@ class Run:
     @property
     def resumable(self) -> bool:
         """Whether this run is a training that the same call would continue, on its charge if it has one."""
-        kept = self.charged or self.state == "interrupted"
-        return self.task.verb == "fit" and kept and self.state in ("interrupted", "cancelled", "failed")
+        ended = self.state in ("cancelled", "failed") and self.charged
+        return self.task.verb == "fit" and not self.closed and (ended or self.state == "interrupted")
 
     @property
     def problem(self) -> str:
@@ -140,7 +147,10 @@ class Runs:
         """
         with self._lock:
             earlier = {key: run for key, run in self._recorded().items() if key not in self._runs}
-            return [*reversed(self._runs.values()), *earlier.values()]
+            runs = [*reversed(self._runs.values()), *earlier.values()]
+        for run in runs:
+            run.closed = run.closed or (run.resumable and self._is_closed(run))
+        return [run for run in runs if not (run.closed and run.process is None)]
 
     def find(self, verb: str, out: str) -> Run:
         """Return one run; raise if there is none."""
@@ -166,7 +176,7 @@ class Runs:
                     f"{task.out!r} belongs to a run that was interrupted; resume it, remove it from the list, or "
                     "choose another name"
                 )
-            run = self._begin(task, charged=any(run.charged for run in before))
+            run = self._begin(task, before[0] if before else None)
         threading.Thread(target=self._follow, args=(run,), daemon=True).start()
         return run
 
@@ -216,12 +226,13 @@ class Runs:
         for run in active:
             _send(run)
 
-    def _begin(self, task: Task, *, charged: bool) -> Run:
-        """Start the process of a task; `charged` says that an earlier run of the same task was charged."""
-        self._remember(task, charged=charged)
+    def _begin(self, task: Task, before: Run | None) -> Run:
+        """Start the process of a task; `before` is the interrupted run that it continues."""
+        charged, entry = (False, None) if before is None else (before.charged, before.entry)
+        self._remember(task, charged, entry)
         if task.verb == "predict":
             (self.folder.path / PREDICTIONS).mkdir(exist_ok=True)
-        run = Run(task=task, charged=charged, process=self._process(task))
+        run = Run(task=task, charged=charged, entry=entry, process=self._process(task))
         self._runs.pop((task.verb, task.out), None)  # the newest run is the last
         self._runs[task.verb, task.out] = run
         return run
@@ -264,7 +275,9 @@ class Runs:
     def _heard(self, run: Run, line: str) -> None:
         if line.startswith((CHARGED, RESUMING)):
             run.charged = True
-            self._remember(run.task, charged=True)
+            if number := ENTRY.fullmatch(line):
+                run.entry = int(number[1])
+            self._remember(run.task, run.charged, run.entry)
         if not run.cancelled or line.startswith(PROBLEM):  # an interrupted import ends with a traceback
             run.lines.append(line)
 
@@ -275,14 +288,24 @@ class Runs:
     def _record(self, task: Task) -> Path:
         return self._records() / f"{hashlib.sha256(task.out.encode()).hexdigest()[:32]}.json"
 
-    def _remember(self, task: Task, *, charged: bool) -> None:
+    def _is_closed(self, run: Run) -> bool:
+        """Whether the charge of a run was closed in its ledger."""
+        path = self.folder.ledgers().get(run.task.ledger(self.folder))
+        if path is None or run.entry is None:
+            return False
+        with suppress(PrivawareError):
+            return run.entry not in [entry.number for entry in unfinished(Ledger.open(path).entries())]
+        return False
+
+    def _remember(self, task: Task, charged: bool, entry: int | None) -> None:
         """Record the form of a training, so that a later page can resume it; nothing is recorded for other verbs."""
         if task.verb != "fit":
             return
         owner_folder()
         place = self._record(task)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic_write(place, json.dumps({"form": dict(task.form), "charged": charged}).encode(), mode=0o600)
+        content = json.dumps({"form": dict(task.form), "charged": charged, "entry": entry})
+        atomic_write(place, content.encode(), mode=0o600)
 
     def _forget(self, task: Task) -> None:
         if task.verb == "fit":
@@ -292,11 +315,11 @@ class Runs:
         """Return unfinished trainings of earlier pages; what cannot be read or is finished is left out."""
         runs: dict[tuple[str, str], Run] = {}
         for path in sorted(self._records().glob("*.json")):
-            with suppress(OSError, ValueError, TypeError, KeyError, PrivawareError):
+            with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, PrivawareError):
                 facts = json.loads(path.read_bytes())
                 task = fit_task(self.folder, facts["form"])
                 if not (self.folder.path / task.out / "model.json").exists():
-                    runs["fit", task.out] = Run(task=task, charged=facts["charged"] is True)
+                    runs["fit", task.out] = Run(task=task, charged=facts["charged"] is True, entry=facts.get("entry"))
         return runs
 
 

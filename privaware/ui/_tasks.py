@@ -48,6 +48,12 @@ class Task:
         """Return the call as a user would type it in the folder."""
         return folder.shown(shlex.join(["privaware", *self.words]))
 
+    def ledger(self, folder: Folder) -> str:
+        """Return the name of the ledger that a training charges; empty if it is not in the folder."""
+        names = (self.form.get("ledger", ""), f"{self.form.get('data', '')}.ledger", f"{self.out}/run.ledger")
+        known = folder.ledgers() if self.verb == "fit" else {}
+        return next((name for name in names if name in known), "")
+
 
 def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
     """Return the keyword arguments of `fit` that a form gives; empty fields keep the defaults of `fit`."""
@@ -81,7 +87,9 @@ def predict_task(folder: Folder, form: Form) -> Task:
     if not folder.holds(place):
         raise WrongInput(f"expected {PREDICTIONS!r} as a folder inside this folder, got a link that leads out of it")
     out = _free_name(place, _stem(form["data"]), f".{suffix}")
-    words = ("predict", *_words(reading(folder, form)), f"--out={place / out}", "--", str(model), data)
+    options = reading(folder, form)
+    options |= {name: convert(folder, name, form[name]) for name, convert in PREDICT_FIELDS.items() if form.get(name)}
+    words = ("predict", *_words(options), f"--out={place / out}", "--", str(model), data)
     return Task(verb="predict", out=f"{PREDICTIONS}/{out}", form=dict(form), words=words)
 
 
@@ -218,6 +226,8 @@ def _settings(folder: Folder, name: str, text: str) -> dict[str, Any]:
 Convert = Callable[[Folder, str, str], Any]
 READING_FIELDS: dict[str, Convert] = {"encoding": _text, "sep": _text, "decimal": _text, "header": _header}
 """Fields of a form that say how a text file is read."""
+PREDICT_FIELDS: dict[str, Convert] = {"keep": _names, "keep_formulas": _flag, "allow_unreadable": _flag}
+"""Fields of the form of `predict` beside those that say how a file is read."""
 AUDIT_FIELDS: dict[str, dict[str, Convert]] = {
     "one_run": {"canaries": _count, "space": _text},
     "many_run": {"runs": _count},

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -201,8 +201,9 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
     """Return the measured curves of tables with at least `MANY_CLASSES` classes, or with fewer."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
-    curves = (
-        Curve(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
+    entries: Iterable[dict[str, Any]] = (
+        {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
         for entry in stored["curves"]
     )
+    curves = (Curve(**entry) for entry in entries)
     return tuple(curve for curve in curves if (curve.classes >= MANY_CLASSES) == many_classes)

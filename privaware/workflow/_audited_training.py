@@ -47,7 +47,7 @@ class AuditedTraining:
             )
         own = {name: value for name, value in card.settings.items() if value is not None}
         own = {name: value for name, value in own.items() if name not in NOT_OF_THE_LEARNER}
-        learner, notes = card.learner, ()
+        learner, notes = card.learner, tuple[str, ...]()
         event = _without_score(part.event, card.score)
         if "point" in card.search and "space" in _search_settings(card):
             space = _space(_search_settings(card)["space"])

@@ -237,13 +237,13 @@ class ScoredTraining:
         scale = len(cells.sizes) * self.changes * self.noise
         facts = NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=rng.initial, unit=_range(schema))
         shown = "confusion" in self.also or (self.metric == "accuracy" and cells.classes == 2)
+        measured: dict[str, Any] = {**facts.score(), **(facts.confusion() if shown else {})}
         return Score(
             metric=self.metric,
             epsilon=self.epsilon,
             rows=facts.rows,
-            **facts.score(),
+            **measured,
             constant=facts.constant(),
-            **(facts.confusion() if shown else {}),
             threshold=facts.threshold() if "threshold" in self.also else None,
             calibration=facts.calibration() if "calibration" in self.also else None,
         )

@@ -280,7 +280,7 @@ def fit(
         raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
-        tenth = SCORE_SHARE * run.within(epsilon)
+        tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")
         bought = ScoreRequest(epsilon=tenth if asked else score_epsilon, also=tuple(score_also))
         plan_of = partial(_plan_of, run, epsilon=run.within(epsilon), time_limit=time_limit, score=bought, policy=rules)
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score=ScoreRequest()))

@@ -175,7 +175,7 @@ def _pieces(
     if table is None or model.schema.form == "image":
         if keep and is_built_in(data):
             raise WrongInput("expected the rows of a file or a data frame with --keep, got a built-in data set")
-        raw = model.raw(data, **reading) if keep else Raw()
+        raw = model.raw(data, keep, **reading) if keep else Raw()
         if keep:
             expect_keepable(keep, raw, _names(model))
         yield model.rows(raw if keep else data, outside=outside, allow_unreadable=allow_unreadable, **reading), raw

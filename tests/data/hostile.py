@@ -246,9 +246,11 @@ def wrong_values(draw: Draw) -> Case:
     elif kind == "category":
         rows[at][1] = _pick(draw, ("w", "", "N", "n e", "?", *NAMES[:6]))
     elif kind == "class":
-        rows[at][2] = _pick(draw, ("maybe", "YES", "1", *NAMES[:6]))
+        # a blank class is a missing one, whose row is left out
+        rows[at][2] = _pick(draw, ("maybe", "YES", "1", *(name for name in NAMES[:6] if name.strip())))
     elif kind == "absent column":
-        header[int(draw.integers(3))] = _pick(draw, NAMES)
+        column = int(draw.integers(3))  # a name keeps its meaning with spaces around it
+        header[column] = _pick(draw, tuple(name for name in NAMES if name.strip() != header[column]))
     else:
         rows[at][int(draw.integers(3))] = "z" * 2_000_000
     return Case(kind=f"values: {kind}", name="data.csv", fill=_bytes(_csv(header, rows)), schema=GOOD_TOML.encode())

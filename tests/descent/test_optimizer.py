@@ -191,3 +191,28 @@ def test_learning_rate_beside_a_built_optimiser_is_refused() -> None:
     module = network()
     with pytest.raises(WrongInput, match="learning rate once"):
         train(module, *rows(), optimizer=torch.optim.SGD(module.parameters(), lr=0.1), lr=0.1, **SETTINGS)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_optimiser_on_a_gpu_takes_the_steps_of_a_cpu(optimizer: Any) -> None:
+    module = network()
+    descent = Descent(steps=5, sampler=FullBatch(), clip=flat(1e9), update=torch_optimizer(optimizer, module, lr=0.1))
+    on_gpu = descent.run(module, *rows(), noise=0.0, rows=200, rng=Rng(seed=1), device="cuda")
+    assert torch.allclose(weights(on_gpu).cpu(), noiseless(descent.update, module), atol=1e-4)
+
+
+@pytest.mark.cuda
+def test_interrupted_training_on_a_gpu_resumes(tmp_path: Path) -> None:
+    def stop(step: int, steps: int, left: float) -> None:
+        if step == 7:
+            raise KeyboardInterrupt
+
+    ledger = Ledger.create(tmp_path / "l.ledger", limit=9.0)
+    given: dict[str, Any] = {"optimizer": torch.optim.AdamW, "lr": 0.05, "seed": 1, "device": "cuda", **SETTINGS}
+    given |= {"ledger": ledger, "checkpoint": Checkpoint(tmp_path / "c", every=5)}
+    with pytest.raises(KeyboardInterrupt):
+        train(network(), *rows(), progress=stop, **given)
+    resumed = train(network(), *rows(), **given)
+    whole = train(network(), *rows(), **(given | {"checkpoint": None}))
+    assert torch.allclose(weights(resumed), weights(whole), atol=1e-6)

@@ -8,6 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import _epsilon_table
+import pytest
+
 ROOT = Path(__file__).parents[2]
 AUTO = ROOT / "privaware" / "workflow" / "auto"
 POLICY: dict[str, Any] = tomllib.loads((AUTO / "policy.toml").read_text(encoding="utf-8"))
@@ -71,3 +74,16 @@ def test_page_of_images_states_the_measured_gains() -> None:
     text = page("learn_from_images")
     assert f"had {cifar[0]} and {cifar[1]} points more at epsilon 1 and 3" in text
     assert f"(SVHN) {svhn[0]} and {svhn[1]} more" in text
+
+
+def test_table_of_epsilons_is_the_computed_one() -> None:
+    written = _epsilon_table.MARKS.search(_epsilon_table.PAGE.read_text(encoding="utf-8"))
+    assert written is not None
+    assert written[0] == _epsilon_table.table()
+
+
+def test_bounds_of_a_guess_are_sharp_in_simple_cases() -> None:
+    assert _epsilon_table.any_mechanism(0.0) == pytest.approx(0.5, abs=1e-5)
+    assert _epsilon_table.suspicion(0.0) == pytest.approx(0.1)
+    gaussian, general = _epsilon_table.gaussian_mechanism, _epsilon_table.any_mechanism
+    assert all(gaussian(epsilon) < general(epsilon) for epsilon in (0.1, 1.0, 10.0))

@@ -38,6 +38,16 @@ def test_bins_follow_the_rows_of_a_skewed_column() -> None:
     assert Bins.join(data, released).schema == released
 
 
+def test_wide_bounds_become_closer_where_rows_are_many() -> None:
+    data = rows()
+    released = Bins().run(data, 5.0, Rng(seed=1))
+    assert np.nanmean(data.x[:, 0] > released.columns[0].high) < 0.05
+    assert released.columns[0].high < 50_000
+    assert np.nanmax(Bins.join(data, released).x[:, 0]) <= released.columns[0].high
+    few = Bins().run(rows(200), 5.0, Rng(seed=1))
+    assert [(column.low, column.high) for column in few.columns] == [(column.low, column.high) for column in COLUMNS]
+
+
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_bins_keep_the_contract(relation: str) -> None:
     assert check_mechanism(Bins(), schema=replace(SCHEMA, rows=24, relation=relation), games=50) <= 1.0

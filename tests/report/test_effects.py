@@ -10,6 +10,7 @@ import pytest
 
 from privaware.card import ModelCard
 from privaware.features.codes import Codes
+from privaware.model import Model
 from privaware.report import page, page_text
 from privaware.report._effects import effects
 from privaware.report._effects_view import effects_view
@@ -210,3 +211,16 @@ def test_heat_map_has_a_rectangle_for_each_two_levels() -> None:
     assert pair["svg"].count("#3f7fc1") == 5  # both low, and both high
     assert (pair["bottom"], pair["top"], pair["low"], pair["high"]) == ("0", "80", "n", "s")
     assert "Interactions of columns" in page(card, tensors=tensors)
+
+
+def test_effects_of_all_columns_need_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    outputs = Model.outputs
+
+    def counted(model: Model, x: np.ndarray, device: str = "cpu") -> np.ndarray:
+        passes.append(len(x))
+        return outputs(model, x, device)
+
+    monkeypatch.setattr(Model, "outputs", counted)
+    assert effects(*two_classes()) is not None
+    assert len(passes) == 1

@@ -97,6 +97,7 @@ def test_each_prediction_gets_a_new_file(place: Folder) -> None:
     (place.path / "predictions" / "people.csv").write_text("prediction\n")
     assert predict_task(place, form).out == "predictions/people-2.csv"
     assert predict_task(place, {**form, "format": "parquet"}).out == "predictions/people.parquet"
+    assert "--keep=id" in predict_task(place, {**form, "keep": "id, name"}).words
     assert list(place.predictions()) == ["predictions/people.csv"]
     assert list(place.data_files()) == ["people.csv"]
 

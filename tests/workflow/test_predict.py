@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from privaware import fit, load, predict
-from privaware.data import Data
+from privaware.data import Data, _csv, read
 from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
 from privaware.workflow.predict import ReleasedModel, outside_sentences
 
 FORMAT_1 = Path(__file__).parent / "format_1"
@@ -297,3 +298,25 @@ def test_rare_category_is_not_called_unseen(tmp_path: Path) -> None:
         "'month': 2 values not among the categories that the model knows (new, or too rare in training to be "
         "released), treated as one other category"
     ]
+
+
+def test_predict_parses_only_columns_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pd.DataFrame({f"c{at}": [float(at), 1.5] * 50 for at in range(30)})
+    columns = (Column(name="c3", low=0, high=10), Column(name="c7", low=0, high=10))
+    schema = Schema(columns=columns, target="y", classes=("a", "b"), rows=100)
+    fit(rows.assign(y=["a", "b"] * 50), schema=schema, epsilon=1.0, learner="linear", seed=1, out=tmp_path / "model")
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    parsed: list[int] = []
+    real = _csv.spelt_or_text
+    monkeypatch.setattr(_csv, "spelt_or_text", lambda texts: (parsed.append(1), real(texts))[1])
+    assert predict(tmp_path / "model", tmp_path / "new.csv", out=tmp_path / "p.csv")["rows"] == 100
+    assert len(parsed) == 2
+
+
+def test_commas_in_unused_lines_of_a_text_are_no_records(tmp_path: Path) -> None:
+    note = '"first line\na, b and c\nlast line"'
+    (tmp_path / "new.csv").write_text("a,b,c,note,d,e\n" + f"1,2,3,{note},5,6\n" * 4)
+    raw = read(tmp_path / "new.csv", columns=["a", "b", "note"])
+    assert raw.columns == ["a", "b", "note"]
+    texts = Schema(columns=(Column(name="note", kind="text"),), classes=("n", "y"))
+    assert len(Data.of(raw, texts, labelled=False)) == 4

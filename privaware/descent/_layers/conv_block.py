@@ -33,7 +33,10 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def fuse_conv_blocks(stack: Stack, watch: Sequence[str]) -> None:
-    """Fuse each convolution with the layers that follow it in a sequence, if nothing else reads the values between."""
+    """Fuse each `Conv2d` in a plain sequence with the tanh or ReLU after it, and with a 2 x 2 max pool after that.
+
+    Layers are fused only if nothing else reads the values between them: no hook, no second use, not named in `watch`.
+    """
     uses = Counter(id(part) for _, part in stack.module.named_modules(remove_duplicate=False))
 
     def unobserved(layer: nn.Module) -> bool:
@@ -112,7 +115,10 @@ def _fused(stack: Stack, parts: list[Any], before_conv: bool) -> Callable[[Tenso
 def _leaf(
     stack: Stack, name: str | None, shape: tuple[int, ...], build: Callable[[Tensor], PerExampleGradient]
 ) -> Tensor | None:
-    """Record a leaf tensor, which takes no memory, whose gradient gives the per-example gradients of a parameter."""
+    """Record a leaf tensor, which takes no memory, whose gradient gives the per-example gradients of a parameter.
+
+    Return None for a frozen parameter, whose `name` is None.
+    """
     if name is None:
         return None
     leaf = stack.token.detach().expand(shape).requires_grad_()

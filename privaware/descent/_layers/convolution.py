@@ -115,7 +115,7 @@ class ConvolutionGradient:
         return self.inputs.numel() + self.gradients.numel() + product
 
     def _keeping_pays(self) -> bool:
-        """Return whether writing and reading the gradients moves fewer numbers than recomputing their weighted sum."""
+        """Return whether keeping the gradients fits in memory and moves fewer numbers than recomputing their sum."""
         size = self.count * self.weight[0].numel()
         return size <= materialised_limit(self.inputs.device) and 2 * size < self._recomputing()
 

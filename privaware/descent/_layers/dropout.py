@@ -67,7 +67,7 @@ def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
 
 
 def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
-    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017)."""
+    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); all are 0 at rate 1."""
     mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
     if not share:
         return values * mask

@@ -76,7 +76,7 @@ def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
 
 
 def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
-    """Apply a linear map with each model's own parameters, and record it."""
+    """Apply a linear map with each model's own parameters, and record it unless weight and bias are frozen."""
     weight_name, weights = parameters.weight
     bias_name, biases = parameters.bias
     assert weights is not None

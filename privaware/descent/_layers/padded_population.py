@@ -78,7 +78,7 @@ def _activate(kinds: Any, inputs: Tensor, selected: Tensor) -> Tensor:
 class PaddedPopulation:
     """Modules padded to one shape, and the mask of the parameters that each trains.
 
-    Modules of equal shape are not padded; then `mask` is None.
+    Modules of equal structure and equal shapes are not padded; then `mask` is None.
     """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
@@ -92,7 +92,7 @@ class PaddedPopulation:
             self.mask = torch.stack([mask for _, mask in pairs])
 
     def unpadded(self, trained: Sequence[nn.Module]) -> list[nn.Module]:
-        """Return the trained modules in their original widths."""
+        """Return the trained modules in their original widths; modules that were not padded are returned unchanged."""
         if self.mask is None:
             return list(trained)
         modules = []

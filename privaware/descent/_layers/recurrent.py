@@ -30,7 +30,10 @@ PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
-    """Return the forward function of an LSTM, GRU or plain RNN of any depth, in one direction or both."""
+    """Return the forward function of an LSTM, GRU or plain RNN of any depth, in one direction or both.
+
+    Raise `Refused` for an LSTM with `proj_size`. The forward function refuses packed sequences.
+    """
     if getattr(layer, "proj_size", 0):
         raise Refused("an LSTM with proj_size has no rule; use proj_size=0 and a linear layer after it")
     suffixes = ("", "_reverse") if layer.bidirectional else ("",)

@@ -32,8 +32,8 @@ def stacked(
 ) -> Stack:
     """Stack modules of one architecture and give their layers their rules.
 
-    With `materialise` no rule is used, and `torch.func.vmap` materialises all per-example gradients. The inputs of
-    modules whose class name is in `watch` are recorded for the loss.
+    With `materialise` only the rules of dropout are used, and `torch.func.vmap` materialises all per-example gradients.
+    The inputs of modules whose class name is in `watch` are recorded for the loss.
     """
     stack = Stack(modules, device=device)
     stack.layers = _install(stack, materialise, watch)
@@ -60,7 +60,10 @@ def rules() -> dict[type[nn.Module], Rule]:
 
 
 def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str, str]:
-    """Give every layer with parameters its rule; return, by layer name, how each layer is handled."""
+    """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
+
+    Return, by layer name, how each of these layers is handled. Dropout and 2 x 2 max pooling are replaced too.
+    """
     known, handled = rules(), {}
     for module in stack.module.modules():
         if getattr(module, "inplace", False) is True:

@@ -66,7 +66,10 @@ def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], norm
 
 
 def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
-    """Return images in [0, 1] of any size, grey or in colour, as network inputs: 3 x side x side in [-1, 1]."""
+    """Return images of any size, grey or in colour, as network inputs: 3 x side x side in [-1, 1].
+
+    Pixels are first clipped to [0, 1]; NaN becomes 0.
+    """
     images = torch.nan_to_num(images, nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
     if images.shape[-2:] != (side, side):
         images = functional.interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=True)

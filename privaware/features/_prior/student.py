@@ -186,7 +186,7 @@ def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> N
 
 
 def load_student(file: str | Path, device: str = "cpu") -> Student:
-    """Return the student that `save_student` saved, on `device`."""
+    """Return the student that `save_student` saved, on `device`, with convolutions in `fastest_precision(device)`."""
     from safetensors import SafetensorError, safe_open
 
     try:

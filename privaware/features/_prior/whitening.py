@@ -33,7 +33,7 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, -1, 1), (1, -1, 1, -1))
 
 
 def walsh(pool: int) -> Tensor:
-    """Return the orthonormal Walsh functions of a pool x pool square, one in each row.
+    """Return the orthonormal Walsh functions of a pool x pool square, one in each row; `pool` is 1, 2 or 4.
 
     The functions of a smaller square correspond to the first functions of a larger one.
 

@@ -43,7 +43,7 @@ from privaware.schema import Schema
 __all__ = ["CLIP", "AdditiveStart"]
 
 START_FRACTION = 0.05
-"""Least fraction of the budget for the bias and, in a regression, for the spread and the last mean residual."""
+"""Fraction of the budget for the bias; in a regression the least fraction, also for spread and last mean residual."""
 
 MAX_START_FRACTION = 0.3
 """Upper bound of that fraction in a regression, where it grows until the noise of the bias is `BIAS_TOLERANCE`."""
@@ -58,7 +58,7 @@ MAX_CHECK_FRACTION = 0.1
 """Largest fraction of the budget for the check that a regression is better than a constant prediction."""
 
 CHECK_SIGNAL = 200.0
-"""The check takes the fraction `(CHECK_SIGNAL * noise / rows)**2` of the budget, up to `MAX_CHECK_FRACTION`."""
+"""With `bias_clip > 1` the check takes `(CHECK_SIGNAL * noise / rows)**2` of the budget, up to `MAX_CHECK_FRACTION`."""
 
 CLIP = 0.5
 """Clipping norm of the gradients of classes, as a fraction of their largest norm; noise shrinks in proportion."""
@@ -73,7 +73,8 @@ class AdditiveStart(Learner):
     steps
         Steps of gradient descent on the additive model; 0 for none.
     share
-        Fraction for these steps of the budget that bias and check leave; without trees and features, all of it.
+        Fraction for these steps of the budget that bias and check leave: 1 without trees and features, 0 if `steps` is
+        0.
     cells
         About the number of levels of a number without declared bins.
     residual_clip
@@ -212,7 +213,11 @@ class AdditiveStart(Learner):
         )
 
     def _start(self, data: CodedData, noise: float, rng: Rng) -> Start:
-        """Release the bias: log frequencies of the classes, or the mean of the target and its spread."""
+        """Release the bias of each output, and for a regression the spread of the target (`regression_start`).
+
+        For more than two classes the bias is the log frequencies minus their mean. For two classes it is the logit at
+        which clipped gradients sum to zero. The unit of a classification is 1.
+        """
         layout = data.layout
         if not layout.classes:
             clips = ResidualClips(residual=self.residual_clip, bias=self.bias_clip)
@@ -225,10 +230,11 @@ class AdditiveStart(Learner):
     def _curves(
         self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng, report: Callable[[int], None]
     ) -> Curves:
-        """Release an additive model: the mean of its weights over the last half of the steps.
+        """Release an additive model: the mean of its weights over the last half of the steps, made monotone.
 
-        `noise` is the noise multiplier of one step (infinite: no step). `most_noise` bounds the standard deviation of
-        the noise in an output, in units of `start.unit`. `report` takes the number of steps that are done.
+        `noise` is the noise multiplier of one step; if it is infinite there is no step, only the bias. `most_noise`
+        bounds the standard deviation of the noise in an output, in units of `start.unit`. `report` takes the number of
+        steps that are done.
         """
         layout, steps = data.layout, self.steps
         weights = np.zeros((layout.width, layout.outputs))

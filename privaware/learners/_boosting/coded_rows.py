@@ -160,8 +160,8 @@ class CodedLayout:
     def most_noise(self, noise: float, skewed: bool = False) -> float:
         """Return the largest standard deviation that noise may give an output, in units (`Start.unit`).
 
-        `noise` is the noise multiplier of all releases as one. `skewed` says whether the target of a regression is
-        skewed.
+        It is `MOST_NOISE` for classes. In a regression it depends on `noise`, the noise multiplier of all releases as
+        one, and on whether the target is `skewed`.
         """
         if self.classes:
             return MOST_NOISE
@@ -180,7 +180,7 @@ class CodedLayout:
 
     @cached_property
     def number_of(self) -> list[np.ndarray]:
-        """Return, for each column with a slope, the scaled number of each of its codes, in lattice steps."""
+        """Return, for each column with a slope, the scaled number of each code, in lattice steps (0 if missing)."""
         return [self._number_of(at) for at in self.numbered]
 
     @cached_property
@@ -224,7 +224,10 @@ class CodedLayout:
         return codes.astype(np.min_scalar_type(math.prod(self.shape(group)) - 1))
 
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
-        """Return the codes of the values of the column at position `at`."""
+        """Return the codes of `values` of the column at position `at`.
+
+        A missing number has the last code if the column keeps missing values as a category, else the code of 0.
+        """
         column = self.schema.used[at]
         if column.kind == "category":
             return self.feature.codes(values, column).astype(np.int64)

@@ -56,9 +56,10 @@ class LevelSums:
         return np.concatenate(parts, axis=1)
 
     def split(self, noisy: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-        """Return the total and, for each column, the sums of levels and of harmonics, divided by their weights.
+        """Return the total and, for each column, the sums of levels and of harmonics, divided by their factors.
 
-        `noisy` (..., outputs, released sums) is a release.
+        `noisy` (..., outputs, released sums) is a release. The factors are the square roots of `LEVEL_WEIGHT` and
+        `HARMONIC_WEIGHTS`. For a category the factor of a level is 1, and the harmonics are zeros.
         """
         levels, smooth, at = [], [], 1
         for matrix, ordered in zip(self.matrices, self.ordered, strict=True):

@@ -26,9 +26,10 @@ class Monotone:
 
     @classmethod
     def of(cls, schema: Schema, wanted: Mapping[str, int], name: str) -> Monotone:
-        """Return the directions `wanted` by column name; raise for columns that are no numbers and for many classes.
+        """Return the directions `wanted` by column name.
 
-        `name` is the learner's name in an error.
+        Raise if a column is no number, if a direction is neither 1 nor -1, or if there are directions and more than two
+        classes. `name` is the learner's name in an error.
         """
         used = schema.used
         numbers = {column.name for column in used if column.kind == "number"}

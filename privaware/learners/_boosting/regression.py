@@ -152,7 +152,10 @@ def is_skewed(mean: float, spread: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SkewCorrection:
-    """A correction of outputs: centre + u * spread becomes centre + spread * (exp(strength * u) - 1) / strength."""
+    """A correction of outputs: centre + u * spread becomes centre + spread * (exp(strength * u) - 1) / strength.
+
+    Here u is clipped to [-FAR, FAR].
+    """
 
     centre: float
     spread: float

@@ -62,7 +62,10 @@ def outputs(schema: Schema) -> int:
 
 
 def signs(data: Data) -> np.ndarray:
-    """Return targets (problems, rows): 1 for rows of the problem's class and -1 for all other rows."""
+    """Return targets (problems, rows): 1 for rows of the problem's class and -1 for all other rows.
+
+    Two classes are one problem, whose class is the second one.
+    """
     classes = len(data.schema.classes)
     codes = np.arange(classes) if classes > 2 else np.array([1])
     return np.where(data.y[None, :] == codes[:, None], 1.0, -1.0)
@@ -77,7 +80,10 @@ def targets(data: Data, reach: float) -> np.ndarray:
 
 
 def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float = 1.0) -> Model:
-    """Return the model with `weights` (problems, width + 1) on rows with a constant column."""
+    """Return the linear model for `weights` (problems, width + 1) on rows with a constant column.
+
+    The weights of a regression are multiplied by `reach`. One problem for two classes becomes two opposite outputs.
+    """
     weights = weights if schema.classes else weights * reach
     if len(schema.classes) == 2 and len(weights) == 1:
         weights = np.concatenate([-weights / 2, weights / 2])
@@ -131,7 +137,9 @@ def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np
 
 
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """Return the sum of x x' over rows x with symmetric Gaussian noise; one row changes it by NORM^2 in Frobenius norm.
+    """Return the sum of x x' over rows x with symmetric Gaussian noise.
+
+    One row changes the exact sum by at most NORM^2 in Frobenius norm.
 
     Noise is added to the upper triangle with its off-diagonal entries multiplied by sqrt(2), which has the same norm as
     the matrix.

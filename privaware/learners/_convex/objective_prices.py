@@ -77,6 +77,8 @@ NODES = 64
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
     """Return epsilon under the gamma distribution; `bound` is R^2 / ridge and b has scale `noise * R`.
 
+    For any `relation` other than "add_remove", one row replaced, 1 / noise is added.
+
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)
     """
@@ -93,7 +95,10 @@ def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: s
 
 
 def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25) -> tuple[float, float]:
-    """Return the part of `epsilon` that is left for the noise and the ridge to use, as published for one row replaced.
+    """Return the part of `epsilon` for the noise, and the ridge to use, as published for one row replaced.
+
+    The determinant takes 2 ln(1 + curvature R^2 / ridge) of `epsilon`. If nothing is left, the noise gets epsilon / 2
+    and the ridge is raised to curvature R^2 / (e^(epsilon / 4) - 1).
 
     Rows of norm R enter as curvature R^2, the eigenvalue of x x'; a well-known library uses curvature R instead. The
     scale of the gamma noise is 2 R divided by the first result. For one row added or removed the same release costs
@@ -125,7 +130,8 @@ def kifer_epsilon(noise: float, delta: float) -> float:
 def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
     """Return the delta of Redberg et al. at `epsilon`; `shrink` is curvature R^2 / ridge and must be below 1.
 
-    The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 / noise.
+    The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 / noise. Delta is 1 if
+    `epsilon` is below the first two terms.
     """
     if not 0 <= shrink < 1:
         raise WrongInput(
@@ -198,7 +204,8 @@ def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
     """Return an upper bound on the delta of Gaussian b under the logistic loss, for any epsilon >= 0.
 
     With ln(1 + y) <= y the worst slope p for a given N has a closed form. Let a = bound - s^2 / 2 > 0. Then p = (N +
-    bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p reaches 1 at N = bound - s^2.
+    bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p reaches 1 at N = bound - s^2. If a <= 0 the
+    result is the delta of the plain Gaussian mechanism.
     """
     from scipy.special import log_ndtr, ndtr
 
@@ -229,7 +236,8 @@ def equivalent(noise: float, bound: float) -> float:
 
     Both curves are convex in e^epsilon and differ below epsilon = k + s^2 / 2. There our curve lies below its chords
     between grid points, and the Gaussian curve above its tangents. The search finds the largest noise multiplier at
-    which the chord lies below the tangent at both ends of every interval. The result never exceeds `noise`.
+    which the chord lies below the tangent at both ends of every interval. The result never exceeds `noise`; it is
+    `noise` if bound <= s^2 / 2.
 
     >>> equivalent(1.5, 1.5**-2 / 2), round(equivalent(4.0, 1 / 16), 2), round(equivalent(4.0, 1 / 4), 2)
     (1.5, 3.99, 3.58)

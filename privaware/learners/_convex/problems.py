@@ -29,8 +29,8 @@ Array = np.ndarray
 MAX_COLUMN_PRODUCTS = 2**24
 """Largest number of products of column pairs kept in memory, which give the Hessians of many problems at once.
 
-With more products, Newton directions come from conjugate gradients, preconditioned by one Hessian for the mean of all
-problems.
+With more products, the Newton directions of two or more problems come from conjugate gradients, preconditioned by one
+Hessian for the mean of all problems.
 """
 
 MAX_FLOAT32_CONDITION = 1e4
@@ -141,7 +141,10 @@ class ProblemGroup:
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring)."""
+        """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring).
+
+        For the squared loss, whose derivative has no bound, only the margins are so computed; the sums are rounded.
+        """
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
         length = max(float(np.linalg.norm(weights, axis=1).max(initial=0.0)), 2.0**-99)
@@ -174,7 +177,10 @@ class ProblemGroup:
         return self._regularised(hessians.reshape(len(self.at), columns, columns))
 
     def preconditioner(self, curvature: Array) -> Array:
-        """Return the inverse Hessian of the mean of all problems, with the mask and ridge of each problem."""
+        """Return the inverse Hessian of the mean of all problems, with the mask and ridge of each problem.
+
+        If the Hessian is singular in float64, return the inverse of its diagonal.
+        """
         line = (curvature * self.scale**2).mean(axis=0)
         shared = (self.x * line[:, None]).T @ self.x
         regularised = self._regularised(np.repeat(shared[None], len(self.at), axis=0))

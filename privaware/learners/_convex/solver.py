@@ -95,7 +95,10 @@ def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
 
 
 def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
-    """Run damped Newton steps for one group; solved problems leave the group."""
+    """Return the minimisers of one group: at most `steps` damped Newton steps, then gradient steps.
+
+    A solved problem leaves the group. Raise `Refused` if a problem ends without a certificate.
+    """
     problems, weights = group.problems, np.zeros(tilt.shape)
     first = group.at[0]
     state = _State(group, tilt)
@@ -176,7 +179,10 @@ class _State:
             )
 
     def _measure(self) -> None:
-        """Compute the gradient from the margins, and certify it from the weights before a problem counts as solved."""
+        """Compute the gradient from the margins, and its norm `length`.
+
+        Where the norm is at most twice the tolerance, the gradient is computed again by `ProblemGroup.certified`.
+        """
         self._gradient()
         near = self.length <= 2 * self.group.problems.tolerance[self.group.at]
         if near.any():
@@ -192,7 +198,11 @@ class _State:
         self.length = np.linalg.norm(self.gradient, axis=1)
 
     def _direction(self) -> Array:
-        """Return the Newton direction, or the negative gradient where rounding made it an ascent direction."""
+        """Return the Newton direction, by conjugate gradients if there are many columns or products of columns.
+
+        Where rounding made the solution of the Newton equations an ascent direction, it is the negative gradient
+        divided by the trace of the Hessian.
+        """
         if self.group.x.shape[1] > MAX_HESSIAN_COLUMNS:
             return _conjugate(self.group, self.curvature, -self.gradient)
         if len(self.length) > 1 and self.group.problems.products is None:
@@ -206,7 +216,10 @@ class _State:
         return direction
 
     def _line_search(self, direction: Array, along: Array) -> Array:
-        """Halve the step until the value decreases; close to the minimum, within rounding, take the full step."""
+        """Return the step size of each problem: 1, halved up to 60 times until the value decreases enough.
+
+        Where the expected decrease is within rounding of the value, the step size is 1.
+        """
         size, fall = np.ones(len(direction)), (self.gradient * direction).sum(axis=1)
         blur = 1e-13 * (np.abs(self.value) + np.abs(self.tilt * self.weights).sum(axis=1) + 1)
         rest = np.flatnonzero(-fall > blur)
@@ -227,7 +240,7 @@ class _State:
 
 
 def _solution(matrices: Array, goal: Array) -> Array:
-    """Return the solutions of the linear equations, or the scaled right-hand side if a matrix is singular."""
+    """Return the solutions of the linear equations; if any matrix is singular, each `goal` divided by the trace."""
     try:
         return np.asarray(np.linalg.solve(matrices, goal)[:, :, 0])
     except np.linalg.LinAlgError:
@@ -235,8 +248,9 @@ def _solution(matrices: Array, goal: Array) -> Array:
 
 
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
-    """Return the Newton direction to a relative accuracy of 1e-3 by conjugate gradients, preconditioned by
-    `inverse`.
+    """Return the Newton direction by conjugate gradients, preconditioned by `inverse` unless it is None.
+
+    The iteration ends at a relative accuracy of 1e-3, or after 500 steps.
     """
 
     def preconditioned(rest: Array) -> Array:

@@ -16,8 +16,8 @@ A row x of norm at most 1 is extended by a public constant c. Its gradient is th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -64,7 +64,8 @@ class LinearGradient:
     """Rows and settings from which clipped gradient sums of a linear model are computed.
 
     `rows` are float32 numbers on the lattice `ROWS`. `targets` are class codes, or numbers when `classes` is 0.
-    `constant` is the entry that carries the bias, and `norm` the clipping norm.
+    `constant` is the entry that carries the bias, and `norm` the clipping norm. `known` keeps what follows from rows
+    and settings alone; objects for the same rows and settings may share it.
     """
 
     rows: Tensor
@@ -72,6 +73,7 @@ class LinearGradient:
     classes: int
     constant: float
     norm: float
+    known: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
         """Return the sum of clipped gradients (outputs, width + 1) at float64 `weights`, over all rows or over
@@ -118,7 +120,8 @@ class LinearGradient:
     def gains(self, weights: Tensor, mean: float) -> Total:
         """Return two exact sums over rows of a regression: the gains of the outputs over `mean`, and the targets.
 
-        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1].
+        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the
+        output is clipped to [-1, 1] first.
         """
         total = Total()
         for chosen, _, outputs in self._outputs(weights):
@@ -129,13 +132,19 @@ class LinearGradient:
         return total
 
     def combined(self, totals: Totals) -> Tensor:
-        """Return the sum of clipped gradients from the totals of all rows."""
+        """Return the sum of clipped gradients (outputs, width + 1) from the totals of all rows.
+
+        Two classes have one residual in the totals and two outputs of opposite sign in the result.
+        """
         sums, constants = totals
         exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
         return torch.cat([-exact, exact]) if self.classes == 2 else exact
 
     def _outputs(self, weights: Tensor, batch: Tensor | None = None) -> Iterator[tuple[slice | Tensor, Tensor, Tensor]]:
-        """Yield, block by block, the positions of the rows, the rows, and their outputs (outputs, rows)."""
+        """Yield, block by block, the positions of the rows, the rows, and their outputs (outputs, rows).
+
+        Outputs of classes are binary logits (times `LOG2E`); two classes have one output, second minus first logit.
+        """
         if self.classes:  # binary exponents; for two classes the difference of the two
             weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
         length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding increases the norm by less than a quarter
@@ -186,9 +195,10 @@ class LinearGradient:
             add_outer_sum(sums, residuals.T, rows, RESIDUAL_STEPS, ROWS)
 
     def _bounds(self, by_chunk: Tensor, chosen: slice | Tensor) -> Tensor:
-        """Return upper bounds on the entries of each chunk's product.
+        """Return upper bounds on the absolute entries of each chunk's product.
 
-        When chunks always hold the same rows, the bound uses the column norms of a chunk (Cauchy-Schwarz).
+        If `chosen` is a slice, chunks hold the same rows in each step, and the bound uses the column norms of a chunk
+        (Cauchy-Schwarz). Otherwise it is the sum over rows of |residual| times the row's largest entry.
         """
         count = by_chunk.shape[1]
         if isinstance(chosen, slice):
@@ -204,21 +214,32 @@ class LinearGradient:
             MAX_ROWS_PER_BLOCK, max(1, MAX_NUMBERS_PER_BLOCK // (max(self.rows.shape[1], 1) * CHUNK_ROWS)) * CHUNK_ROWS
         )
 
-    @cached_property
+    @property
     def _most(self) -> Tensor:
         """The largest norm of each row's residuals before rounding, in lattice steps."""
+        return self._once("most", self._find_most)
+
+    @property
+    def _largest(self) -> Tensor:
+        """The largest absolute entry of each row."""
+        return self._once("largest", lambda: torch.cat([part.abs().amax(1) for part in self.rows.split(self._slab)]))
+
+    @property
+    def _column_norms(self) -> Tensor:
+        """The largest column norm of each whole chunk of rows."""
+        return self._once("column norms", self._find_column_norms)
+
+    def _once(self, name: str, find: Callable[[], Tensor]) -> Tensor:
+        if name not in self.known:
+            self.known[name] = find()
+        return self.known[name]
+
+    def _find_most(self) -> Tensor:
         squares = torch.cat([part.double().square().sum(1) for part in self.rows.split(self._slab)])
         most = self.norm * (1 - MARGIN) / (squares + self.constant**2).sqrt() / self._residual_step
         return (most - 0.5 * math.sqrt(max(self.classes, 1))).clip(0.0).float()
 
-    @cached_property
-    def _largest(self) -> Tensor:
-        """The largest absolute entry of each row."""
-        return torch.cat([part.abs().amax(1) for part in self.rows.split(self._slab)])
-
-    @cached_property
-    def _column_norms(self) -> Tensor:
-        """The largest column norm of each whole chunk of rows."""
+    def _find_column_norms(self) -> Tensor:
         chunks = (
             self.rows[: len(self.rows) // CHUNK_ROWS * CHUNK_ROWS].split(CHUNK_ROWS)
             if len(self.rows) >= CHUNK_ROWS

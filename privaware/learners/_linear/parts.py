@@ -31,6 +31,8 @@ ROWS_PER_BLOCK = 2**14
 class SparseRows:
     """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, their `columns`, and the `ends` of
     the rows.
+
+    `known` keeps, for each block of rows and settings of a gradient, what does not change from step to step.
     """
 
     def __init__(self, feature: OneHot, data: Data) -> None:
@@ -46,6 +48,7 @@ class SparseRows:
         targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)
         self.targets = targets.astype(np.min_scalar_type(len(schema.classes))) if schema.classes else targets
         self.begin = data.begin
+        self.known: dict[tuple[Any, ...], dict[str, Tensor]] = {}
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -116,7 +119,9 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
     def gradient(self, part: SparseRows, at: int) -> LinearGradient:
         """Return the gradient of up to `ROWS_PER_BLOCK` rows of `part`, beginning with row `at`."""
         targets = part.targets[at : at + ROWS_PER_BLOCK].astype(np.int64 if self.classes else np.float32)
-        return LinearGradient(rows=torch.from_numpy(part.dense(at)), targets=torch.from_numpy(targets), **self.settings)
+        known = part.known.setdefault((at, self.classes, self.constant, self.norm), {})
+        rows = torch.from_numpy(part.dense(at))
+        return LinearGradient(rows=rows, targets=torch.from_numpy(targets), known=known, **self.settings)
 
     @property
     def settings(self) -> dict[str, Any]:

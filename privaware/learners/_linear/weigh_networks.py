@@ -49,8 +49,9 @@ Parts = Sequence[tuple[int, float]]
 
 
 def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
-    """Return the norm of each block of a row of norm 1, after `mean` is subtracted and the row multiplied by
-    `scale`.
+    """Estimate the norm of each block of a row of norm 1, after `mean` is subtracted and the row multiplied by `scale`.
+
+    At least the fraction `MIN_SQUARED_NORM_LEFT` of a block's squared norm is taken to remain.
     """
     squares = np.array([length for _, length in parts]) ** 2
     squares /= squares.sum()

@@ -31,7 +31,10 @@ class GeneratorDraws:
 
 
 def shifted(images: Any, draws: Any) -> Any:
-    """Return each image translated at random by up to 1/8 of its height and width, with the edge repeated."""
+    """Return each image translated at random, with the edge repeated.
+
+    The shift along a side of `size` pixels is at most `max(1, size // 8)` pixels.
+    """
     import torch
 
     rows, _, height, width = images.shape

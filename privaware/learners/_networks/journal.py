@@ -61,7 +61,7 @@ class ReleaseJournal:
         return parts
 
     def save(self, name: str, parts: Parts) -> None:
-        """Save `parts` under `name`, atomically."""
+        """Save `parts` under `name`, atomically; do nothing without a folder."""
         if self.folder is None:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def row_digest(rows: Any) -> str:
 
 
 def checkpoint_in(folder: Path | None) -> Any:
-    """Return the checkpoint of a network's training in `folder`, or None without a folder."""
+    """Return the checkpoint of a network's training in `folder`, which is created if missing; None without a folder."""
     from privaware.descent import Checkpoint
 
     if folder is None:

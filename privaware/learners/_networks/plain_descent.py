@@ -65,7 +65,7 @@ class PlainDescent:
     progress: Progress | None = None
 
     def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
-        """Return a trained copy of `module`; `inputs` are rows after the features."""
+        """Return a trained copy of `module`; `inputs` are rows after the features, and entries not finite become 0."""
         return self.run_population([module], inputs, targets, rng)[0]
 
     def run_population(
@@ -83,7 +83,7 @@ class PlainDescent:
         Network i is trained on the rows at positions `parts[i]`, by default on all rows. It depends on its own part
         alone, bit for bit on a CPU: it has its own random numbers, and all shapes follow from `batch` and `steps`.
         `batches` holds one iterator for each network, which yields `batch` positions at a time and replaces the
-        shuffled batches; position -1 means no example.
+        shuffled batches; position -1 means no example. Without any row the same number of steps is taken.
         """
         import torch
 
@@ -150,13 +150,15 @@ class PlainDescent:
 
 
 def of_stage(progress: Progress | None, what: str) -> Progress | None:
-    """Return a callback for the steps of the stage `what`, which passes the name of the stage to `progress`."""
+    """Return a callback for the steps of the stage `what`, which passes that name to `progress`; None without one."""
     return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
 
 
 def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
-    """Return a callback for training number `turn` of `turns` equally long trainings, which reports steps of all of
-    them.
+    """Return a callback for training `turn` (from 0) of `turns` equally long trainings.
+
+    The callback reports the steps of all trainings. It is `progress` itself if there is one training, and None if
+    `progress` is None.
     """
     if progress is None or turns == 1:
         return progress

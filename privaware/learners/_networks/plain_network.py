@@ -40,7 +40,7 @@ class PlainNetwork(Learner):
     epochs : float
         Number of passes over the rows if `steps` is not given.
     batch : int
-        Batch size.
+        Batch size; at most the number of rows.
     lr : float, optional
         Initial learning rate of a cosine schedule; by default 0.05.
     momentum, decay : float
@@ -92,7 +92,7 @@ class PlainNetwork(Learner):
     ) -> list[Model]:
         """Train `learners` and return their models; learners of equal settings are trained together.
 
-        Each model is a release of its own, with its own noise.
+        Each model is a release of its own, with its own noise. Several learners use no journal.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         trained: dict[int, Model] = {}
@@ -114,7 +114,10 @@ class PlainNetwork(Learner):
         return tuple(features.build(description) for description in self.features)
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
-        """Return the description of the network; raise, before any charge, if it does not fit `schema`."""
+        """Return the description of the network; raise, before any charge, if it does not fit `schema`.
+
+        Raise too for `shift` or `mirror` unless the rows are images without `features`.
+        """
         if (self.shift or self.mirror) and (schema.form != "image" or self.features is not None):
             raise WrongInput(f"expected neither shift nor mirror for a {schema.form}: only images can be augmented")
         return architecture(self.architecture, schema, self._chain(schema))
@@ -133,8 +136,9 @@ class PlainNetwork(Learner):
         return ReleaseJournal(self.journal, (self, noise, schema.json(), *rows))
 
     def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
-        """Return the training on `rows` rows, a public number; it is number `turn` of `turns` trainings for the
-        progress.
+        """Return the training on `rows` rows, a public number; without rows it has no steps.
+
+        For the progress it is training `turn` (from 0) of `turns`.
         """
         batch = max(1, min(self.batch, math.ceil(rows)))
         steps = math.ceil(self.epochs * rows / batch) if self.steps is None or not rows else self.steps

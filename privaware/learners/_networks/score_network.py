@@ -55,7 +55,10 @@ class ScoreNetwork(nn.Module):
             nn.init.constant_(self.class_image.weight, 0.5)
 
     def forward(self, noisy: Tensor, level: Tensor, one_hot: Tensor | None = None) -> Tensor:
-        """Return the score times `level`, for images with noise of standard deviation `level`."""
+        """Return the score times `level`, for images with noise of standard deviation `level`.
+
+        Class images are used only if `one_hot` (images, classes) is given.
+        """
         scaled = torch.zeros_like(noisy) if self.refine_net is None else self.refine_net(2 * noisy - 1)
         if self.class_image is None or one_hot is None:
             return scaled
@@ -284,7 +287,7 @@ def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.
 
 @dataclass(frozen=True, kw_only=True)
 class Langevin:
-    """Annealed Langevin dynamics: `steps` steps at each of `levels`.
+    """Annealed Langevin dynamics: `steps` steps at each of `levels`, then one denoising step at the last level.
 
     The step size at a level is `rate * (level / levels[-1]) ** 2`. `at_once` images are processed at a time.
     """

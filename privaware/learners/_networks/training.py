@@ -79,7 +79,8 @@ class Network(Learner):
     noise_schedule : dict, optional
         Schedule of the noise multiplier; it determines the cost too.
     copies : int
-        Number of randomly shifted copies of each image; the mean gradient over a row's copies is clipped.
+        Number of randomly shifted copies of each image, or 1 for the image itself; the mean gradient over a row's
+        copies is clipped.
     mirror : bool
         Whether every second copy is mirrored. Do not mirror digits or letters, whose meaning would change.
     features : list of dict, optional
@@ -197,7 +198,10 @@ class Network(Learner):
         return self.run_population([self] * len(subsets), data, noise, rng, subsets)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
-        """Return this learner with a fraction `share` of its steps, starting from the weights of `initial` if given."""
+        """Return this learner with a fraction `share` of its steps, rounded up and at least one.
+
+        Training starts from the weights of `initial`, or anew if it is None.
+        """
         steps = math.ceil(share * self._descent(schema, 1.0).steps)
         return replace(self, steps=max(1, steps), initial=initial)
 
@@ -217,7 +221,10 @@ class Network(Learner):
         return module
 
     def _freeze(self, module: Any) -> None:
-        """Disable gradients of the layers that keep their initial weights."""
+        """Disable gradients of the layers that keep their initial weights; do nothing if `trainable` is None.
+
+        Raise unless `trainable` has one entry for each layer with parameters, at least one of them true.
+        """
         if self.trainable is None:
             return
         layers = layers_with_parameters(module)
@@ -375,7 +382,7 @@ def _is_list_of(kind: type, value: Any) -> bool:
 
 
 def targets_of(data: Data) -> Any:
-    """Return class indices, or numbers scaled to [-1, 1]."""
+    """Return class indices (rows,) or, in a regression, targets scaled to [-1, 1] (rows, 1)."""
     import torch
 
     if data.schema.classes:

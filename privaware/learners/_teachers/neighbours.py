@@ -22,7 +22,7 @@ from privaware.exact_sums import MANTISSA, Lattice
 __all__ = ["Embedding", "Neighbours"]
 
 WIDTH = 128
-"""Number of entries of a row after projection."""
+"""Largest number of entries of a row after projection; shorter rows keep their length."""
 
 BITS = 20
 """Bits of each entry; squared distances stay below 2^53, also for two embeddings side by side."""
@@ -36,7 +36,11 @@ MEMORY = 2**23
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Embedding:
-    """A map from rows (rows, width) to integers, computed from public rows only."""
+    """A map from rows (rows, width) to integers, computed from public rows only.
+
+    Rows are moved by `centre`, divided by `unit`, clipped to [-1, 1], projected on `directions` (width, entries),
+    divided by `reach`, clipped to [-1, 1] and rounded to multiples of `2**-BITS`.
+    """
 
     centre: np.ndarray
     unit: float
@@ -102,7 +106,8 @@ class Neighbours:
         """Return, for each query, the number of votes for each class (queries, classes).
 
         The `count` nearest rows of a query's sample vote; `samples` (queries, rows) is the mask of each sample. If a
-        sample has fewer rows than `count`, all of them vote.
+        sample has fewer rows than `count`, all of them vote. Rows at the distance of the last neighbour share the
+        remaining votes equally.
         """
         import torch
 

@@ -30,19 +30,19 @@ class Student(PlainNetwork):
     """A network that learns from public rows, some of which noisy votes have labelled.
 
     The student learns from unlabelled rows as follows (UDA, arXiv:1904.12848). Where its prediction for a row is surer
-    than `confidence`, it learns to predict the same for an augmented copy: an image is shifted, other rows get a little
-    noise.
+    than `confidence`, it learns to predict the same for an augmented copy. Without `shift` and `mirror`, an image is
+    shifted, and other rows get a little noise.
 
     Parameters
     ----------
     epochs : float
         Number of passes over the labelled rows, which are about half of each batch.
     unlabelled : float
-        Weight of unlabelled rows.
+        Weight of unlabelled rows; 0 leaves them out.
     temperature : float
         Temperature that sharpens the predictions for unlabelled rows; 1 leaves them unchanged.
     confidence : float
-        Smallest predicted probability at which an unlabelled row is used.
+        Predicted probability above which an unlabelled row is used.
     public : Data
         The public rows; their labels are not used.
 
@@ -81,7 +81,7 @@ class Student(PlainNetwork):
         return self.public
 
     def _expect_public(self, rows: int, setting: str = "queries") -> None:
-        """Raise if there are fewer than `rows` public rows, naming `setting` as the one to lower."""
+        """Raise if `public` is given with fewer than `rows` rows, naming `setting` as the one to lower."""
         if self.public is not None and len(self.public) < rows:
             raise WrongInput(
                 f"{self._name}: expected at least {rows} public rows to label, got {len(self.public)}; "

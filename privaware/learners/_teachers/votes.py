@@ -26,7 +26,9 @@ MARGIN = 1 + 2.0**-20
 
 
 def vote_event(vote: str, noise: float) -> Event:
-    """Return the privacy cost of one query; Laplace noise of scale b costs pure epsilon 2 / b.
+    """Return the privacy cost of one noisy vote, without a test of confidence.
+
+    `noise` is the noise multiplier. Laplace noise of scale b = 2 * noise costs pure epsilon 2 / b.
 
     >>> vote_event("lnmax", noise=10.0), vote_event("gnmax", noise=10.0)
     (Pure(epsilon=0.1), Gaussian(noise=10.0))
@@ -37,7 +39,7 @@ def vote_event(vote: str, noise: float) -> Event:
 def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
 
-    Each query gets its own noise.
+    Each query gets its own noise: Laplace of scale 2 * noise, or Gaussian of standard deviation sqrt(2) * noise.
     """
     if not len(exact_votes):
         return np.zeros(0, np.int64)
@@ -50,6 +52,9 @@ def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> 
 
 
 def is_confident(exact_votes: np.ndarray, least: float, noise: float, rng: Rng) -> np.ndarray:
-    """Return, for each query, whether its largest number of votes plus Gaussian noise is at least `least`."""
+    """Return, for each query, whether its largest number of votes is at least `least` after noise.
+
+    The noise is Gaussian with standard deviation `noise`.
+    """
     each = np.full(len(exact_votes), noise)
     return np.asarray(rng.gaussian(exact_votes.max(axis=1), noise=each, sensitivity=MARGIN) >= least)

@@ -2,7 +2,8 @@
 
 On a GPU each operation is one kernel that accumulates into its node inside the output tensor, so neither the sums nor
 the concatenation need a pass of their own. On other devices, and if an operation has no kernel, the layers run one by
-one. `run_kernels_backward` computes the gradients through the kernels; autograd is not used inside.
+one. They also do under autograd, unless a training engine replaces `CellGraph.node_outputs`. `run_kernels_backward`
+computes the gradients through the kernels; autograd is not used inside.
 """
 
 from __future__ import annotations
@@ -279,7 +280,10 @@ def run_kernels_backward(
     saved: Sequence[Tensor],
     weights: Sequence[Tensor],
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights."""
+    """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights.
+
+    The gradient is None if no edge starts at node 0.
+    """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]
     left, rest, by_weights = list(weights), list(saved), list[Tensor]()

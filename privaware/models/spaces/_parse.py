@@ -28,7 +28,7 @@ def spaces() -> list[str]:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return the fields of a space of the package, or of a TOML file."""
+    """Return the fields of a space of the package, or else of a TOML file; raise if neither can be read."""
     path = FOLDER / f"{name}.toml" if name in spaces() else Path(name)
     try:
         return parse(tomllib.loads(path.read_text()), name)

@@ -165,7 +165,7 @@ class Space:
     # Random points
 
     def draw(self, rng: np.random.Generator, fixed: Mapping[str, Any] | None = None) -> Point:
-        """Return a random point: every choice is uniform, except the choices in `fixed`."""
+        """Return a random point: every active choice is uniform, or has its value in `fixed`."""
         fixed = fixed or {}
         point: Point = {}
         for name, values in self.choices.items():
@@ -174,7 +174,10 @@ class Space:
         return point
 
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
-        """Return the point with another value for one choice; choices that become active are drawn at random."""
+        """Return the point with another value for one choice; choices that become active are drawn at random.
+
+        If no choice of the point has a second value, the point is returned unchanged.
+        """
         mutable = [name for name in point if len(self.choices[name]) > 1]
         if not mutable:
             return dict(point)
@@ -183,8 +186,9 @@ class Space:
         return self.draw(rng, {**point, name: others[int(rng.integers(len(others)))]})
 
     def cross(self, one: Point, two: Point, rng: np.random.Generator) -> Point:
-        """Return a point whose choices come from either parent with equal probability; other choices are drawn at
-        random.
+        """Return a point with each choice from `one` or `two` with equal probability.
+
+        A choice that only one parent has comes from that parent. An active choice that neither has is drawn at random.
         """
         child = {}
         for name in self.choices:
@@ -196,7 +200,7 @@ class Space:
     # Points that are checked and priced before a row is read
 
     def priced_points(self) -> list[Point]:
-        """Return one point for each combination of the priced choices, on which alone the cost depends."""
+        """Return one point for each combination of values of the priced choices; one point if none is priced."""
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for values in itertools.product(*(self.choices[name] for name in self.priced)):

@@ -140,7 +140,11 @@ class NoisyMaximumRanges(Transformation):
     def _bought(
         self, column: Column, counts: np.ndarray, values: np.ndarray | Words | Spelt, schema: Schema, price: _Price
     ) -> Column:
-        """Return the column with bounds or categories if its kind has them; `counts` are its noisy counts of kinds."""
+        """Return the column with bounds or categories if its kind has them; `counts` are its noisy counts of kinds.
+
+        Without `single`, a category becomes text if more of its values are texts than words, and if the common words
+        cover less than half of these texts.
+        """
         changed = 2 if schema.relation == "replace_one" else 1
         if column.kind in ("number", "date"):
             grid = days() if column.kind == "date" else None

@@ -56,7 +56,8 @@ def single(column: Column) -> Column:
 def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
     """Return the column with the categories `words` if it is a category, else with the bounds `limits`.
 
-    A number that replaces missing values is clipped to the bounds.
+    A category codes missing and unseen values as one more category. A number that replaces missing values is clipped
+    to the bounds.
     """
     if column.kind == "category":
         return replace(column, categories=words, missing="category", unseen="other")

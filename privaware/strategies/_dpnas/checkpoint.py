@@ -43,7 +43,10 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
 
 
 def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
-    """Restore the state in place, and return the number of epochs after which it was saved; 0 without a file."""
+    """Restore the state in place, and return the number of epochs after which it was saved; 0 without a file.
+
+    Raise if the file was saved with other settings or by another run.
+    """
     if not Path(path).exists():
         return 0
     with np.load(path, allow_pickle=False) as file:

@@ -36,7 +36,10 @@ class Proposals:
 
 
 class Controller(nn.Module):
-    """An LSTM over the edges of a cell with `nodes` nodes; `clamp` replaces the logits by `clamp * tanh(logits)`."""
+    """An LSTM over the edges of a cell with `nodes` nodes.
+
+    Unless `clamp` is None, it replaces the logits by `clamp * tanh(logits)`.
+    """
 
     def __init__(
         self, nodes: int = 5, operations: int = 10, hidden: int = 100, layers: int = 2, clamp: float | None = None

@@ -55,7 +55,8 @@ class _CellMomentum:
 def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
     """Stack the supernet for training, and check that its layers have gradient rules.
 
-    The check uses one cell with a mix of operations, because a check with all operations takes minutes.
+    The check uses one cell with a mix of operations, because a check with all operations takes minutes. Raise `Refused`
+    if a layer has no rule.
     """
     check_layers(supernet)
     prepared = on_device(stacked([supernet], device=device), inputs, targets)
@@ -131,7 +132,8 @@ class CellScorer:
     """Computes noisy held-out accuracies of cells; nothing else is computed from the validation rows.
 
     Privacy: one row adds at most 1 to each of m counts, so the L2 sensitivity of their joint release is `sqrt(m)`. Each
-    count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only.
+    count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only. A score is a
+    count divided by `rate` times the declared number of rows, where each row is sampled with probability `rate`.
     """
 
     def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
@@ -153,7 +155,7 @@ class CellScorer:
 
 
 def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
-    """Return images with entries of magnitude about 1, and class indices."""
+    """Return images as `(pixels - 0.5) / 0.25`, and class indices."""
     channels = data.schema.shape[0]
     scaled = Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)(data.x)
     return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)

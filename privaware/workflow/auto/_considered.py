@@ -63,21 +63,21 @@ def settled(rows: Iterable[Mapping[str, Any]], tensors: Mapping[str, np.ndarray]
     learner
         The learner of the best candidate of a search, if a search named one.
     """
-    rows = [dict(row) for row in rows]
+    known = [dict(row) for row in rows]
     constant = is_constant(tensors)
-    if any(row["reason"] == CHECKED for row in rows):
+    if any(row["reason"] == CHECKED for row in known):
         kept = "The comparison found no clear gain of the model: the released prediction is a constant."
         lost = "The comparison, which is part of the cost, found the model clearly better."
-        for row in rows:
+        for row in known:
             if row["reason"] == CHECKED:
-                row |= {"taken": constant, "reason": kept if constant else lost}
+                row.update(taken=constant, reason=kept if constant else lost)
             elif row["taken"] and constant:
-                row |= {"taken": False, "reason": f"{row['reason']} After the training a constant was preferred."}
-    searched = [row for row in rows if row["reason"] == SEARCHED]
+                row.update(taken=False, reason=f"{row['reason']} After the training a constant was preferred.")
+    searched = [row for row in known if row["reason"] == SEARCHED]
     for row in searched if learner is not None or len(searched) == 1 else []:
         best = len(searched) == 1 or row["learner"] == learner
-        row |= {"taken": best, "reason": f"{SEARCHED} It was {'the best' if best else 'not the best'}."}
-    return rows
+        row.update(taken=best, reason=f"{SEARCHED} It was {'the best' if best else 'not the best'}.")
+    return known
 
 
 def is_constant(tensors: Mapping[str, np.ndarray]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from privaware._rounded import rounded_up
 from privaware.data import Sketch
+from privaware.errors import Refused
 from privaware.events import NOTHING, Event
 from privaware.ledger import (
     KnownCharges,
@@ -77,10 +78,16 @@ class SameRows:
         """The other ledgers whose charges compose with those of this ledger: the unit and the relation are the same."""
         return [other for other in self.others if other.charges.promise == self.ledger.facts.promise]
 
-    def epsilon(self, event: Event = NOTHING) -> float:
-        """Return the epsilon of this ledger, the counted ledgers and `event` together, at the delta of this ledger."""
-        charges = (self.ledger, *(other.charges for other in self.counted))
-        return spent_together(charges, self.ledger.delta, event)
+    def epsilon(self, event: Event = NOTHING) -> float | None:
+        """Return the epsilon of this ledger, the counted ledgers and `event` together, at the delta of this ledger.
+
+        Return None if the two accountants disagree about it, as they may at a very large epsilon.
+        """
+        charges: list[Ledger | KnownCharges] = [self.ledger, *(other.charges for other in self.counted)]
+        try:
+            return spent_together(charges, self.ledger.delta, event)
+        except Refused:
+            return None
 
     def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
         """Return the warnings about the other ledgers: one total, and one sentence for each that is not simply counted.
@@ -118,9 +125,9 @@ class SameRows:
         names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
         which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
         all_of_them = "both together" if len(counted) == 1 else f"all {len(counted) + 1} ledgers together"
-        epsilon = (
-            f"{all_of_them} spend epsilon {rounded_up(self.epsilon(event))} at delta {rounded_up(self.ledger.delta)}"
-        )
+        spent = self.epsilon(event)
+        shown = "more than can be stated" if spent is None else f"epsilon {rounded_up(spent)}"
+        epsilon = f"{all_of_them} spend {shown} at delta {rounded_up(self.ledger.delta)}"
         if not during_run:
             return f"{start} charged to {which}; {epsilon}"
         return f"{start} charged to {which}: with this run {epsilon}; charge one of them only (--ledger FILE)"

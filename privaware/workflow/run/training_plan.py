@@ -261,7 +261,11 @@ def planned(
         mechanism = stage.then(mechanism)
     plan = priced(name, mechanism, schema, what, **budget)
     shown = {key: value for key, value in chosen.items() if key != "public"}
-    said = {"reasons": (*reasons, *plan.reasons), "details": choice.details, "considered": choice.considered}
+    said: dict[str, Any] = {
+        "reasons": (*reasons, *plan.reasons),
+        "details": choice.details,
+        "considered": choice.considered,
+    }
     return replace(plan, settings=shown, **said)
 
 

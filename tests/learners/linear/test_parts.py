@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from privaware.data import Data, LocalParts, Streamed
 from privaware.exact_sums import clip_rows
 from privaware.features.onehot import OneHot
 from privaware.learners._fixed_features import rows_of
 from privaware.learners._linear import parts as _linear_parts
-from privaware.learners._linear.gradient import ROWS
+from privaware.learners._linear.gradient import ROWS, LinearGradient
 from privaware.learners._linear.parts import Batch, SparseRows
 from privaware.learners.linear import Linear
 from privaware.mechanism import run
@@ -45,6 +46,19 @@ def test_a_table_is_not_gathered_and_gives_the_same_model(monkeypatch: pytest.Mo
     expected = run(learner, data, 0.7, Rng(seed=3)).tensors
     monkeypatch.setattr(Streamed, "gathered", lambda self: pytest.fail("all rows in memory"))
     assert same_tensors(run(learner, cut(data, 1), 0.7, Rng(seed=3)).tensors, expected)
+
+
+def test_norms_of_rows_are_found_once_for_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_linear_parts, "ROWS_PER_BLOCK", 128)
+    found, find = [], LinearGradient._find_most
+
+    def counted(gradient: LinearGradient) -> Tensor:
+        found.append(len(gradient.rows))
+        return find(gradient)
+
+    monkeypatch.setattr(LinearGradient, "_find_most", counted)
+    run(Linear(steps=6), cut(rows_for(SCHEMA, 500), 1), 0.7, Rng(seed=3))
+    assert sum(found) == 500
 
 
 def test_samples_of_parts_are_those_of_the_same_rows_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,18 +45,18 @@ def facts_of(cell: Mapping[str, Any]) -> Schema:
 @pytest.mark.parametrize(
     ("schema", "epsilon", "learner", "bins"),
     [
-        (classes(500), 1.0, "fourier", False),
+        (classes(500), 1.0, "fourier", True),
         (classes(500).bare(), 1.0, "fourier", False),
         (numbers(1_000).bare(), 1.0, "fourier", False),
-        (classes(5_000), 1.0, "fourier", False),
+        (classes(5_000), 1.0, "fourier", True),
         (classes(50_000), 1.0, "boosted", False),
         (many(5_000), 1.0, "linear", True),
         (many(5_000).bare(), 1.0, "linear", False),
         (many(5_000, 4).bare(), 1.0, "fourier", False),
         (many(60_000), 1.0, "linear", True),
-        (numbers(1_000), 1.0, "fourier", False),
-        (numbers(10_000), 0.1, "fourier", False),
-        (numbers(10_000), 1.0, "fourier", False),
+        (numbers(1_000), 1.0, "fourier", True),
+        (numbers(10_000), 0.1, "fourier", True),
+        (numbers(10_000), 1.0, "fourier", True),
     ],
 )
 def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner: str, bins: bool) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from privaware import Ledger, fit, select
 from privaware._rounded import rounded_up
-from privaware.errors import BudgetExceeded, OverlapWarning, WrongInput
+from privaware.errors import BudgetExceeded, OverlapWarning, Refused, WrongInput
 from privaware.events import Laplace
 from privaware.ledger import spent_together
 from privaware.workflow.run.charge import ChargedRun
@@ -228,6 +228,17 @@ def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:
         fit(changed, new_ledger=True, ledger=f"{ward}.ledger", **CALL)
     with pytest.raises(WrongInput, match="expected no --new-ledger for rows that are charged"):
         fit(copied(ward), new_ledger=True, **CALL)
+
+
+def test_total_that_accountants_dispute_stops_no_run(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disputed(*_: object) -> float:
+        raise Refused("the accountants disagree")
+
+    monkeypatch.setattr("privaware.workflow.run.same_rows.spent_together", disputed)
+    changed, said = ward.with_name("changed.csv"), list[str]()
+    patients().drop(columns="age").to_csv(changed, index=False)
+    fit(changed, new_ledger=True, say=said.append, **CALL)
+    assert any("both together spend more than can be stated at delta 1e-5" in sentence for sentence in said)
 
 
 def test_p49_frame_with_most_rows_of_another_table_warns(ward: Path) -> None:
