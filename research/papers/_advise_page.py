@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from privaware.bench._shown import markdown
@@ -39,13 +40,19 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         head = ["table", "rows", "classes", "pilot", "asked", "reached by `fit` at", "answer", "80% interval"]
         return markdown([*head, "chance", "accuracy there", "within 3 points"], [_line(cell) for cell in cells])
 
+    def cheaper() -> str:
+        named = [cell.result["epsilon"] for cell in cells if _near(cell, "reached")]
+        below = sum(epsilon < 1 for epsilon in named)
+        words = f"{below} of the {len(named)} answers within 3 points are below epsilon 1"
+        return f"{words}, and their median is {median(named):g}"
+
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for item in page.items() for cell in page.cells(item)}))
 
     def count(item: str, name: str = "table") -> int:
         return len({cell.settings[name] for cell in page.cells(item)})
 
-    return {"hits": hits, "every": every, "commits": commits, "count": count}
+    return {"hits": hits, "every": every, "cheaper": cheaper, "commits": commits, "count": count}
 
 
 def _near(cell: Cell, name: str) -> bool:
