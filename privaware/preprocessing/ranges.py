@@ -62,6 +62,9 @@ LOCATE_WEIGHT = 0.5
 REFINE_WEIGHT = 0.4
 """Weight of the rounds with finer grids."""
 
+CLEAR_DEVIATIONS = 3.0
+"""A column is free text only if its count of texts exceeds this many standard deviations of noise."""
+
 MIN_ROWS_PER_NOISE = 50.0
 """The finer grids take two rounds if the declared rows are at least this multiple of the noise of a count.
 
@@ -109,12 +112,9 @@ class Ranges(Transformation):
         return outline(schema)
 
     def deviation(self, schema: Schema, noise: float) -> float:
-        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted.
-
-        It leaves out the larger weight of a regression target without bounds, with which the noise of `run` is larger.
-        """
+        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted."""
         kinds = bool(open_columns(schema, "undecided"))
-        return _rounds(schema, noise)[kinds] * _sensitivity(schema, _counted(schema)) if _counted(schema) else 0.0
+        return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema, computed from rows in the form of `Data.uncoded`."""
@@ -124,7 +124,9 @@ class Ranges(Transformation):
             counted = KindCounts(places=_places(schema, undecided), sensitivity=_sensitivity(schema, len(undecided)))
             scale = rounds.pop(0)
             kinds = release(counted, data.parts, scale, rng)
-            decided = likeliest(undecided, np.stack(list(kinds.values())), scale * counted.sensitivity)
+            deviation = scale * counted.sensitivity
+            decided = likeliest(undecided, np.stack(list(kinds.values())), deviation)
+            kinds = {name: np.where(counts > CLEAR_DEVIATIONS * deviation, counts, 0) for name, counts in kinds.items()}
         else:
             decided = []
         by_name = {column.name: single(column) if self.single else column for column in decided}
@@ -133,7 +135,7 @@ class Ranges(Transformation):
         grids = Grids(
             numbers=_places(schema, [column for column in still_open if column.kind in ("number", "date")]),
             target=open_target(schema),
-            sensitivity=_sensitivity(schema, _counted(schema) + (TARGET_WEIGHT**2 - 1) * open_target(schema)),
+            sensitivity=_sensitivity(schema, _weighted(schema)),
         )
         words = _places(schema, [column for column in still_open if column.kind == "category"])
         counts = LocatedCounts(grids=grids, words=words, delta=self.delta, unit_rows=schema.unit_rows)
@@ -190,6 +192,11 @@ def _rounds(schema: Schema, noise: float) -> list[float]:
 
 def _counted(schema: Schema) -> int:
     return len(open_columns(schema, "number", "date", "category", "undecided")) + open_target(schema)
+
+
+def _weighted(schema: Schema) -> float:
+    """Return the number of counted columns, in which a regression target counts as `TARGET_WEIGHT**2` columns."""
+    return _counted(schema) + (TARGET_WEIGHT**2 - 1) * open_target(schema)
 
 
 def _sensitivity(schema: Schema, columns: float) -> float:

