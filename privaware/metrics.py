@@ -220,7 +220,8 @@ def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
     Returns
     -------
     float or None
-        The ratio of `tailored_auc - 0.5`. None, printed as "undefined", if `auc_baseline` is below `MIN_BASELINE_AUC`.
+        `(tailored_auc(auc_private) - 0.5) / (tailored_auc(auc_baseline) - 0.5)`. None, printed as "undefined", if
+        `auc_baseline` is below `MIN_BASELINE_AUC`.
 
     Examples
     --------

@@ -171,7 +171,10 @@ class Prior:
         return cls(**described)
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
+        """Return the features (rows, width) of the images `x` (rows, 1 or 3, height, width), with pixels in [0, 1].
+
+        A tensor gives a tensor on the same device.
+        """
         from privaware.features._prior.transform import in_microbatches
 
         return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)

@@ -66,7 +66,10 @@ class TableFourier:
             expect_count("table_fourier", 0, columns=each)
         expect_between("table_fourier", 1e-3, 1e3, scale=self.scale)
         if not self.columns:
-            raise WrongInput("table_fourier: expected columns as numbers such as (1, 2, 4, 0), got none")
+            raise WrongInput(
+                "table_fourier: expected columns as the numbers of columns that features read, such as (1, 2, 4, 0), "
+                "got none"
+            )
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
         used = schema.used

@@ -71,7 +71,8 @@ class ObjectivePerturbation(Learner):
     ridge : float, optional
         Ridge of the objective, which the analysis may raise; by default it follows from the noise multiplier.
     delta : float
-        The delta that the analyses "kifer" and "redberg", and "tight" for regression, spend internally.
+        The delta that an analysis of the "gaussian" distribution spends internally: "kifer", "redberg", and "tight" for
+        regression. Otherwise `delta` is not used.
     reach : float
         In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
     """

@@ -52,9 +52,10 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
 
 
 def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarray:
-    """Return the log-likelihood of all responses `value` (..., rows), if each row may respond its candidates only.
+    """Return the log-likelihood (...) of the responses `value` (..., rows), summed over rows.
 
-    A row whose exact value is not among its candidates responds any of them with equal probability.
+    Each row responds one of its candidates. A row whose exact value is not among its candidates responds each of them
+    with equal probability.
     """
     candidates = call.public["candidates"]
     inside = candidates[np.arange(len(candidates)), call.exact.astype(int)]

@@ -56,7 +56,7 @@ def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema:
     space = space or Space.load(_default_space(recipe, choice, schema))
     for name in space.learners:
         if find_learner(name).needs_public:
-            raise WrongInput(f"expected a learner without public rows in a search, got {name}")
+            raise WrongInput(f"expected a learner that needs no public rows in a search, got {name}")
     return SearchSettings(space=space, strategy=recipe.search, **chosen)
 
 

@@ -133,9 +133,9 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
 class _Subject:
     """What `verify` knows of a folder before it reads the ledger and the signature.
 
-    `delta` and `certified` are stated in the folder. `priced` is the epsilon recomputed from the events in the folder.
-    `checks` compare the other statements in the folder with these events. `claim` is compared with the ledger and the
-    signature.
+    `delta` is stated in the folder. `certified` says whether the folder calls its result certified; for a model, the
+    schema must be reviewed too. `priced` has the epsilon recomputed from the events in the folder. `checks` compare the
+    other statements in the folder with these events. `claim` is compared with the ledger and the signature.
     """
 
     delta: float

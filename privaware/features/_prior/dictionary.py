@@ -95,7 +95,7 @@ class CodeWhitening:
         return cls(rest=float(tensors["codes.rest"][0]), **named)
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """Return whitened rows of codes (rows, entries, POOL, POOL)."""
+        """Whiten `codes` (rows, entries, POOL, POOL), and return them as rows (rows, POOL * POOL * entries)."""
         rows = (codes.flatten(2).transpose(1, 2) - self.mean) / self.scale
         large = (rows @ self.directions) * self.factors
         return (self.rest * rows + large @ self.directions.T).flatten(1)

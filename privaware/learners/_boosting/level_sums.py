@@ -48,7 +48,12 @@ class LevelSums:
         return math.sqrt(1 + len(self.matrices))
 
     def of_levels(self, exact: np.ndarray) -> np.ndarray:
-        """Return the sums to release from `exact` (outputs, 1 + all levels): sums of all rows, then of each level."""
+        """Return the exact sums (outputs, released sums) to which the caller adds noise.
+
+        `exact` (outputs, 1 + all levels) has the sum of all rows, then the sums of the levels of each column. The sum
+        of all rows is kept. The sums of the levels of a column are multiplied by its matrix in `matrices`. So a
+        category keeps its sums, and a number gets weighted sums of its levels, then of its harmonics.
+        """
         parts, at = [exact[:, :1]], 1
         for matrix in self.matrices:
             parts.append(exact[:, at : at + len(matrix)] @ matrix)

@@ -172,8 +172,10 @@ def gaussian_delta(epsilon: float, noise: float) -> float:
 
 
 def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> float:
-    """Return the epsilon of Gaussian b at `delta` by the tight analysis, which is at least LEAST_RIDGE[loss] * bound +
-    s^2 / 2.
+    """Return an epsilon of Gaussian b at `delta` by the tight analysis.
+
+    It is the epsilon of the plain Gaussian mechanism, at `delta` for the loss "logistic" and at `delta / 2` for
+    "logcosh", but at least `LEAST_RIDGE[loss] * bound + 0.5 / noise**2`. `bound` is R^2 / ridge.
     """
     sides = 1 if loss == "logistic" else 2
     least = LEAST_RIDGE[loss] * bound + 0.5 / noise**2

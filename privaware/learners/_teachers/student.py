@@ -95,8 +95,10 @@ class Student(PlainNetwork):
     def _trained_students(
         self, schema: Schema, pool: np.ndarray, labels: Sequence[np.ndarray], rng: Rng
     ) -> list[Model]:
-        """Return one network for each array of labels, trained as one population if all have the same number of
-        steps.
+        """Return one network for each array in `labels`, trained on the public rows `pool`.
+
+        The networks are trained as one population if all have the same number of steps and the same batch size, and
+        otherwise one after another.
         """
         descents = [self._student_descent(pool, each) for each in labels]
         if any(descent != descents[0] for descent in descents):

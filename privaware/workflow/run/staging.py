@@ -158,7 +158,10 @@ def empty_stage(folder: Path, ours: Collection[str]) -> None:
 
 
 def end_publication(folder: Path, charged: str) -> None:
-    """Finish an interrupted publication whose main file is already published, unless another process is doing so."""
+    """Finish an interrupted publication whose main file is already published, unless another process holds the lock.
+
+    `charged` is the time of the charge, which the published files and `folder` get.
+    """
     if not (folder / STAGED).is_dir():
         return
     with suppress(BlockingIOError), locked(folder):

@@ -206,7 +206,7 @@ def _with_selection(
     if recipe.select is None or not make.uses_columns:
         return choice
     if make.needs_public:
-        raise WrongInput(f"expected a learner without public rows beside --select, got {choice.learner}")
+        raise WrongInput(f"expected a learner that needs no public rows if --select is given, got {choice.learner}")
     after = outlined(schema, choice)
     if search is None:
         training = training_mechanism(choice.learner, choice.settings, {}, after)
