@@ -352,19 +352,20 @@ def sampler_sentence(event: Event) -> str:
     str
         The sampling, without a full stop.
     """
-    return _sampled_at({part.rate for part in nested(event) if isinstance(part, Sampled)})
+    words = _sampled_at({part.rate for part in nested(event) if isinstance(part, Sampled)})
+    return words or "every row of the training takes part in every step"
 
 
 def earlier_sampler_sentence(event: Event) -> str:
     """Return the sentence of cards of version 0.1, which did not count samples inside groups, parts and selections."""
-    return _sampled_at({part.rate for part, _ in leaves(event) if isinstance(part, Sampled)})
+    words = _sampled_at({part.rate for part, _ in leaves(event) if isinstance(part, Sampled)})
+    return words or "every row takes part in every step"
 
 
 def _sampled_at(rates: set[float]) -> str:
-    if rates:
-        shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
-        return f"Poisson samples: each row is in a step with probability {shown}, independently"
-    return "every row takes part in every step"
+    """Return the sentence about Poisson samples at these `rates`; nothing without rates."""
+    shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
+    return f"Poisson samples: each row is in a step with probability {shown}, independently" if rates else ""
 
 
 def assumptions(plan: PricedPlan) -> tuple[str, ...]:

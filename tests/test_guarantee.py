@@ -121,4 +121,7 @@ def test_samples_of_a_person_and_of_parts_are_named() -> None:
     step = Sampled(event=Gaussian(noise=1.0), rate=0.25)
     for event in (step, Group(event=step, size=3), Disjoint(events=(step, Gaussian(noise=2.0)))):
         assert "with probability 0.25" in sampler_sentence(event)
-    assert sampler_sentence(Group(event=Gaussian(noise=1.0), size=3)) == "every row takes part in every step"
+    assert (
+        sampler_sentence(Group(event=Gaussian(noise=1.0), size=3))
+        == "every row of the training takes part in every step"
+    )

@@ -39,7 +39,7 @@ def schema(
     if out is not None and out.exists():
         raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")
     if kinds:
-        _show_kinds(draft_kinds(data, **reading), out, json)
+        _show_kinds(draft_kinds(data, without=(target, unit), **reading), out, json)
         return
     draft = draft_schema(data, target=target, task=task, unit=unit, **reading)
     if out is not None:

@@ -128,7 +128,8 @@ def _images(files: list[tuple[Path, str]], where: str) -> Raw:
     stacked = np.stack(images)
     stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
     labels = np.array([label for _, label in files], dtype=np.str_)
-    return Raw(images=stacked, labels=labels, name=where, uneven=_uneven_colours(mixed))
+    names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
+    return Raw(images=stacked, labels=labels, name=where, uneven=_uneven_colours(mixed), files=names)
 
 
 def _uneven_colours(others: list[str]) -> str:

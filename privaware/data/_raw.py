@@ -147,6 +147,8 @@ class Raw:
         False if the names of columns come from the first line of a text file, which may be a row.
     typed : bool
         Whether the file or frame declares the types of columns, so that types depend on no row.
+    files : tuple of str
+        The names of the files of a folder of images, one for each row.
     first : int
         The number of rows of the file before these.
     places : numpy.ndarray, optional
@@ -168,6 +170,7 @@ class Raw:
     uneven: str = ""
     declared: bool = True
     typed: bool = True
+    files: tuple[str, ...] = ()
     first: int = 0
     places: np.ndarray | None = None
     begin: int = 0

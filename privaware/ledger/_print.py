@@ -144,7 +144,7 @@ def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
         lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
     elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
-            f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a slightly larger epsilon may also fit, "
+            f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a larger epsilon may also fit, "
             "because charges "
             "compose (`privaware fit ... --dry-run` shows its cost)."
         )

@@ -71,7 +71,11 @@ def is_public_benchmark(card: ModelCard) -> bool:
 
 def introduction(card: ModelCard, certified: bool) -> str:
     """Return the first sentences of a page: what the model predicts, from which data, and how it was trained."""
-    rows = f" on {name} ({card.schema.rows:,} rows)" if (name := data_name(card)) else f" on {card.schema.rows:,} rows"
+    rows = (
+        f" on rows of {name} ({card.schema.rows:,} rows)"
+        if (name := data_name(card))
+        else f" on {card.schema.rows:,} rows"
+    )
     private = " under differential privacy" if certified else ""
     warning = "" if certified else " Its guarantee is not certified."
     return f"This model predicts {card.schema.target}. The learner {card.learner} was trained{rows}{private}.{warning}"
@@ -175,7 +179,7 @@ def arithmetic_sentence(card: ModelCard) -> str:
     chosen = point.get("learner") if isinstance(point, dict) else None
     names = [str(chosen)] if chosen else card.learner.split(" or ")
     known = registry.names("learners")
-    stated = {find_learner(name).sums if name in known else "" for name in names}
+    stated = {getattr(find_learner(name), "sums", "") if name in known else "" for name in names}
     if stated == {"exact"}:
         return "Sums over rows have no rounding error."
     if "bounded" in stated:

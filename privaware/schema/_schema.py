@@ -19,7 +19,7 @@ __all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]
 
 FORMS = ("table", "image", "text")
 """Forms of data."""
-LATER = ("fold", "day_first", "parts", "slots")
+LATER = ("fold", "day_first", "parts", "slots", "certainty")
 """Fields of a column that the first model cards did not have."""
 RELATIONS = ("add_remove", "replace_one")
 """Neighbouring relations."""

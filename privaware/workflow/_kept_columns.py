@@ -22,11 +22,11 @@ WAY_OUT = "take a .parquet file for --out, or write the cells as they are with -
 """What to do about a cell that a spreadsheet would run."""
 
 
-def expect_no_formulas(classes: Iterable[str]) -> None:
-    """Raise `WrongInput` for a class label that a spreadsheet would run; a model may come from an untrusted source."""
-    if formula := next((label for label in classes if is_formula(label)), None):
+def expect_no_formulas(words: Iterable[str], what: str = "class labels") -> None:
+    """Raise `WrongInput` for a word that a spreadsheet would run; a model or a folder may come from anybody."""
+    if formula := next((word for word in words if is_formula(word)), None):
         raise WrongInput(
-            f"expected class labels that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
+            f"expected {what} that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
             f"a formula; {WAY_OUT}"
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from privaware._rounded import rounded_up
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 from privaware.workflow._accuracy_curves import Pilot, TableFacts
@@ -40,7 +41,8 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) ->
     plan = with_score(plan, epsilon=SCORE_FRACTION * pilot, metric="accuracy", held_out=HELD_OUT)
     reason = f"Pilot: it costs epsilon {pilot:g} and places this table on the measured curves. Its model is not kept."
     room = (
-        f"A new ledger has a limit of {pilot + epsilon:g}: the pilot, and --epsilon {epsilon:g} for a model (--limit)."
+        f"Without --limit, a new ledger has a limit of {pilot + epsilon:g}: the pilot, and --epsilon {epsilon:g} for a "
+        "model."
     )
     return replace(plan, reasons=(reason, *plan.reasons, room), requested=pilot + epsilon)
 
@@ -59,7 +61,8 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
             score = run.result["score"]
         else:
             return None, "Nothing is charged: this is a dry run."
-    return read_pilot(Score.of(score), schema, plan), f"The pilot cost epsilon {plan.epsilon:.4g}."
+    cost = f"The pilot cost epsilon {rounded_up(plan.epsilon)}. {Score.of(score).sentence}"
+    return read_pilot(Score.of(score), schema, plan), cost
 
 
 def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:

@@ -101,7 +101,8 @@ def predict(
     """Predict the target of new rows and write the predictions to a file.
 
     The file has one line for each row: the columns `keep`, `prediction`, and one probability for each class. Labels are
-    spelt as in the training data. Large tables are read and written in blocks.
+    spelt as in the training data. For a folder of images, the first column is `file`, the name of the image. Large
+    tables are read and written in blocks.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def predict(
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     outside = Outside()
     pieces = (
-        {**kept_columns(raw, keep, formulas=formulas), **_columns(released, rows, device)}
+        {**_files(raw, formulas), **kept_columns(raw, keep, formulas=formulas), **_columns(released, rows, device)}
         for rows, raw in _pieces(released, data, reading, outside, keep, allow_unreadable)
     )
     return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts}
@@ -175,10 +176,11 @@ def _pieces(
     if table is None or model.schema.form == "image":
         if keep and is_built_in(data):
             raise WrongInput("expected the rows of a file or a data frame with --keep, got a built-in data set")
-        raw = model.raw(data, keep, **reading) if keep else Raw()
+        as_is = bool(keep) or (model.schema.form == "image" and not is_built_in(data))
+        raw = model.raw(data, keep, **reading) if as_is else Raw()
         if keep:
             expect_keepable(keep, raw, _names(model))
-        yield model.rows(raw if keep else data, outside=outside, allow_unreadable=allow_unreadable, **reading), raw
+        yield model.rows(raw if as_is else data, outside=outside, allow_unreadable=allow_unreadable, **reading), raw
         return
     if keep:
         expect_keepable(keep, table.head, _names(model))
@@ -187,6 +189,16 @@ def _pieces(
         yield rows, raw
     if not allow_unreadable:
         outside.expect_readable()
+
+
+def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
+    """Return the column `file` with the name of each image of a folder; no column for other data.
+
+    Unless `formulas`, raise `WrongInput` for a name that a spreadsheet would run.
+    """
+    if not formulas:
+        expect_no_formulas(raw.files, "file names")
+    return {"file": np.array(raw.files, dtype=object)} if raw.files else {}
 
 
 def _names(model: ReleasedModel) -> list[str]:

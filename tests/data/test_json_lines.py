@@ -13,7 +13,7 @@ import pytest
 from privaware import fit
 from privaware.data import Data, draft, labelled, read, typed
 from privaware.data._data import target_of
-from privaware.errors import WrongInput
+from privaware.errors import UnusedColumnWarning, WrongInput
 
 
 def test_json_lines_are_a_table_with_text_numbers_and_gaps(tmp_path: Path) -> None:
@@ -69,7 +69,8 @@ def test_differing_names_need_a_draft_and_are_not_certified(tmp_path: Path) -> N
     with pytest.raises(WrongInput, match="line 4: expected the names of the first row"):
         fit(path, **call)
     assert not (tmp_path / "r.ledger").exists()
-    assert not fit(path, accept_schema=True, **call).certified
+    with pytest.warns(UnusedColumnWarning, match="Not used: 'a'"):
+        assert not fit(path, accept_schema=True, **call).certified
 
 
 def test_half_a_character_is_refused_by_line_without_values(tmp_path: Path) -> None:

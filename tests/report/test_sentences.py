@@ -123,7 +123,7 @@ class Said:
 PAGE = [
     Said("The learner linear was trained on 32,561 rows under differential privacy.", same, (UNCERTIFIED, SEEDED)),
     Said("Its guarantee is not certified.", UNCERTIFIED, (same,)),
-    Said("trained on people.csv (32,561 rows)", put("", data={"name": "people.csv"}), (same,)),
+    Said("trained on rows of people.csv (32,561 rows)", put("", data={"name": "people.csv"}), (same,)),
     Said("protection strong certified yes", same, (UNCERTIFIED, SEEDED, weak)),
     Said("protection moderate", put("guarantee", epsilon=3.0), (same, weak)),
     Said("protection weak", weak, (same,)),
@@ -215,7 +215,7 @@ CARDS: dict[str, tuple[Callable[[ModelCard], str], list[Said]]] = {
             Said("Noise is keyed by the operating system", same, (SEEDED,)),
             Said("Noise is keyed by a recorded seed", SEEDED, (same,)),
             Said("This guarantee is not certified.", UNCERTIFIED, (same,)),
-            Said("trained on people.csv (", put("", data={"name": "people.csv"}), (same,)),
+            Said("trained on rows of people.csv (", put("", data={"name": "people.csv"}), (same,)),
             Said(f"This release is entry {ENTRY}", same, (NO_LEDGER,)),
             Said("Pure DP", put("guarantee", delta=0.0), (same,)),
             Said("released with noise", SCORED, (same,)),

@@ -33,7 +33,7 @@ def test_pilot_is_charged_and_answers_for_this_table(tmp_path: Path) -> None:
     assert "pilot" in ledger.entries()[1].what
     assert advised.estimate["about"] == "this table"
     assert advised.estimate["low"] <= advised.estimate["epsilon"] <= advised.estimate["high"]
-    assert advised.charged == "The pilot cost epsilon 0.2."
+    assert advised.charged.startswith("The pilot cost epsilon 0.2. Released score: accuracy ")
     assert verify(tmp_path / "pilot", ledger=tmp_path / "people.csv.ledger").valid
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from privaware import fit, load, predict
 from privaware.data import Data, _csv, read
@@ -320,3 +321,13 @@ def test_commas_in_unused_lines_of_a_text_are_no_records(tmp_path: Path) -> None
     assert raw.columns == ["a", "b", "note"]
     texts = Schema(columns=(Column(name="note", kind="text"),), classes=("n", "y"))
     assert len(Data.of(raw, texts, labelled=False)) == 4
+
+
+def test_predictions_for_a_folder_of_images_name_the_files(tmp_path: Path) -> None:
+    for folder, shade in (("train/dark", 40), ("train/light", 200), ("new", 200)):
+        (tmp_path / folder).mkdir(parents=True)
+        for at in range(20):
+            Image.fromarray(np.full((8, 8), shade + at, dtype=np.uint8)).save(tmp_path / folder / f"{at:02}.png")
+    fit(tmp_path / "train", epsilon=5.0, learner="majority", seed=1, out=tmp_path / "model")
+    predict(tmp_path / "model", tmp_path / "new", out=tmp_path / "p.csv")
+    assert pd.read_csv(tmp_path / "p.csv")["file"].tolist() == [f"{at:02}.png" for at in range(20)]

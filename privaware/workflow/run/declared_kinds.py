@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from privaware._validate import suggestion
 from privaware.data import is_identifier_name, read_names
 from privaware.errors import WrongInput
+from privaware.preprocessing._ranges.open_columns import NONE
 from privaware.schema import DATE_PARTS, KINDS, Column, Schema
 
 __all__ = ["draft_kinds", "guess_sentences", "read_kinds", "with_kinds"]
@@ -38,11 +39,12 @@ def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
 def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
     """Return `schema` with the declared `kinds` of columns; the other columns stay as they are.
 
-    Raise `WrongInput` for a name that is not a column, and for a word that is not a kind.
+    Lines about the target and about the column that identifies persons are ignored. Raise `WrongInput` for another name
+    that is not a column, and for a word that is not a kind.
     """
     known = {column.name: column for column in schema.columns}
     for name, kind in kinds.items():
-        if name not in known:
+        if name not in known and name not in (schema.target, schema.unit):
             raise WrongInput(f"--kinds: expected columns of the data, got {name!r}; {suggestion(name, list(known))}")
         if kind not in KINDS:
             raise WrongInput(f"--kinds: expected {name!r} to be one of {', '.join(KINDS)}, got {kind!r}")
@@ -58,10 +60,10 @@ def _of_kind(column: Column, kind: str) -> Column:
     return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
 
 
-def draft_kinds(data: str | Path, **reading: Any) -> str:
-    """Return a TOML text with one line for each column of a text file; only the names are read.
+def draft_kinds(data: str | Path, *, without: Collection[str | None] = (), **reading: Any) -> str:
+    """Return a TOML text with one line for each column of a text file that is not in `without`.
 
-    `reading` are the options of `privaware.data.read`.
+    Only the names are read. `reading` are the options of `privaware.data.read`.
     """
     table = read_names(data, reading)
     if table is None:
@@ -70,9 +72,9 @@ def draft_kinds(data: str | Path, **reading: Any) -> str:
         )
     lines = [
         "# Replace undecided where you know the kind: a declared kind costs nothing, and undecided ones share a part",
-        f"# of the budget. Delete the line of the target. Kinds: {', '.join(KINDS)}.",
+        f"# of the budget. Kinds: {', '.join(KINDS)}.",
     ]
-    names = table.columns or []
+    names = [name for name in table.columns or () if name not in without]
     kinds = ("identifier" if is_identifier_name(name) else "undecided" for name in names)
     lines += [f"{_quoted(name)} = {_quoted(kind)}" for name, kind in zip(names, kinds, strict=True)]
     return "\n".join(lines) + "\n"
@@ -88,13 +90,25 @@ def _quoted(text: str) -> str:
 
 
 def guess_sentences(schema: Schema) -> list[str]:
-    """Return a sentence about the columns whose kinds noisy counts could not decide clearly, if there are any."""
+    """Return sentences about columns without a released category, and about kinds that noisy counts left unclear."""
     unsure = sorted((column for column in schema.columns if column.certainty < SURE), key=lambda each: each.certainty)
-    if not unsure:
-        return []
-    named = ", ".join(f"{column.name!r} as {column.kind} ({column.certainty:.0%})" for column in unsure[:MAX_NAMED])
-    more = f" and {len(unsure) - MAX_NAMED} more" if len(unsure) > MAX_NAMED else ""
-    return [
-        f"The noise was too large to be sure of the kind of {len(unsure)} of {len(schema.columns)} columns. They were "
-        f"read as follows, with the probability that this is right: {named}{more}. Declare kinds with --kinds FILE."
+    lost = [column.name for column in schema.columns if column.kind == "category" and column.categories == NONE]
+    sentences = [
+        f"No value of {', '.join(map(repr, lost[:MAX_NAMED]))}{_more(lost)} was frequent enough to stand out of the "
+        "noise, so the model learns nothing from it. Declare its categories with --schema FILE."
     ]
+    sentences = sentences if lost else []
+    if not unsure:
+        return sentences
+    named = ", ".join(f"{column.name!r} as {column.kind} ({column.certainty:.0%})" for column in unsure[:MAX_NAMED])
+    return [
+        *sentences,
+        f"The noise was too large to be sure of the kind of {len(unsure)} of {len(schema.columns)} columns. They were "
+        f"read as follows, with the probability that this is right: {named}{_more(unsure)}. "
+        "Declare kinds with --kinds FILE.",
+    ]
+
+
+def _more(names: Sequence[object]) -> str:
+    """Return how many of `names` a sentence does not name."""
+    return f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""

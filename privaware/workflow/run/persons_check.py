@@ -206,12 +206,17 @@ def persons_question(columns: Sequence[str], used: Sequence[str], repeated: Sequ
     """
     one = len(columns) == 1
     column = repr(columns[0]) if one else "COLUMN"
+    now = (
+        f"Used as features now: {_listed(used)}."
+        if used
+        else f"{'It is not used as a feature' if one else 'They are not used as features'}."
+    )
     seen = f" {_listed(repeated)} {'has' if len(repeated) == 1 else 'have'} the same value in several rows."
     return (
         f"{'Does' if one else 'Do'} {_listed(columns)} identify persons or cases, as "
         f"{'its name suggests' if one else 'their names suggest'}?{seen if repeated else ''} The guarantee protects "
         f"single rows. If a person has several rows, pass --unit {column} (in Python: unit=). If nobody is identified, "
-        f"pass --not-persons {column} (in Python: not_persons=). Used as features now: {_listed(used) or 'none'}."
+        f"pass --not-persons {column} (in Python: not_persons=). {now}"
     )
 
 

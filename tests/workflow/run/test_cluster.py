@@ -188,7 +188,7 @@ def test_a_chain_reaches_the_workers_without_its_progress_bar() -> None:
 class Terminal:
     """What cannot be pickled."""
 
-    def show(self, step: int, steps: int, left: float) -> None: ...
+    def show(self, step: int, steps: int, left: float, what: str = "training") -> None: ...
 
     def __reduce__(self) -> str:
         raise TypeError("a terminal stays where it is")

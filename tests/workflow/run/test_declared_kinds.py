@@ -67,3 +67,16 @@ def test_kinds_that_noise_decided_are_called_guesses(letters: Path) -> None:
     kinds = dict.fromkeys((f"c{at}" for at in range(12)), "category")
     sure = privaware.fit(letters, epsilon=0.1, target="won", learner="linear", seed=0, kinds=kinds, limit=9.0)
     assert not any("sure of the kind" in sentence for sentence in sure.notices)
+
+
+def test_a_draft_is_accepted_with_the_target_and_the_persons(letters: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kinds.toml"
+    file.write_text(draft_kinds(letters).replace('"undecided"', '"category"'))
+    assert "types and ranges" not in plan(letters, kinds=file, unit="c0", cap=5)
+    assert "won" not in tomllib.loads(draft_kinds(letters, without=("won",)))
+
+
+def test_a_column_without_a_released_category_is_named(letters: Path) -> None:
+    kinds = dict.fromkeys((f"c{at}" for at in range(12)), "category")
+    lost = privaware.fit(letters, epsilon=0.05, target="won", learner="linear", seed=0, kinds=kinds, limit=9.0)
+    assert any("No value of 'c0'" in sentence and "and 7 more" in sentence for sentence in lost.notices)

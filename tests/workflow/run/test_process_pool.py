@@ -90,7 +90,7 @@ def test_processes_end_with_their_pool() -> None:
         os.kill(worker, 0)
 
 
-@pytest.mark.parametrize("options", [{}, {"unit": "person", "cap": 2}], ids=["rows", "persons"])
+@pytest.mark.parametrize("options", [{"not_persons": "person"}, {"unit": "person", "cap": 2}], ids=["rows", "persons"])
 def test_fit_by_processes_is_that_of_one_process(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
