@@ -202,7 +202,7 @@ def persons_question(columns: Sequence[str], used: Sequence[str], repeated: Sequ
         The question, with the options that answer it.
 
     >>> persons_question(["PatNr"], []).partition("?")[0]
-    "Does 'PatNr' identify persons or cases"
+    "Does 'PatNr' identify persons or cases, as its name suggests"
     """
     one = len(columns) == 1
     column = repr(columns[0]) if one else "COLUMN"

@@ -169,7 +169,7 @@ def test_architecture_that_does_not_fit_is_refused_by_cost() -> None:
     for wrong in ({"name": "fcn", "inputs": 9, "hidden": [4]}, {"name": "fcn", "hidden": [4], "outputs": 3}):
         with pytest.raises(WrongInput, match="expected an architecture"):
             DpSgd(architecture=wrong).cost(TABLE, 1.0)
-    with pytest.raises(WrongInput, match="only images"):
+    with pytest.raises(WrongInput, match="expected images without features"):
         DpSgd(copies=2).cost(TABLE, 1.0)
 
 
