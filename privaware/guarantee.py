@@ -382,7 +382,8 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
         One sentence for each fact.
     """
     public = [f"public: {fact}" for fact in plan.schema.assumed]
-    public.append("public: the schema, the declared number of rows and every setting in the plan")
+    declared = "the schema, the declared number of rows" if plan.schema.bounded else "the declared number of rows"
+    public.append(f"public: {declared} and every setting in the plan")
     if unit(plan.mechanism) == "label":
         public.append("public: all features; only labels are protected")
     public += [f"public: {LEARNED_ELSEWHERE[name]}" for name in _features(plan) if name in LEARNED_ELSEWHERE]

@@ -81,7 +81,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "limitations": limitations(card),
         "columns": [_column(column) for column in card.schema.columns],
         "considered": _considered(card),
-        "unused": unused,
+        "unused": [*unused, *_persons(card)],
         "used": sum(column.name not in unused for column in card.schema.columns),
         "origin": origin_sentence(card),
         "whole": card.search.get("workflow") != "standard",
@@ -121,6 +121,12 @@ def _recomputable(card: ModelCard) -> bool:
     """Whether `verify` can recompute epsilon: it is finite and every release has a proven guarantee."""
     proven = not any(_words.unproven_reason(part.event) for part in card.events)
     return proven and math.isfinite(card.guarantee.epsilon)
+
+
+def _persons(card: ModelCard) -> list[str]:
+    """Return the column that identifies persons, with its use; nothing if rows or labels are protected."""
+    unit = card.schema.unit
+    return [] if unit in ("row", "label") else [f"{unit} (it identifies the persons)"]
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:

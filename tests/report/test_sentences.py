@@ -177,6 +177,7 @@ PAGE = [
     Said("schema without ranges or categories", put("data", origin="given"), (same,)),
     Said("schema read from the rows without noise; nobody has reviewed it", DRAFTED, (same, BOUGHT)),
     Said("columns used 2 not used patient_id, weight", put("data", unused=["patient_id"]), (same,)),
+    Said("weight, clinic (it identifies the persons)", put("schema", unit="clinic", cap=2), (same,)),
     Said("recompute every epsilon on this page", same, (UNPROVEN, put("guarantee", epsilon=None))),
     Said("No epsilon can be recomputed", UNPROVEN, (same,)),
     Said(f"The ledger entry of this model is {ENTRY}", same, (NO_LEDGER,)),
