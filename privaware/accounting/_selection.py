@@ -1,6 +1,6 @@
 """Bound the cost of private selection: the best of a secret random number K of runs is released.
 
-An observer does not know how many other runs there were, so the cost is only about that of two or three runs. Two
+An observer does not know how many other runs there were, so the cost is only about the cost of two or three runs. Two
 bounds are used, and the smaller counts.
 
 The trade-off bound (`SelectionTradeOff`; docs/private_selection.md has the proof):

@@ -394,7 +394,7 @@ def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = No
     2. At negative epsilons, delta(-e) = 1 - exp(-e) + exp(-e) delta'(e), where delta' is the profile of the other
        direction (`reverse`). Without `reverse`, `deltas` bound both directions.
     3. The true profile is convex in e^epsilon, so it lies below the lower convex hull of any upper bound.
-    4. The profile of straight lines (in e^epsilon) between the points is that of losses at these points.
+    4. The profile of straight lines (in e^epsilon) between the points is the profile of losses at these points.
     """
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
     reverse = deltas if reverse is None else np.minimum.accumulate(np.minimum(reverse, 1.0))

@@ -33,8 +33,12 @@ from privaware.workflow.run.source import draft_schema
 
 __all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
 
-POOL, STUDENT_TEST, ANCHORS = 9_000, 1_000, 2_000
-"""Protocol "dpmlbench": numbers of public rows of ensembles, of their test rows, and of other learners' public rows."""
+POOL = 9_000
+"""Number of public rows of an ensemble in protocol "dpmlbench"."""
+STUDENT_TEST = 1_000
+"""Number of test rows of an ensemble in protocol "dpmlbench"."""
+ANCHORS = 2_000
+"""Number of public rows of any other learner in protocol "dpmlbench"."""
 BUILT_IN = {"dataset", "protocol", "shuffled", "train", "test"}
 OWN = {"file", "target", "public", "test", "auxiliary", "sha256", "protocol"}
 PROTOCOLS = ("official", "halves", "dpmlbench")

@@ -245,8 +245,8 @@ class CsvFile:
     def _blocks(self) -> Iterator[tuple[bytes, int, bool]]:
         """Yield blocks of whole records as UTF-8, the line on which each block begins, and a flag.
 
-        The flag says whether the quotation marks of the block are already known to be in their places. Those of the
-        last block are not. Empty lines may be among the records.
+        The flag says whether the quotation marks of the block are already known to be in their places. The quotation
+        marks of the last block are not known to be in their places. Empty lines may be among the records.
         """
         rest, line = b"", 1
         for more in self._decoded():
@@ -268,7 +268,7 @@ class CsvFile:
     def _text(self) -> Iterator[bytes]:
         """Yield the file as UTF-8, some bytes at a time.
 
-        The encoding is `self.encoding`, or that of the byte order mark, or UTF-8.
+        The encoding is `self.encoding`, or the encoding of the byte order mark, or UTF-8.
         """
         with open_bytes(self.path) if self.path.is_file() else io.BytesIO(self._piped) as file:
             start = file.read(self.block)

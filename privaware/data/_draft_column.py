@@ -36,7 +36,7 @@ def draft_column(name: str, values: pd.Series, *, identifies: bool) -> Column:
     """Return the column with the kind that nearly all values have, and with its range or categories.
 
     Identifiers, constant columns and columns of lists or records get a kind that is not used. `identifies` says whether
-    the name of the column is that of an identifier, which counts unless the type of `values` is boolean.
+    the column is named like an identifier, which counts unless the type of `values` is boolean.
     """
     if identifies and values.dtype.kind != "b":
         return Column(name=name, kind="identifier")

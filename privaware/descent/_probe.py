@@ -152,8 +152,9 @@ def check_slots(
 ) -> None:
     """Raise `Refused` if the norm of an example depends on its slot.
 
-    Every slot of `batches` holds the same example. Squared norms may differ from that of the first slot by at most
-    `tolerance` times that square, so norms differ by about half as much. Dropout is switched off, because each example
+    Every slot of `batches` holds the same example. Squared norms may differ from the squared norm in the first slot by
+    at most `tolerance` times that squared norm, so norms differ by about half as much. Dropout is switched off, because
+    each example
     would have its own mask.
     """
     modes = [(part, part.training) for part in stack.module.modules()]

@@ -208,7 +208,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
-            Rows like those of `fit`.
+            Rows with the columns of the rows for `fit`.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
-            Rows like those of `fit`.
+            Rows with the columns of the rows for `fit`.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
-            Rows like those of `fit`.
+            Rows with the columns of the rows for `fit`.
 
         Returns
         -------

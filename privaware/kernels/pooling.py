@@ -1,4 +1,4 @@
-"""Pool each channel by single CUDA kernels. Those of 3 x 3 windows can add to existing values.
+"""Pool each channel by single CUDA kernels. Kernels of 3 x 3 windows can add to existing values.
 
 The position of a window's maximum is stored in one byte. Without Triton PyTorch's own operations compute the same.
 """

@@ -12,7 +12,7 @@ epsilon 100 it spends 239), goes through the rows in a fixed order and takes its
 does none of these.
 Privacy: (epsilon, delta) for one row added or removed; the public rows are not protected. Coordinates and residual come
 from the same sample and are released as one vector. With each part divided by its clipping norm, a row changes the
-vector by at most sqrt(2) in L2 norm. The noise multiplier is that of the whole vector, so each part gets noise of
+vector by at most sqrt(2) in L2 norm. The noise multiplier belongs to the whole vector, so each part gets noise of
 standard deviation sqrt(2) * noise * its clipping norm.
 Use when: some thousand public rows resemble the private ones and the network is not too large for the basis, which
 takes 8 bytes for each parameter and direction of its block: 0.7 GB for 268,000 parameters, 1,000 directions and

@@ -130,7 +130,7 @@ def _persons(card: ModelCard) -> list[str]:
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:
-    """Return the assumptions of the guarantee, and those of the schema that are not among them."""
+    """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them."""
     stated = card.guarantee.assumptions
     more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
     return tuple(dict.fromkeys((*stated, *more)))

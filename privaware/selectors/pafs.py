@@ -12,7 +12,7 @@ Privacy: (epsilon, delta) for one row added or removed. At most `models` sets ar
 are read, and all of them are charged. Each costs Pure(1 / noise) for the training rows (with more than two classes, one
 problem for each class at 1 / classes of that epsilon) and one Gaussian(noise) for the validation rows, whose count of
 correct predictions one row changes by at most 1. Predictions are computed without rounding, so no row changes the
-prediction of another. A row is in one part, by a random draw of its own, so the cost is that of the more expensive
+prediction of another. A row is in one part, by a random draw of its own, so the cost is the cost of the more expensive
 part. Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on average
 (logarithmic distribution), is sampled independently, and only the best is released. This is private selection, at no
 more than twice the cost of a single model, whatever the number of models.

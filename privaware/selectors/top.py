@@ -9,7 +9,8 @@ Dwork and Roth 2014, chapter 3.
 Privacy: (epsilon, delta) for one row added or removed, at `columns` times Pure(1 / noise). The sensitivity of T is
 below 4:
 1. A row at (s, c) adds 1 to one count, so the term n_sc changes by 1 in L1 norm.
-2. Let a, b be the marginal counts and e, f those of the row. The term n_s n_c / n changes from ab'/n to (ab' + af' +
+2. Let a, b be the marginal counts and e, f what the row adds to them. The term n_s n_c / n changes from ab'/n to (ab' +
+   af' +
    eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
 3. So T changes by less than 4 (from no rows to one row it stays 0). For rare s and c it changes by nearly 4.
 4. In floating-point arithmetic n T is an integer without error. T is at most 2n and is rounded three times, by 2^-52 n

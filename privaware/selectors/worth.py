@@ -19,8 +19,8 @@ Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release 
 targets have norm at most 1, so a row changes it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= sqrt(2). This holds in floating-point
 arithmetic: rows and targets lie on public lattices, so the sums have no rounding error (see `_moments`). Solving and
 dropping use released numbers only.
-Use when: a linear model follows and its budget is known: `model_noise` is its noise multiplier divided by that of this
-selector.
+Use when: a linear model follows and its budget is known: `model_noise` is its noise multiplier divided by the noise
+multiplier of this selector.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for

@@ -59,7 +59,8 @@ class DpNas(SearchProcedure):
 
     `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
     `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
-    rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by that of the steps.
+    rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
+    the steps.
     `derived` cells are scored at the end. `network` has the fields of the model `dpnas` other than its cell. With
     `policy` "uniform" there is no controller: random search over the same shared weights.
 

@@ -275,7 +275,7 @@ class _Pages:
         return list(names.columns or ()) if names is not None and names.declared and not names.uneven else []
 
     def _planned(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Plan without training or charging (a dry run); the sentences are those of the command line."""
+        """Plan without training or charging (a dry run); the command line prints the same sentences."""
         data, said = data_path(self.folder, form), list[str]()
         out = form.get("out") or default_name(self.folder, form["data"])
         task = fit_task(self.folder, {**form, "out": out})

@@ -58,7 +58,7 @@ class AuditedTraining:
 
 
 def _search_settings(card: ModelCard) -> Mapping[str, Any]:
-    """Return the settings of a search by `fit`, or by `search`, which has them beside those of the learner."""
+    """Return the settings of a search by `fit`, or by `search`, which stores them beside settings of the learner."""
     described = card.settings.get("search", card.settings)
     return described if isinstance(described, Mapping) else {}
 

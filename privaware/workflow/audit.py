@@ -101,7 +101,7 @@ def audit(
     insert
         For "one_run": "gradient" inserts canaries into gradients and sums, "input" inserts them into the rows.
     canaries
-        For "one_run": the number of canaries to insert; fewer if the mechanism has no room for so many.
+        For "one_run": the number of canaries to insert; fewer if the mechanism has no room for this number.
     runs
         For "many_run": the number of runs with the canary row, and the number of runs without it.
     shadows, shadow_training

@@ -63,7 +63,7 @@ FARTHEST = 1e13
 def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
     """Return the bounds of the cells that stand out of the noise, extended to neighbours that hold rows.
 
-    If no cell stands out, the bounds are those of the likeliest cell, where decades far from 1 are less likely a
+    If no cell stands out, the bounds are the ends of the likeliest cell, where decades far from 1 are less likely a
     priori. `scale` is the standard deviation of the noise of a count. A bound of absolute value at most `DECADES[0]`
     becomes 0, except that the upper bound becomes `DECADES[0]` if the lower bound becomes 0 too.
     """

@@ -192,9 +192,9 @@ def persons_question(columns: Sequence[str], used: Sequence[str], repeated: Sequ
     columns
         The columns that may identify persons or cases.
     used
-        Those of them that are used as features.
+        The columns among `columns` that are used as features.
     repeated
-        Those of them with the same value in several rows, for the owner only.
+        The columns among `columns` with the same value in several rows, for the owner only.
 
     Returns
     -------

@@ -75,7 +75,7 @@ class SameRows:
 
     @property
     def counted(self) -> list[OtherLedger]:
-        """The other ledgers whose charges compose with those of this ledger: the unit and the relation are the same."""
+        """The other ledgers with the unit and the relation of this ledger; their charges compose with its charges."""
         return [other for other in self.others if other.charges.promise == self.ledger.facts.promise]
 
     def epsilon(self, event: Event = NOTHING) -> float | None:
