@@ -13,10 +13,11 @@ import pytest
 from privaware import PrivateClassifier, fit, select
 from privaware.data import Data, read
 from privaware.errors import BudgetExceeded, PersonsWarning, Refused, UnusedColumnWarning, WrongInput
+from privaware.events import Event, Laplace
 from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import check_mechanism
+from privaware.testing import BrokenPromise, check_mechanism
 from privaware.workflow.run.persons_check import DistinctValues
 
 ROWS = 2000
@@ -52,6 +53,23 @@ def test_count_of_different_values_keeps_the_contract(relation: str) -> None:
     schema = Schema(columns=WORDS.columns, classes=("0", "1"), rows=24, relation=relation)
     data = Data.uncoded(read(visits(6)[:12].assign(target=["0", "1"] * 6)), schema)
     assert check_mechanism(DistinctValues(columns=("PatNr",)), data=data, games=100) <= 1.0
+
+
+class PaidOnce(DistinctValues):
+    """Planted: two columns are counted, and one of them is charged."""
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Laplace(noise=noise)
+
+
+def test_planted_count_that_is_not_charged_is_caught() -> None:
+    columns = tuple(Column(name=name, kind="category") for name in ("PatNr", "ward"))
+    schema = Schema(columns=columns, classes=("0", "1"), rows=24)
+    rows = visits(6)[:12].assign(target=["0", "1"] * 6, ward=list("abcdefghijkl"))
+    data = Data.uncoded(read(rows), schema)
+    assert check_mechanism(DistinctValues(columns=("PatNr", "ward")), data=data, games=20) <= 1.0
+    with pytest.raises(BrokenPromise):
+        check_mechanism(PaidOnce(columns=("PatNr", "ward")), data=data, games=20)
 
 
 def test_all_rows_of_one_person_change_the_count_by_one() -> None:
