@@ -57,7 +57,11 @@ PLOT = "crossover.svg"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crossover(Summarised, Result):
-    """The crossover epsilon, both score curves, and the total cost."""
+    """The crossover epsilon, both score curves, and the total cost.
+
+    In a dry run `crossover` is None, and the curves have no points. `evaluation` says whether the scores are exact
+    scores on the public test rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
+    """
 
     crossover: Crossing | None
     curves: dict[str, list[Point]]
@@ -215,7 +219,10 @@ def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float
 
 
 def _bound(total: float | None, run: ChargedRun) -> float:
-    """Return the largest total epsilon of the design: for public rows it is not bounded unless `total` is given."""
+    """Return the largest total epsilon of the design: `total`, or `TOTAL` if it is None, but at most `--limit`.
+
+    For built-in data, which are public, there is no bound unless `total` is given.
+    """
     if total is None and run.source.builtin:
         return math.inf
     requested, limit = TOTAL if total is None else total, run.options.limit
@@ -226,7 +233,10 @@ def _bound(total: float | None, run: ChargedRun) -> float:
 
 
 def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], design: Design) -> bool:
-    """Charge the plan; if the ledger has no room for it, name a smaller design for which it has."""
+    """Charge `plan`, and return whether its mechanism is left to execute.
+
+    If the ledger has no room for it, raise `BudgetExceeded` and name a smaller design that fits into the ledger.
+    """
     try:
         return run.charge(plan, what=f"crossover on {run.source.name}")
     except BudgetExceeded as refusal:

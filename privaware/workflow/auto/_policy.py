@@ -54,7 +54,7 @@ STEPS = 100
 class Limits:
     """The largest time in seconds and the largest memory for features in bytes that a rule may take.
 
-    `--time-limit` replaces `seconds`.
+    `memory` is the limit on a CPU, and `gpu_memory` the limit on a GPU. `--time-limit` replaces `seconds`.
     """
 
     seconds: float = math.inf
@@ -88,7 +88,7 @@ class Rule:
         yield self, {}
 
     def is_for_kind(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the rule is for data of this form and, for images, for this number of colour channels."""
+        """Whether the conditions of the rule on `form` and `channels`, if it has any, are equal to these `facts`."""
         return all(self.when.get(fact, facts[fact]) == facts[fact] for fact in ("form", "channels"))
 
     def matches(self, facts: Mapping[str, Any]) -> bool:
@@ -99,7 +99,7 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """Return the approximate time in seconds of features and training."""
+        """Return the approximate time in seconds of features and training; on a GPU, of features only."""
         if facts["device"] != "cpu":
             return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
         steps = self.use.get("settings", {}).get("steps", STEPS)
@@ -120,7 +120,7 @@ class Rule:
         return ""
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
-        """Whether the features of all rows, 4 bytes each, fit into the memory that `limits` allows on the device."""
+        """Whether the features of all rows, 4 bytes a number, fit into the memory that `limits` give to the device."""
         size = 4 * facts["rows"] * self.cost.get("width", 0)
         return bool(size <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
 
@@ -140,7 +140,10 @@ class Policy:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
-        """Return the policy in a TOML file or a mapping; the default policy for None. Raise if it is wrong."""
+        """Return the policy in a TOML file or a mapping; the default policy for None.
+
+        A policy without `floor` or `limits` has those of the default policy. Raise `WrongInput` for a wrong entry.
+        """
         if source is None:
             return default_policy()
         if isinstance(source, Mapping):
@@ -236,7 +239,8 @@ def choose(
 ) -> Choice:
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
-    `details` also name the first rule before it that only lacked a network, and the first that only lacked time.
+    A rule with image sizes is tried with each of them, the largest first. `details` also name the first rule before it
+    that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
