@@ -36,8 +36,9 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
     """Lock `folder` for this process until the block or the process ends; raise if another process uses it.
 
     Without the lock, two processes with the same command could mix their tensors and release two models for one charge.
-    A folder that was created here and is still empty is removed again. `ledger` may lie in the folder. The private
-    folder inside is created at once, so that an unwritable folder raises before anything is charged.
+    Raise `WrongInput` if the folder holds a finished model or files of others; the file `ledger` may lie in it. A
+    folder that was created here and is still empty is removed again. The private folder inside is created at once, so
+    that an unwritable folder raises before anything is charged.
     """
     with ExitStack() as lock:
         with disk_errors(folder, "choose another --out"):

@@ -100,7 +100,7 @@ class _Hashes(Sum[Data, list[np.ndarray], float]):
 
 @dataclass(frozen=True, kw_only=True)
 class PersonsCheck:
-    """The check of `columns` for `epsilon`, on rows with the facts of `schema`."""
+    """A private count of the different values of `columns` that costs `epsilon`; `schema` has the facts of the rows."""
 
     columns: tuple[str, ...]
     epsilon: float
@@ -108,7 +108,11 @@ class PersonsCheck:
 
     @classmethod
     def of(cls, source: Source, options: RunOptions, epsilon: float) -> PersonsCheck | None:
-        """Build the check that the options ask for, or return None."""
+        """Build the check that `options.check_persons` requests; None if it requests none.
+
+        Raise `WrongInput` for another unit than row, for built-in data, for an `epsilon` of 0, and if no column is
+        named and no name of a column suggests persons.
+        """
         asked: Any = options.check_persons
         if not asked:
             return None
@@ -148,11 +152,11 @@ class PersonsCheck:
 
     @property
     def margin(self) -> float:
-        """The error that the noise of each count exceeds, on one side, with probability `ERROR` over all counts."""
+        """A number of rows: with probability at least `1 - ERROR`, the noise of no count exceeds it on a given side."""
         return self.noise * math.log(len(self.columns) / (2 * ERROR))
 
     def repeated(self, counts: dict[str, float]) -> list[str]:
-        """Return the columns with clearly fewer different values than there are rows."""
+        """Return the columns whose noisy number of different values is below the number of rows by over `margin`."""
         return [name for name, count in counts.items() if self.schema.rows - count > self.margin]
 
     def sentences(self, counts: dict[str, float]) -> list[str]:
