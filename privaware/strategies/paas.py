@@ -74,7 +74,7 @@ class Paas(RoundStrategy):
         return tuple(Round(count=count) for count in counts)
 
     def parents(self, ranked: int) -> int:
-        """Return the number of parents in a generation of `ranked` candidates."""
+        """Return the number of parents in a generation of `ranked` candidates: the best ones and the spared ones."""
         top = max(1, round(self.keep * ranked))
         return min(ranked, top + round(self.spare * ranked))
 
@@ -105,7 +105,7 @@ class Breeding(TrialHistory):
         self.scored |= {point_key(trial.point): trial for trial in trials}
 
     def best(self) -> Trial:
-        """Return the best trial of the last generation."""
+        """Return the best trial of the last generation, to which parents belong with `refill="rest"`."""
         return self._ranked()[0]
 
     def _ranked(self) -> list[Trial]:

@@ -35,7 +35,10 @@ __all__ = ["Racing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Racing(RoundStrategy):
-    """Starts with `candidates` (synonym: `trials`); after each round the best `1 / faster` of them continue."""
+    """Successive halving that starts with `candidates` candidates, or with `trials` candidates if `trials` is given.
+
+    After each round the best `1 / faster` of the candidates continue, but at least one.
+    """
 
     adaptive: ClassVar[bool] = True
 

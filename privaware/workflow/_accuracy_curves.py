@@ -216,7 +216,7 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 @cache
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
-    """Return the measured curves of tables with at least `MANY_CLASSES` classes; of the other tables if it is false."""
+    """Return the measured curves of tables with at least `MANY_CLASSES` classes, or, if false, with fewer classes."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
     entries: Iterable[dict[str, Any]] = (
         {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}

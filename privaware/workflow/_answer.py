@@ -61,7 +61,7 @@ def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
 
 
 def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilot | None) -> Answer:
-    """Return the answer from `pilot`, a pilot on this table; if it is None, from measured tables of similar size.
+    """Return the answer from `pilot`, a pilot on this table; without one, from measured tables of similar size.
 
     Without a pilot, measured tables on which a constant prediction already reaches `accuracy` are left out. The answer
     has no curve, and only a reason, if `unmeasured` gives one, or if fewer than `FEWEST_TABLES` tables remain.

@@ -99,7 +99,7 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 
 
 def workers_of(workers: int, ray: str | None) -> Workers:
-    """Return the Ray cluster at the address `ray`; if it is None, `workers` processes, or this process if it is 1.
+    """Return the Ray cluster at the address `ray`; without an address, `workers` processes, or this process for 1.
 
     Raise `WrongInput` if `workers` is not from 1 to the larger of `MOST_WORKERS` and the number of processors.
     """
@@ -148,7 +148,7 @@ def _progress(run: ChargedRun) -> Any:
 
 
 def public_rows(run: ChargedRun, held_out: float) -> Data:
-    """Return the rows of `--public` for a search, of which the fraction `held_out` scores the candidates.
+    """Return the rows of `--public` for a search; the fraction `held_out` of them scores the candidates.
 
     Raise `WrongInput` if fewer than one row would train, or fewer than one row would score.
     """

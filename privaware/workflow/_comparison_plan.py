@@ -127,7 +127,7 @@ def _ranges(delta: float) -> Ranges:
 def _side(plans: Sequence[Plan]) -> Side:
     """Return a side from `plans`, the plans of its trainings, one for each epsilon.
 
-    The mechanism and the columns are those of the first plan.
+    The mechanism and the columns are taken from the first plan; the plans differ only in their noise multiplier.
     """
     columns = tuple(column.name for column in plans[0].schema.used)
     return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(plan.noise for plan in plans))

@@ -101,8 +101,8 @@ class Recipe:
     ) -> Recipe:
         """Build a recipe from the arguments; an argument that is not given is taken from `plan`.
 
-        `plan` is a mapping, or a TOML or JSON file. Given settings are added to the settings of `plan`, and replace
-        those of the same name; `settings` of `plan` are dropped if `learner` names another learner. `use` or `select`
+        `plan` is a mapping, or a TOML or JSON file. Given settings are added to the settings of `plan`; a given setting
+        has precedence. The `settings` of `plan` are dropped if `learner` names another learner. `use` or `select`
         replaces both the columns and the selector of `plan`. `searched` are `search`, `search_settings`, `workflow`,
         `metric` and `policy`. Raise `WrongInput` if `plan` was made with another policy and its learner is "auto".
         """

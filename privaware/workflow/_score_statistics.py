@@ -112,8 +112,8 @@ class NoisyCells:
     def calibration(self) -> list[dict[str, float]]:
         """Return, for each tenth of a predicted probability, the noisy number of rows and the observed rate.
 
-        With two classes the probability is that of the second class, and the rate is its frequency. With more classes
-        the probability is that of the predicted class, and the rate is how often the prediction is right.
+        With two classes it is the probability of the second class, and the rate is the frequency of this class. With
+        more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         groups = np.searchsorted(self._decile_edges, self._bin_indices, side="right")

@@ -54,7 +54,7 @@ def named_space(recipe: Recipe) -> Space | None:
 
 
 def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
-    """Return the settings of the search, in `space` or, if it is None, in the default space of the chosen learner.
+    """Return the settings of the search, in `space` or else in the default space of the chosen learner.
 
     Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise `WrongInput` if a
     learner of the space needs public rows, or if the chosen learner has no default space.

@@ -219,7 +219,7 @@ def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float
 
 
 def _bound(total: float | None, run: ChargedRun) -> float:
-    """Return the largest total epsilon of the design: `total`, or `TOTAL` if it is None, but at most `--limit`.
+    """Return the largest total epsilon of the design: `total`, or `TOTAL` by default, but at most `--limit`.
 
     For built-in data, which are public, there is no bound unless `total` is given.
     """

@@ -142,7 +142,7 @@ class Policy:
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
         """Return the policy in a TOML file or a mapping; the default policy for None.
 
-        A policy without `floor` or `limits` has those of the default policy. Raise `WrongInput` for a wrong entry.
+        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry.
         """
         if source is None:
             return default_policy()
@@ -272,7 +272,7 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken, and the others were not."""
+    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not."""
     rows = []
     for rule, learner in rules:
         why = rule.why.replace("{learner}", learner)

@@ -54,7 +54,7 @@ def described_features(features: Any) -> list[dict[str, Any]]:
 
 
 def names_paid(features: Any) -> bool:
-    """Whether `features` is a list of tables of which at least one names a charged feature."""
+    """Whether `features` is a list with at least one table that names a charged feature."""
     listed = features if isinstance(features, list) else []
     return any(isinstance(each, Mapping) and each.get("name") in PAID for each in listed)
 

@@ -57,7 +57,7 @@ __all__ = [
 BOUNDS_SHARE = 0.5
 """Noise multiplier of private bounds that are choices, divided by the noise multiplier of the learner."""
 SPAN_SHARE = 1.5
-"""Noise multiplier of the bounds of a target divided by that of its mean or median: bounds take 2/5 of the budget."""
+"""Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """Fraction of the budget for bounds that are computed from counts of all columns at once."""
 RELEASE_BOUNDS = "release bounds"

@@ -187,7 +187,7 @@ def _known_of(digest: str, sketch: Sketch | None) -> list[tuple[str, KnownLedger
 
 
 def _without_copies(ledger: Ledger, known: Iterable[tuple[str, KnownLedger]]) -> Iterator[OtherLedger]:
-    """Yield each ledger in `known` other than `ledger` once: first ledgers with a readable file, then the other ones.
+    """Yield each ledger in `known` except `ledger` once: first the readable ledgers, then the unreadable ledgers.
 
     A readable file whose entries are all in ledgers before it is left out, because it is a copy.
     """
