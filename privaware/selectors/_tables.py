@@ -39,7 +39,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 MAX_ONE_HOT_ENTRIES = 1 << 22
-"""Largest number of entries of one-hot rows in memory."""
+"""Largest number of entries of a block of one-hot rows, unless a single row has more."""
 
 MIN_ENTROPY = 1e-3
 """Sum of the entropies of two columns, in bits, up to which their symmetrical uncertainty counts as 0."""

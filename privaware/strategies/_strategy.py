@@ -139,7 +139,11 @@ class Round:
 
 
 class Searcher(Protocol):
-    """A search in progress: `ask` returns at most `count` candidates, `tell` takes their trials, `best` the winner."""
+    """A search in progress.
+
+    `ask` returns at most `count` candidates. `tell` takes the trials that are reported: all trials of a round, or only
+    the best if their number is secret. `best` returns the best trial.
+    """
 
     def ask(self, count: int) -> list[Ask]: ...
 

@@ -38,7 +38,7 @@ __all__ = [
 SHOWN = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Epsilons at which the expected accuracy is shown."""
 GRID = np.geomspace(0.03, 10.0, 101)
-"""Epsilons at which curves are read; an answer lies between the first and the last."""
+"""Epsilons at which curves are read; an epsilon that is answered is one of them, or infinity."""
 QUANTILES = (0.1, 0.5, 0.9)
 """Probabilities of the quantiles that are the low end, the estimate and the high end of an interval."""
 FEWEST_CLASSES = 4
@@ -56,7 +56,7 @@ SHIFTS = (-0.4, -0.2, 0.0, 0.2, 0.4)
 SHIFT_SPREAD = 0.3
 """Standard deviation of the Gaussian weight of a variant by its shift, in powers of ten of the signal."""
 TOLERANCE = 0.02
-"""Standard deviation of an accuracy that counts as the requested accuracy."""
+"""Difference of accuracies up to which an accuracy counts about as the requested accuracy."""
 SEED_SPREAD = 0.01
 """Standard deviation of the accuracy of `fit` between two runs with different noise."""
 
@@ -76,9 +76,9 @@ class TableFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The accuracy of `fit` on one measured table at the epsilons at which it trained a model.
+    """The accuracy of `fit` on one measured table at several `epsilons`, without those at which it trained a constant.
 
-    `constant` is the accuracy of the most frequent class.
+    `constant` is the accuracy of the constant prediction of the most frequent class.
     """
 
     table: str
@@ -120,7 +120,7 @@ class Pilot:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Expected:
-    """Possible curves of a table: `accuracies` of shape (curves, epsilons of `GRID`), each with its weight."""
+    """Possible curves of a table: `accuracies` has shape (curves, epsilons of `GRID`), and `weights` one per curve."""
 
     accuracies: np.ndarray
     weights: np.ndarray
@@ -208,7 +208,7 @@ def _accuracies(gains: np.ndarray, constant: float, facts: TableFacts) -> np.nda
 
 
 def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the weighted quantile: the smallest value whose cumulative weight reaches `share`."""
+    """Return the weighted quantile: the smallest value whose cumulative weight reaches `share` of the total weight."""
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(total, share * total[-1])])

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["advice_lines", "advice_page", "answer_lines", "plot_lines"]
 
 PLOT_WIDTH = 40
-"""Number of characters of an interval plot."""
+"""Number of steps from the left end to the right end of an interval plot, which is one character wider."""
 CERTAIN = 0.9
 """Probability of reaching an accuracy below which the answer names the probability."""
 PAGE = """<!doctype html>

@@ -72,7 +72,7 @@ class Audit(Summarised):
 
     @staticmethod
     def found_in(record: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the fields of the attack from `record`, the JSON of a published audit; no fields if it is None."""
+        """Return the fields in `ATTACK_FIELDS` that are not null in `record`, the JSON of a published audit or None."""
         return {name: value for name in ATTACK_FIELDS if (value := (record or {}).get(name)) is not None}
 
     @property
@@ -87,7 +87,7 @@ class Audit(Summarised):
 
     @property
     def sentence(self) -> str:
-        """Say in words what the attack shows about the claimed epsilon."""
+        """One sentence about what the attack shows about the claimed epsilon, or that the attack was not run."""
         claim = f"the claim of epsilon {rounded_up(self.epsilon_claimed)} at delta {rounded_up(self.delta)}"
         if not self.found:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."

@@ -44,7 +44,7 @@ class Design:
 
     @property
     def words(self) -> str:
-        """The size of the design.
+        """The size of the design in words.
 
         >>> Design((0.1, 1.0), 1).words
         '2 epsilons x 1 repeat'

@@ -25,7 +25,7 @@ TARGET_RANGE = "release the range of the target"
 TARGET_FRACTION = 0.15
 """The approximate fraction of the budget with which a regression releases the range of its target."""
 CHECK = 0.3
-"""The largest fraction of the budget with which `linear` is compared with the mean of the target."""
+"""The setting `check` of `linear`: the largest fraction of the budget that compares it with the mean of the target."""
 
 
 def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:

@@ -26,7 +26,7 @@ from privaware.workflow.run.progress import search_progress
 __all__ = ["PublicChoice", "choose_on_public_rows"]
 
 NO_NOISE = 1e-9
-"""Noise multiplier of a selection or a search without noise; it is positive because selectors divide by it."""
+"""Noise multiplier of a selection or a search in the standard workflow; it is positive, as selectors divide by it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A chart of the budget spent on a data set: each charge alone, and the composition of all charges up to it."""
+"""A chart of the budget spent on a data set after each charge: the sum of all epsilons, and their composition."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Priced:
 
 
 def price(event: Event, delta: float) -> Priced:
-    """Compute the epsilon of `event` at `delta`, or the reason why it cannot be computed."""
+    """Return `event` with its epsilon at `delta`; if it cannot be computed, with None and the reason in `problems`."""
     nothing: dict[str, float | None] = dict.fromkeys(ACCOUNTANTS)
     try:
         bounds: dict[str, Any] = accounting.bounds(event, delta)

@@ -103,7 +103,7 @@ def against_signature(folder: Path, key: str | Path | None, ledger: Path | None,
 
 
 def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger: Path, claim: Claim) -> Check:
-    """Compare the files of a folder with the hashes in the ledger.
+    """Compare the files of a folder with the hashes in the ledger; unchecked if the `closing` entry has no hashes.
 
     A file that the `closing` entry names must have the hash in that entry. A file that only `audits` name must have the
     hash in one of them. A file that neither names is reported by `_unnamed`.

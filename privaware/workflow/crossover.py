@@ -7,11 +7,11 @@ model.) The crossover is "above X" if the simple model is still better at X, the
 
 Paper: Bao, Bauer and Bindschaedler, Definition 2 and section VI-C. The paper reports one curve for each model.
 Differences of one point on fewer than five repeats are not significant, so this module adds the interval.
-Privacy: this releases many models. The composition of all of them is charged before a row is read. The number of
-epsilons and of repeats is chosen so that this cost stays within a total. On private rows, a quarter of the rows is held
-out, and only noisy scores on these rows are released; the scores cost no more than the trainings. On built-in data the
-trainings are charged to a ledger of the run. The scores are computed exactly on public test rows, and are no private
-release.
+Privacy: this trains many models. The composition of all trainings is charged before a mechanism sees a row. The number
+of epsilons and of repeats is chosen so that this cost stays within a total. On private rows, a quarter of the rows is
+held out, and only noisy scores on these rows are released; the scores cost no more than the trainings. On built-in data
+the trainings are charged to a ledger of the run. The scores are computed exactly on public test rows, and are no
+private release.
 Use when: you choose between a simple and a complex model, on public data like yours, before you spend budget.
 
 >>> models = {"simple": "majority", "complex": "linear:steps=20"}

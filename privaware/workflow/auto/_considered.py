@@ -1,4 +1,6 @@
-"""The learners that a plan considered, each with the reason why it was taken or not; from public facts only.
+"""The learners that a plan considered, each with the reason why it was taken or not.
+
+The reasons follow from public facts, and after the run from the released model (`settled`).
 
 A row is a plain dict: `learner`, `rule` (the rule of the policy, or empty), `taken` and `reason`. `taken` is None while
 a comparison that is paid for has not run yet.

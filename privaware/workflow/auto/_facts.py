@@ -44,7 +44,7 @@ NETWORKS = {
         "--features prior,network=small,glyphs=0.5.",
     ),
 }
-"""The public networks by the feature that reads them, which is the name of the fact `installed`."""
+"""The public networks, each by the name of the feature that reads it; this name is a value of the fact `installed`."""
 
 FACTS: dict[str, str] = {
     "form": "table, text or image",

@@ -1,4 +1,6 @@
-"""The policy of `auto`: an ordered list of rules in a TOML file. The first rule that matches the public facts chooses.
+"""The policy of `auto`: an ordered list of rules in a TOML file.
+
+The first rule chooses that matches the public facts, whose network is installed, and whose cost is within the limits.
 
 >>> from privaware.datasets import schema
 >>> choose(schema("wisconsin"), epsilon=1.0).rule
@@ -66,9 +68,10 @@ class Limits:
 class Rule:
     """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
 
+    `use` has a `learner`, its `settings`, and the releases `before` it. `why` is the reason that the plan states.
     `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
-    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. `candidate` is its name in
-    the benchmarks.
+    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. A rule without `cost` has no
+    time limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its page of results.
     """
 
     name: str
@@ -286,7 +289,7 @@ def _considered(
 
 
 def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str]) -> Choice:
-    """Return the choice of a rule, with the sentences of the plan; `better` are those about rules passed over."""
+    """Return the choice of `rule`, with the sentences of the plan; `better` are sentences about rules passed over."""
     settings = resolved(rule.use.get("settings", {}), facts)
     reasons = [rule.why.replace("{learner}", learner)]
     if (network := rule.when.get("installed")) is not None:

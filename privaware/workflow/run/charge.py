@@ -1,4 +1,4 @@
-"""The only way to private rows: `with charged_run(verb, data, options) as run:`.
+"""The only way of a verb other than `train` to private rows: `with charged_run(verb, data, options) as run:`.
 
 1. Inside the block, a verb plans with `run.schema`, which is public.
 2. `run.charge(plan)` locks the output folder, opens the ledger, checks that the budget suffices, parses the rows, and
@@ -92,11 +92,12 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 
 
 class ChargedRun:
-    """One run: its public facts, then its charge, then its result. It holds rows only between `charge` and `execute`.
+    """One run: its public facts, then its charge, then its result.
 
-    `plan`, `ledger`, `entry` and `name` exist after `charge` was called. `internal` scores, `notices` and `test_rows`
-    are for the data owner only. `search` is what the model card says about a search, and `score` what it says about a
-    charged score. `result` is the earlier release of a repeated run, if that release is not a model.
+    It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
+    `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
+    owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
+    `result` is the earlier release of a repeated run, if that release is not a model.
     """
 
     plan: Plan

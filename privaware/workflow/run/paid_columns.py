@@ -20,7 +20,7 @@ from privaware.workflow.run.learner_settings import configured
 __all__ = ["keep_columns", "selection_stage", "selector_for"]
 
 FRACTION = 0.2
-"""Fraction of epsilon for the selection."""
+"""Approximate fraction of epsilon for the selection of columns before a training."""
 
 
 def selection_stage(

@@ -29,7 +29,7 @@ __all__ = ["CHECK_SHARE", "DistinctValues", "PersonsCheck", "persons_question"]
 CHECK_SHARE = 0.01
 """The fraction of the budget that `--check-persons` spends."""
 ERROR = 0.01
-"""The probability that the check finds repeated values where there are none."""
+"""The largest probability that the check finds repeated values in a column where there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,10 @@ class DistinctValues:
 
 @dataclass(frozen=True, kw_only=True)
 class _Hashes(Sum[Data, list[np.ndarray], float]):
-    """The hashes of the values of the column at `place`, and how many values are missing."""
+    """The hashes of the different values of the column at `place`, and how many rows have no value.
+
+    The release is their total number, with Laplace noise.
+    """
 
     place: int
 

@@ -1,6 +1,6 @@
 """A plan: what will be released and what it costs, from public facts only.
 
-A plan is made, shown, calibrated and charged before a row is read.
+A plan is made, calibrated, shown and charged before a mechanism sees a row.
 
 >>> from privaware.datasets import schema
 >>> plan = selection_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5, method="cfs_greedy")
@@ -59,7 +59,7 @@ BOUNDS_SHARE = 0.5
 SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
-"""Fraction of the budget for bounds that are computed from counts of all columns at once."""
+"""Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
 CLEAR = 8.0
@@ -67,7 +67,7 @@ CLEAR = 8.0
 MAX_NAMED = 4
 """Largest number of releases that the summary of a plan names."""
 BINS = {"linear": 8, "boosted": 16, "fourier": 16}
-"""Number of quantile bins that each numeric column gets with its bounds, for each learner that uses bins."""
+"""Number of quantile bins of each numeric column, for each learner that uses bins."""
 
 
 @dataclass(frozen=True, kw_only=True)

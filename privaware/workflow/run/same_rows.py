@@ -90,7 +90,10 @@ class SameRows:
             return None
 
     def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
-        """Return the warnings about the other ledgers: one total, and one sentence for each that is not simply counted.
+        """Return the warnings about the other ledgers.
+
+        One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. There is one more
+        sentence for each ledger with another unit or relation, and for each ledger that cannot be read.
 
         Parameters
         ----------

@@ -171,7 +171,8 @@ def draft_schema(
 ) -> Schema:
     """Return a schema to edit and confirm: a draft from a file, or the reviewed schema of a built-in data set.
 
-    `reading` are the options of `privaware.data.read`.
+    A draft is read from the rows without noise. `target`, `task` and `unit` are for a file only. `reading` are the
+    options of `privaware.data.read`.
     """
     if is_builtin(data):
         return datasets.schema(data)
@@ -272,7 +273,7 @@ def _expect_there(data: Any) -> Path:
 
 
 def _expect_target(data: Any, options: RunOptions) -> None:
-    """Raise, before rows are read, if the target is not a column of a text file."""
+    """Raise, before rows are read, if `--target` is not a column of a text file; not checked with a written schema."""
     names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
     if names is not None and options.target is not None:
         with names.named():

@@ -98,7 +98,7 @@ class Staged:
         sync_folder(self.place)
 
     def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 hash of every file that the closing entry of the run names."""
+        """Return the SHA-256 hash of each of `files`, and of the report if it exists, for the closing entry."""
         return {name: sha256(self.path(name)) for name in (*self.files, REPORT) if self.path(name).is_file()}
 
     def publish(self, charged: str) -> None:
@@ -160,7 +160,8 @@ def empty_stage(folder: Path, ours: Collection[str]) -> None:
 def end_publication(folder: Path, charged: str) -> None:
     """Finish an interrupted publication whose main file is already published, unless another process holds the lock.
 
-    `charged` is the time of the charge, which the published files and `folder` get.
+    Nothing is done if there is no private folder any more. `charged` is the time of the charge, which the published
+    files and `folder` get.
     """
     if not (folder / STAGED).is_dir():
         return

@@ -70,7 +70,7 @@ def outlined(schema: Schema, choice: Choice) -> Schema:
 
 
 def model_cost_in(plan: Plan) -> Event:
-    """Return the cost of training one model of a planned search."""
+    """Return the cost of training one model of the search in `plan`, at the noise multiplier of `plan`."""
     mechanism, schema = plan.mechanism, plan.schema
     while isinstance(mechanism, Then):
         schema, mechanism = mechanism.outline(schema), mechanism.second
