@@ -71,7 +71,7 @@ class Attacker:
 
 
 _last: list[Attacker] = []
-"""The attacker of the last cell: the next one often has the same."""
+"""The attacker of the last cell, or nothing: the next cell often has the same attacker."""
 
 
 @dataclass(frozen=True)

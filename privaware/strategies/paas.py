@@ -46,7 +46,11 @@ MAX_ATTEMPTS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Paas(RoundStrategy):
-    """Genetic search of `generations` generations, or of as many generations as `trials` trials need."""
+    """Genetic search of `generations` generations of `population` candidates.
+
+    If `trials` is given, there are as many generations as this number of trials needs. The top of the file explains
+    `keep`, `spare`, `mutation` and `refill`.
+    """
 
     adaptive: ClassVar[bool] = True
 
@@ -91,7 +95,10 @@ class Breeding(TrialHistory):
     generation: list[Point] = field(default_factory=list)
 
     def ask(self, count: int) -> list[Ask]:
-        """Return the candidates of the first generation, or the children of a later one that were not tried yet."""
+        """Return the new candidates of the next generation: of `count` bred candidates, those not tried yet.
+
+        In the first generation the candidates are random.
+        """
         parents = self._parents() if self.generation else []
         children: list[Point] = []
         while len(children) < count:

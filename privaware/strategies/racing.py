@@ -65,7 +65,10 @@ class Racing(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Race(TrialHistory):
-    """Asks for the best candidates of the last round again, continued from their weights."""
+    """A searcher that asks for random candidates first, and then for the best candidates of the last round again.
+
+    These continue from their weights. The best trial is the best trial of the last round.
+    """
 
     running: list[Trial] = field(default_factory=list)
 

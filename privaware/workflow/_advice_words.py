@@ -48,8 +48,9 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
 def answer_lines(advised: Any) -> list[str]:
     """Return the answer of `advised`, a result of `advise`, in one or two sentences.
 
-    If an accuracy was given and the estimate is about other tables, two sentences say which epsilons these tables need.
-    If a pilot gave an epsilon, one sentence names it. Otherwise the only sentence says why no epsilon is named.
+    If an accuracy was given and the estimate is about other tables, the first sentence says which epsilons these tables
+    need, and the second recommends a pilot. If a pilot gave an epsilon, one sentence names it. Otherwise the only
+    sentence says why no epsilon is named.
     """
     estimate, accuracy = advised.estimate, advised.accuracy
     if estimate.get("about") == "other tables" and accuracy is not None:

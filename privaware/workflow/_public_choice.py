@@ -96,8 +96,8 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
 def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
     """Return `choice` with the settings of the candidate that a search on public rows finds.
 
-    In a dry run this is the first candidate of the space, with which the plan is priced. The search uses the noise of
-    `plan_of` at that candidate, or `NO_NOISE` in the standard workflow.
+    In a dry run this is the first candidate of the space. Candidates train with the noise multiplier of the plan for
+    this first candidate, or with `NO_NOISE` in the standard workflow.
     """
     recipe, search = choice.recipe, _search_of(plan)
     point = search.space.priced_points()[0]

@@ -68,7 +68,8 @@ def is_new(path: Path | Ledger) -> TypeGuard[Path]:
 def what_fits(plan: Plan, ledger: Ledger) -> float | None:
     """Return the largest epsilon, rounded down to three digits, with which `plan` would fit into `ledger`.
 
-    Return None if there is none, or if the cost of `plan` does not follow from its noise multiplier alone.
+    Return None if no epsilon fits, if `plan` has no requested epsilon, or if the cost of `plan` does not follow from
+    its noise multiplier alone.
     """
     if plan.requested is None or plan.at(plan.noise).parts != plan.parts:
         return None
@@ -138,9 +139,10 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
 
     Built-in data are public. Their ledger lies in the output folder, or in a temporary folder that `resources` removes.
     For other data, it is the existing ledger next to the data, else the ledger that was charged for these rows before,
-    else a new ledger next to the data, or for a DataFrame in the user's data folder. Before a new ledger next to a
-    file, raise `WrongInput` if the file shares most of its rows with a table that has a ledger, unless the owner asks
-    for a new ledger. `event` is the cost of the run, which the message counts.
+    else a new ledger next to the data, or for a DataFrame in the user's data folder. Raise `WrongInput` if a new ledger
+    is requested for rows that were charged to another ledger. Also raise it if the ledger of a file would be new, no
+    new ledger is requested, and the file shares most of its rows with a table that has a ledger. `event` is the cost of
+    the run, which the message counts.
     """
     if isinstance(options.ledger, Ledger):
         return options.ledger
