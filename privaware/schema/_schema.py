@@ -173,8 +173,9 @@ class Schema:
     def bare(self) -> Schema:
         """Return the schema without bounds, bins and categories, which are then released under privacy.
 
-        Whether a column has missing values is not public either, so each column gets a category for them. The spellings
-        of booleans, and columns of text or that are not used, stay as they are.
+        The bounds of the target go too; its classes stay. Whether a column has missing values is not public either, so
+        each column gets a category for them. The spellings of booleans, and columns of text or that are not used, stay
+        as they are. `assumed` lists what is still taken as public: the number of rows, names, kinds and classes.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
@@ -245,7 +246,7 @@ class Schema:
         Parameters
         ----------
         path : str or Path
-            The file.
+            The file. A file that cannot be read or is no schema raises `WrongInput`.
 
         Returns
         -------
@@ -287,7 +288,7 @@ class Schema:
         Parameters
         ----------
         value : dict
-            The values.
+            The values. Unknown or ill-formed entries raise `WrongInput`.
 
         Returns
         -------
