@@ -18,10 +18,10 @@ from privaware.model import Model
 __all__ = ["Surface", "strongest_pairs", "surfaces"]
 
 MAX_PAIRS = 12
-"""Number of pairs, those with the strongest trees, whose surfaces are computed."""
+"""Largest number of pairs whose surfaces are computed: those with the strongest trees."""
 
 MAX_DRAWN = 4
-"""Number of surfaces that are drawn, the largest first."""
+"""Largest number of surfaces that are returned and drawn, the largest first."""
 
 MAX_LEVELS = 12
 """Largest number of levels of a column in a surface, evenly spread over all its levels."""
@@ -47,9 +47,10 @@ class Surface:
 def surfaces(
     model: Model, levels_of: Callable[[int], Levels], middle: np.ndarray, shown: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[Surface, ...]:
-    """Return the largest surfaces of a model with one output and trees of depth 2; nothing for any other model.
+    """Return at most `MAX_DRAWN` surfaces, the largest first; nothing for a model without `strongest_pairs`.
 
-    `middle` is the row at which the other columns are held. `shown` converts outputs to drawn values.
+    `levels_of` returns the levels of the column at an index. `middle` is the row at which the other columns are held.
+    `shown` converts outputs to drawn values.
     """
     computed = []
     for first, second in strongest_pairs(model)[:MAX_PAIRS]:
@@ -64,7 +65,10 @@ def surfaces(
 
 
 def strongest_pairs(model: Model) -> list[tuple[int, int]]:
-    """Return pairs of columns, ordered by how far their trees are from a sum of two columns, the strongest first."""
+    """Return pairs of columns, ordered by how far their trees are from a sum of two columns, the strongest first.
+
+    Return no pairs for more than two classes, and for a model that does not consist of trees of depth 2.
+    """
     described = model.architecture
     if described.get("name") != "trees" or described.get("depth") != 2 or len(model.schema.classes) > 2:
         return []
