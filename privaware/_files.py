@@ -104,7 +104,7 @@ def _own_file(path: Path, mode: int) -> int:
 
 
 def _remove_when_free(path: Path) -> None:
-    """Remove `path` after its lock is free; remove a link or a file that cannot be opened at once."""
+    """Wait until no process has `path` locked, and remove it; remove a link or an unreadable file without waiting."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:  # a link, or a file of another user: no process of this package writes to it

@@ -44,7 +44,7 @@ class Model(Summarised):
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Return the raw outputs of the network.
+        """Apply the features to rows, and return the raw outputs of the network.
 
         Parameters
         ----------
@@ -265,7 +265,10 @@ class Model(Summarised):
         return self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
-        """Read an array of images, or of the columns of a table in the order of the schema."""
+        """Read an array of images, or of all columns of a table in the order of the schema.
+
+        Raise `WrongInput` if the array of a table has another number of columns.
+        """
         names = [column.name for column in self.schema.columns] if self.schema.form == "table" else None
         if names is not None and (rows.ndim != 2 or rows.shape[1] != len(names)):
             raise WrongInput(

@@ -128,8 +128,10 @@ def _largest(card: ModelCard) -> dict[str, float]:
 def _instance(audit: AuditRecord) -> dict[str, Any]:
     """Return the measured rates of `audit` under the names that SACRO-ML uses.
 
-    `TPR` and `FPR` are those of the measured point with the largest difference `TPR - FPR`. The accuracy and the
-    p-value of the AUC are left out if the audit does not record the numbers of members and non-members.
+    `TPR` and `FPR` are the rates of the measured point with the largest difference `TPR - FPR`. `TPR@0.1%` and so on
+    name a fraction, not a percentage: the largest true positive rate at a false positive rate of at most 0.1. The
+    accuracy and the p-value of the AUC are left out if the audit does not record the numbers of members and
+    non-members.
     """
     members, others = audit.members, audit.non_members
     corner = max(audit.roc, key=lambda point: point[1] - point[0], default=(0.0, 0.0))

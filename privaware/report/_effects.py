@@ -107,7 +107,7 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
 
 
 def _pairs(model: Model) -> tuple[Surface, ...]:
-    """Return the interaction surfaces of pairs of columns, on the same scale as the curves."""
+    """Return the interaction surfaces of pairs of columns (`surfaces`), with values in the unit of the curves."""
     used = model.schema.used
     middle = np.array([_middle(column) for column in used])
     return surfaces(model, lambda at: _levels(used[at]), middle, lambda outputs: _shown(outputs, model.schema))
@@ -124,7 +124,10 @@ def _unit(schema: Schema) -> str:
 
 
 def _deviations(model: Model) -> list[np.ndarray] | None:
-    """Return the deviations of the privacy noise in the level scores of each column; None if not recorded."""
+    """Return the standard deviations of the privacy noise in the level scores of each column.
+
+    Return None unless the model is of trees, records these deviations, and all of them are finite.
+    """
     if model.architecture.get("name") != "trees" or not model.architecture.get("deviations"):
         return None
     deviations = [curve.deviations for curve in trees.curves(model)]

@@ -32,7 +32,10 @@ COLOURS = ("#3f7fc1", "#d07a2d", "#3d9970", "#b05aa5", "#a08a2b", "#c24f4f", "#4
 
 
 def effects_view(effects: Effects | None) -> dict[str, Any] | None:
-    """Return the `MAX_DRAWN` largest effects, drawn on one scale, and the size of every effect; None for None."""
+    """Return the `MAX_DRAWN` largest effects, drawn on one scale, and the size of every effect.
+
+    Return None if `effects` is None.
+    """
     if effects is None:
         return None
     largest = effects.columns[:MAX_DRAWN]

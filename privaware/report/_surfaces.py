@@ -32,7 +32,7 @@ Levels = tuple[list[float], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """The interaction of two columns: `values` has shape (levels of the first, levels of the second)."""
+    """The interaction of two columns: `values` has shape (levels of `columns[0]`, levels of `columns[1]`)."""
 
     columns: tuple[str, str]
     levels: tuple[tuple[str, ...], tuple[str, ...]]
@@ -83,7 +83,7 @@ def strongest_pairs(model: Model) -> list[tuple[int, int]]:
 
 
 def _few(points: list[float], names: tuple[str, ...]) -> Levels:
-    """Return at most `MAX_LEVELS` levels, evenly spread over all levels."""
+    """Return at most `MAX_LEVELS` of the levels, evenly spread, as their `points` and `names`."""
     if len(points) <= MAX_LEVELS:
         return points, names
     kept = np.linspace(0, len(points) - 1, MAX_LEVELS).round().astype(int).tolist()
