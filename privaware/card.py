@@ -40,8 +40,8 @@ MAX_DEPTH = 60
 class Guarantee(Summarised):
     """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
 
-    `unit`, `cap` and `relation` are those fields of the schema. `sampler` says in words how rows are sampled.
-    `certified` says whether a model with this guarantee may be released. `seed` is None for a run without a seed.
+    `unit`, `cap` and `relation` come from the schema. `sampler` says in words how rows are sampled. `certified` is
+    False for a seeded run, a plan with a flaw, an unreviewed schema, or an `overlap`. `seed` is None without a seed.
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
     selection, `trade_off` or `papernot_steinke`. The last three are no keys of `accountants`.

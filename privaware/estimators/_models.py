@@ -36,7 +36,11 @@ __all__ = ["PrivateClassifier", "PrivateRegressor"]
 
 
 class PrivateModel(PrivateEstimator):
-    """Base class of estimators that release a model."""
+    """Base class of estimators that release a model.
+
+    After `fit`, `model_` is the released model, `release_` is what `save` writes, and `score_` is the released score
+    (None without `score_epsilon`).
+    """
 
     model_: Model
     release_: Release

@@ -31,7 +31,7 @@ __all__ = ["PrivateNormaliser", "PrivatePCA"]
 
 
 class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base class of estimators that release a feature map."""
+    """Base class of estimators that release a feature map, which is `map_` after `fit`."""
 
     map_: ReleasedMap
     _method = ""

@@ -151,10 +151,10 @@ class Ledger(Summarised):
         partitions: Iterable[str] | None = None,
         new_limit: float | None = None,
     ) -> Ledger:
-        """Open the ledger at `path` if it has these facts, or create it with them.
+        """Open the ledger at `path` if it has these facts, or create it with them; raise if it has other facts.
 
         `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
-        `new_limit`, the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
+        `new_limit` (which must then be given), the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
         requested = {"limit": limit, "delta": delta} | facts
@@ -403,7 +403,10 @@ class Ledger(Summarised):
         return self._history(self.entries())
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return every entry in order; the first entry created the ledger."""
+        """Return every entry in order; the first entry created the ledger.
+
+        Raise if the file was changed, was replaced by another ledger, or lacks entries that it had before.
+        """
         with chain.connected(self.path) as db:
             try:
                 return self._same(chain.read(self.path, db))

@@ -132,7 +132,10 @@ class Schema:
 
     @cached_property
     def used(self) -> tuple[Column, ...]:
-        """The coded columns that a learner sees; a declared column may become several numbers and categories."""
+        """The coded columns that a learner sees; a declared column may become several numbers and categories.
+
+        For images and texts these are the columns in `declared`, unchanged.
+        """
         if self.form != "table":
             return self.declared
         return tuple(coded for column in self.declared for coded in coded_columns(column))
