@@ -32,7 +32,8 @@ class GaussianRelease:
     def noisy(self, exact: Tensor, settings: StepSettings, norm: float) -> tuple[Tensor, Any]:
         """Return the noisy sums, and the standard deviation of the noise of each model.
 
-        `norm` is the clipping norm of the first model; it is used if there is one model only.
+        `norm` is the clipping norm of the first model. It is used if `settings.noise` is a float, as for one model
+        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)

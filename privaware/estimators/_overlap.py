@@ -3,7 +3,7 @@
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of these rows is composed with
 it. Equal rows count as the same. Tables also overlap if most of their rows agree except in some columns (see `Sketch`).
 Rows that an earlier step of a pipeline has rescaled or projected are not recognised. A worker process of joblib
-(`n_jobs`) has its own memory, so only a `ledger` composes costs there, and a fit without one raises.
+(`n_jobs`) has its own memory, so only a `ledger` composes costs there, and an unseeded fit without one raises.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class PastFit:
     ledger: str | None
 
     def overlaps(self, other: PastFit) -> bool:
+        """Return whether the two fits have a row in common, or tables that resemble each other by their sketches."""
         if self.hashes is other.hashes:
             return True
         few, many = sorted((self.hashes, other.hashes), key=len)
@@ -67,7 +68,10 @@ _LOCK = threading.Lock()
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
 ) -> Iterator[Ledger | str | Path]:
-    """Yield the ledger of an estimator, or a temporary ledger without a limit for one fit."""
+    """Yield `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end.
+
+    An unseeded fit without a ledger raises `WrongInput` in a worker process.
+    """
     if ledger is not None:
         yield ledger
         return
@@ -100,7 +104,7 @@ def overlap_with_past_fits(
     """Record a fit, and return a sentence if its rows were in earlier fits that are not charged to the same ledger.
 
     The sentence is also issued as a warning with the total epsilon, unless the fit was `seeded` and so is not for
-    release. Without such an overlap, return an empty text.
+    release; then the sentence has no epsilon. Without such an overlap, return an empty text.
     """
     hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
     fit = PastFit(
