@@ -58,14 +58,15 @@ class PrivateEstimator(BaseEstimator):
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
-    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> str:
+    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None, labels: Any = None) -> str:
         """Set `epsilon_`, `certified_`, `guarantee_` and `assumptions_`, and return a sentence about an overlap.
 
         There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
-        Without an overlap the sentence is empty. With neither a schema nor a `seed`, warn of numbers without bounds.
+        Without an overlap the sentence is empty. `labels` are the labels of `rows`, if the caller knows them. With
+        neither a schema nor a `seed`, warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
-            rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+            rows, schema, result.event, labels=labels, delta=self.delta, ledger=self.ledger, seeded=seed is not None
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap

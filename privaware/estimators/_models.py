@@ -97,7 +97,7 @@ class PrivateModel(PrivateEstimator):
             )
         assert result.model is not None
         assert result.release is not None
-        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed))
+        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed, frame[schema.target]))
         self.model_ = result.model
         self.score_ = result.score
 

@@ -22,7 +22,7 @@ from privaware.estimators._declared import (
     open_schema,
     seed_of,
 )
-from privaware.estimators._overlap import fit_ledger
+from privaware.estimators._overlap import fit_ledger, note_transformed
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow._transform import ReleasedMap, transform
@@ -47,8 +47,8 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         ----------
         X : array or data frame of shape (rows, columns)
             The private rows.
-        y : ignored
-            Present for compatibility with pipelines.
+        y : optional
+            The labels. They are not used for the map; later fits on the same rows are recognised by them.
 
         Returns
         -------
@@ -76,7 +76,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
                 ledger=ledger,
                 seed=seed,
             )
-        self._state(released, frame, schema, seed)
+        self._state(released, frame, schema, seed, y)
         self.map_ = released
         self._n_features_out = released.width
         return self
@@ -98,7 +98,10 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         X = as_pandas(X)
         schema = self.map_.schema
         checked = checked_input(self, X, reset=False, **input_checks(schema))
-        return self.map_(Data.of(read(named_frame(X, checked, schema)), schema, labelled=False))
+        frame = named_frame(X, checked, schema)
+        features = self.map_(Data.of(read(frame), schema, labelled=False))
+        note_transformed(frame, features)
+        return features
 
     def _columns_declared(self) -> Schema:
         """Return the given schema, which may be for classification or regression: its target is not used."""

@@ -287,10 +287,23 @@ class Ledger(Summarised):
         seed: int | None = None,
     ) -> None:
         """Raise what `spend` would raise, and record nothing; a test write checks the disk."""
-        entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
-        self._admit(self.entries(), entry)
+        entry = self.expect_room(event, what=what, run=run, partition=partition, seed=seed)
         with chain.locked(self.path) as db:
             chain.rehearse(db, entry)
+
+    def expect_room(
+        self,
+        event: Event,
+        *,
+        what: str = "this",
+        run: str | None = None,
+        partition: str | None = None,
+        seed: int | None = None,
+    ) -> Entry:
+        """Return the entry that `spend` would write, or raise what it would raise; the file is only read."""
+        entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
+        self._admit(self.entries(), entry)
+        return entry
 
     def finish(
         self,

@@ -31,7 +31,7 @@ from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._runs import COMMAND, Run, Runs
 from privaware.ui._tasks import Task, audit_task, data_path, default_name, fit_options, fit_task, predict_task, reading
-from privaware.workflow.fit import fit
+from privaware.workflow.fit import Fit, fit
 from privaware.workflow.run.persons_check import CHECK_SHARE
 from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
@@ -292,34 +292,33 @@ class _Pages:
             "delta": _words.rounded_up(planned.delta),
             "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            **self._budget(data, form, planned.event + check, options["epsilon"]),
+            **self._budget(data, form, planned, check),
         }
 
-    def _budget(self, data: str, form: Mapping[str, str], event: Event, requested: float) -> dict[str, Any]:
+    def _budget(self, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
         """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
-        beside = f"{form.get('data', '')}.ledger"
-        name = form.get("ledger") or beside
-        path = self.folder.ledgers().get(name)
-        if path is None:
-            wanted = form.get("limit") or _words.number(requested)
+        refused = self.folder.shown(planned.refusal)
+        if planned.ledger is None:
+            wanted = form.get("limit") or _words.number(float(form.get("epsilon") or 1))
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
             new = (
-                f"A new ledger, {beside}, is made, unless these rows already have one elsewhere. "
+                f"A new ledger, {form.get('data', '')}.ledger, is made. "
                 f"All runs on these rows may spend epsilon {wanted} in total."
             )
-            return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
-        ledger = Ledger.open(path)
-        spent, limit = ledger.spent(), ledger.limit
+            return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": refused}
+        ledger = Ledger.open(planned.ledger)
+        spent, limit, name = ledger.spent(), ledger.limit, self.folder.shown(str(ledger.path))
         if form.get("limit") and _number("limit", form["limit"]) != limit:
             raise WrongInput(
                 f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
                 "of the ledger"
             )
-        after = accounting.epsilon(ledger.total(event), ledger.delta)
+        after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
         numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
         budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
-        refused = "" if after <= limit * (1 + SLACK) else "The ledger has no room for this run. "
-        return {"ledger": name, "budget": budget, "refused": refused}
+        full = after > limit * (1 + SLACK) and bool(refused)
+        shown = {"ledger": name if full and name in self.folder.ledgers() else "", "budget": budget}
+        return shown | {"refused": "The ledger has no room for this run." if full else refused}
 
     def _model_page(
         self,

@@ -57,8 +57,8 @@ class Fit(Summarised):
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
     the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
-    `taken` and `reason`. If the number of trials is secret, `seconds` would reveal it, so it is in
-    `internal`.
+    `taken` and `reason`. `refusal` says why the charge of a dry run would be refused; it is empty if it would not. If
+    the number of trials is secret, `seconds` would reveal it, so it is in `internal`.
     """
 
     epsilon: float
@@ -82,6 +82,7 @@ class Fit(Summarised):
     release: Release | None = None
     ledger: str | None = None
     notices: list[str] = field(default_factory=list)
+    refusal: str = ""
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
@@ -110,6 +111,7 @@ class Fit(Summarised):
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
+            refusal=run.refusal,
         )
 
     def save(self, folder: str | Path) -> Path:
@@ -167,7 +169,7 @@ class Fit(Summarised):
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware fit --json`."""
         names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out", "score", "metric")
-        return {name: getattr(self, name) for name in (*names, "search", "workflow")}
+        return {name: getattr(self, name) for name in (*names, "search", "workflow", "considered", "refusal")}
 
 
 @shows_run_options

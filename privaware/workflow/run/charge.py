@@ -27,11 +27,10 @@ from typing import Any
 
 from privaware import accounting, metrics, registry, report
 from privaware._rounded import rounded_up
-from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded, PersonsWarning, Refused, UnusedColumnWarning, warn_caller
+from privaware.errors import BudgetExceeded, PersonsWarning, PrivawareError, Refused, UnusedColumnWarning, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
@@ -50,6 +49,8 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.resume import next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
+    existing_place,
+    expect_new_limit,
     expect_unspent,
     is_new,
     ledger_place,
@@ -97,7 +98,8 @@ class ChargedRun:
     It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
-    `result` is the earlier release of a repeated run, if that release is not a model.
+    `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge of a
+    dry run would be refused.
     """
 
     plan: Plan
@@ -120,6 +122,9 @@ class ChargedRun:
         self._rows: Rows | None = None
         self._resources = resources
         self._signer: Signer | None = None
+        self._what = verb
+        self.refusal = ""
+        self._foreseen: Ledger | None = None
         self.check: PersonsCheck | None = None
 
     @property
@@ -139,7 +144,12 @@ class ChargedRun:
 
     @property
     def ledger_file(self) -> str | None:
-        """The file of the charged ledger; None without a model, or if the file is not kept after the run."""
+        """The file of the charged ledger; None without a model, or if the file is not kept after the run.
+
+        In a dry run it is the file of the existing ledger that a run would charge.
+        """
+        if self.options.dry_run:
+            return None if self._foreseen is None else str(self._foreseen.path)
         lasting = self.model is not None and self.ledger.path.is_file() and self.ledger.lasting
         return str(self.ledger.path) if lasting and (self.options.folder or not self.source.builtin) else None
 
@@ -176,12 +186,14 @@ class ChargedRun:
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
         plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
+        self._what = what or f"{self.verb} {self.source.name} with {plan.learner}"
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
             self._say_plan()
             self._say_notices(self.source.dry_notices)
             self._ask_about_persons()
+            self._foretell()
             return False
         folder = self.options.folder
         if folder is not None and self._finished_before(folder):
@@ -194,7 +206,7 @@ class ChargedRun:
         self.name = f"{key}-{count}"
         if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
             return False
-        self._charge(what or f"{self.verb} {self.source.name} with {plan.learner}")
+        self._charge()
         return True
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
@@ -388,25 +400,55 @@ class ChargedRun:
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
-        new_limit = self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
-        limit = new_limit if self.options.limit is None else self.options.limit
         if is_new(place):
-            expect_positive("", limit=limit)
-            if self.plan.epsilon > limit * (1 + 1e-9):
-                raise BudgetExceeded(
-                    f"epsilon {self.plan.epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, "
-                    "or none"
-                )
+            self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
-        self.ledger = open_ledger(place, self.source, self.options, new_limit=new_limit)
+        self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+
+    @property
+    def _new_limit(self) -> float:
+        """The limit of a new ledger, if no limit is requested."""
+        return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
+
+    def _expect_new_limit(self) -> None:
+        limit = self.options.limit
+        expect_new_limit(self.plan.epsilon, self._new_limit if limit is None else limit)
+
+    def _foretell(self) -> None:
+        """Say, in a dry run, that the ledger would refuse the charge, if it would; nothing is written."""
+        try:
+            self._expect_room()
+        except PrivawareError as problem:
+            self.refusal = str(problem)
+            sentence = f"This run would be refused: {self.refusal}."
+            self.say(sentence)
+            if self.options.say is None:
+                warn_caller(sentence, UserWarning)
+
+    def _expect_room(self) -> None:
+        """Raise what the charge of this run would raise, and write nothing."""
+        check = NOTHING if self.check is None else self.check.event
+        place = existing_place(self.source, self.options, self.plan.event)
+        if place is None:
+            self._expect_new_limit()
+            return
+        self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
+        ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+        folder, key, digest = self.options.folder, self._key(), self.source.digest
+        if folder is not None and folder.is_dir() and finished_entry(folder, ledger, key, digest) is not None:
+            return  # the run has finished, so nothing would be charged
+        name = f"{key}-{next_run(ledger, key, digest)}"
+        resumed = ledger.find(name) is not None
+        event = self.plan.event if resumed else self.plan.event + check
+        ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
 
     def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows()
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
 
-    def _charge(self, what: str) -> None:
-        cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
+    def _charge(self) -> None:
+        cost: dict[str, Any] = {"what": self._what, "run": self.name, "seed": self.rng.seed}
         resumed = self.ledger.find(self.name) is not None
         check = NOTHING if self.check is None or resumed else self.check.event
         try:

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 
 from privaware import accounting
 from privaware._rounded import rounded_up
+from privaware._validate import expect_positive
 from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
 from privaware.events import NOTHING, Event
@@ -22,10 +23,24 @@ from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
-__all__ = ["expect_unspent", "is_new", "known_path", "ledger_place", "open_ledger", "register_rows", "what_fits"]
+__all__ = [
+    "expect_new_limit",
+    "expect_unspent",
+    "existing_place",
+    "is_new",
+    "known_path",
+    "ledger_place",
+    "open_ledger",
+    "register_rows",
+    "what_fits",
+]
 
 NEGLIGIBLE_FRACTION = 1e-3
 """Fraction of `min(limit, 1)` below which the remaining budget counts as spent."""
+NOT_CHECKED = (
+    "Not checked: whether these rows already have a ledger under another name, because a dry run with a schema opens "
+    "no file. The run itself checks this before its charge."
+)
 
 
 def expect_unspent(data: Any, options: RunOptions) -> None:
@@ -144,19 +159,57 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
     new ledger is requested, and the file shares most of its rows with a table that has a ledger. `event` is the cost of
     the run, which the message counts.
     """
-    if isinstance(options.ledger, Ledger):
-        return options.ledger
-    if options.ledger_path is not None:
-        return options.ledger_path
+    place = _named_place(source, options)
+    if place is None and source.builtin:
+        place = Path(resources.enter_context(tempfile.TemporaryDirectory())) / "run.ledger"
+    return _place_of_rows(source, options, event) if place is None else place
+
+
+def existing_place(source: Source, options: RunOptions, event: Event) -> Path | Ledger | None:
+    """Return the existing ledger that `ledger_place` would return, or None if there is none; nothing is written.
+
+    This is for a dry run. Raise what `ledger_place` raises. With a written schema no file is opened, so a ledger is
+    found by its name only; say so if other tables are known.
+    """
+    place = _named_place(source, options)
+    if place is None and not source.builtin and knows_rows():
+        if options.schema is None or source.path is None:
+            place = _place_of_rows(source, options, event)
+        elif options.say is not None:
+            options.say(NOT_CHECKED)
+    return None if place is None or is_new(place) else place
+
+
+def expect_new_limit(epsilon: float, limit: float) -> None:
+    """Raise unless a new ledger with this limit has room for `epsilon`."""
+    expect_positive("", limit=limit)
+    if epsilon > limit * (1 + 1e-9):
+        raise BudgetExceeded(
+            f"epsilon {epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, or none"
+        )
+
+
+def _named_place(source: Source, options: RunOptions) -> Path | Ledger | None:
+    """Return the ledger that is found without its rows: the given one, one in the output folder, one by the data."""
+    if options.ledger is not None:
+        return options.ledger if isinstance(options.ledger, Ledger) else options.ledger_path
     if source.builtin:
-        folder = options.folder or Path(resources.enter_context(tempfile.TemporaryDirectory()))
-        return folder / "run.ledger"
-    beside = None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
-    if beside is not None and os.path.lexists(beside):
-        return beside
+        return None if options.folder is None else options.folder / "run.ledger"
+    beside = _beside(source)
+    return beside if beside is not None and os.path.lexists(beside) else None
+
+
+def _beside(source: Source) -> Path | None:
+    """Return the path of the ledger next to the data file; None for rows from memory."""
+    return None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
+
+
+def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
+    """Return the ledger that was charged for these rows, or the path of a new one."""
     digest, sketch = source.digest(), source.sketch()
     assert digest is not None
     assert sketch is not None
+    beside = _beside(source)
     known, new = known_path(digest), beside or memory_ledger(digest)
     if known is not None and known != new:
         if options.new_ledger:
