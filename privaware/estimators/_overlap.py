@@ -68,7 +68,7 @@ class PastFit:
     labels: bytes | None
 
     def overlaps(self, other: PastFit) -> bool:
-        """Whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
+        """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
         pairs = ((self.hashes, other.hashes), (self.sources, other.sources))
         crossed = ((self.sources, other.features), (self.features, other.sources))
         return (
@@ -87,7 +87,7 @@ class Transformed:
     sources: np.ndarray
 
     def holds(self, features: np.ndarray, sketch: Sketch) -> bool:
-        """Whether rows with these hashes and this sketch are rows of this output."""
+        """Return whether rows with these hashes and this sketch are rows of this output."""
         return _share(self.outputs, features) or self.sketch.resembles(sketch)
 
 

@@ -72,13 +72,20 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
     if pilot is not None:
         expected = of_pilot(_curves(schema), facts, pilot)
         return Answer(estimate=_of_this_table(expected, accuracy, pilot.constant), curve=expected.curve())
-    harder = [curve for curve in _curves(schema) if curve.constant < (accuracy or 1.0)]
+    harder = [curve for curve in _curves(schema) if accuracy is None or curve.constant < accuracy]
     similar = _similar(harder, schema.rows)
     if len(similar) < FEWEST_TABLES:
-        reason = f"Not known: on all but {len(similar)} measured tables of similar size, a constant reaches it."
-        return Answer(estimate=_estimate(reason=reason), curve=[])
+        return Answer(estimate=_estimate(reason=_too_few(similar, schema)), curve=[])
     expected = of_others(similar, facts)
     return Answer(estimate=_of_other_tables(expected, accuracy, len(similar)), curve=expected.curve())
+
+
+def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
+    """Return why no answer is given if only the tables `similar` have a similar size and a worse constant."""
+    tables = len(_similar(_curves(schema), schema.rows))
+    if tables < FEWEST_TABLES:
+        return f"Not known: only {tables} measured tables have a similar size; {PILOT_ADVICE}."
+    return f"Not known: on all but {len(similar)} of {tables} measured tables of similar size, a constant reaches it."
 
 
 def least_epsilon(schema: Schema, delta: float) -> float:

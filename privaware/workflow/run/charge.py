@@ -98,8 +98,8 @@ class ChargedRun:
     It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
-    `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge of a
-    dry run would be refused.
+    `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
+    of a dry run would be refused.
     """
 
     plan: Plan
