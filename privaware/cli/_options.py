@@ -32,7 +32,7 @@ def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Complete built-in data sets, and files (but no ledgers) and folders that start with `incomplete`."""
+    """Return the built-in data sets and the paths that start with `incomplete`, without those that end in .ledger."""
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") else start.parent
     beginning = "" if incomplete.endswith("/") else start.name
@@ -132,7 +132,7 @@ FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DA
 def _at_a_terminal(context: typer.Context, wanted: bool) -> None:
     """Let error messages quote values of rows while the command runs, if `wanted`.
 
-    Raise `WrongInput` unless standard error is a terminal, where only the owner sees them, and with `--json`.
+    If `wanted`, raise `WrongInput` with `--json`, and if standard error is no terminal: others may read it later.
     """
     if not wanted:
         return

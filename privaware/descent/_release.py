@@ -20,7 +20,8 @@ class GaussianRelease:
     """The release of a step, which adds noise to the exact sums (models, trainable).
 
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
-    `rounding` is the sensitivity divided by the clipping norm, which rounding makes larger than 1 (`_rounding.py`).
+    `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
+    square root of the number of `parts` that a projection releases.
     """
 
     clip: Clip

@@ -42,11 +42,11 @@ TWO_SIDED = 1.96
 class Effect:
     """The curves of one column of any table model, one for each output.
 
-    All other columns are held fixed, as the top of the file says. `levels` names the categories, numbers or bins at
-    which the curves are computed. `points` are the same levels as numbers. `values` has shape (levels, outputs); the
-    mean of each curve over the levels is subtracted from it. `missing` is the value of a missing entry on the same
-    scale, or None if the column does not accept missing entries. `noise` is 1.96 standard deviations of the privacy
-    noise at each level, or None if the model does not record them.
+    All other columns are held at the middle of their ranges or at their first category. `levels` names the categories,
+    numbers or bins at which the curves are computed. `points` are the same levels as numbers. `values` has shape
+    (levels, outputs); the mean of each curve over the levels is subtracted from it. `missing` is the value of a missing
+    entry on the same scale, or None if the column does not accept missing entries. `noise` is 1.96 standard deviations
+    of the privacy noise at each level, or None if the model does not record them.
     """
 
     column: str

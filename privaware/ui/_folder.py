@@ -42,7 +42,7 @@ class Folder:
     path: Path
 
     def ledgers(self) -> dict[str, Path]:
-        """Return the ledgers by name."""
+        """Return the files that end in .ledger, by name."""
         return self._named(path for path in self._entries() if path.suffix == ".ledger" and path.is_file())
 
     def models(self) -> dict[str, Path]:
@@ -59,7 +59,7 @@ class Folder:
         return self._named(path for path in self._entries() if path.is_file() and path.suffix == ".toml")
 
     def predictions(self) -> dict[str, Path]:
-        """Return the files with predictions, by name."""
+        """Return the .csv and .parquet files directly in the folder of predictions, by name."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
         return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
 

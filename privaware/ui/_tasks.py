@@ -59,7 +59,7 @@ class Task:
 
 
 def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
-    """Return the keyword arguments of `fit` that a form gives; without one, epsilon is 1, and others are left out."""
+    """Return the keyword arguments of `fit` in a form, without empty fields; an empty epsilon becomes 1."""
     options: dict[str, Any] = {"epsilon": 1.0}
     for name, convert in FIT_FIELDS.items():
         if form.get(name):
