@@ -54,7 +54,8 @@ def nist_markdown(card: ModelCard) -> str:
     lines = [
         f"# {plain(model_name(card))}: checklist after NIST SP 800-226",
         "",
-        "A ticked box is answered by `model.json`, which `privaware verify` recomputes; an open one is for the owner.",
+        "A ticked box is answered by `model.json` or by the owner's statement in it. `privaware verify` recomputes the "
+        "guarantee in `model.json`. The owner must answer an open box.",
     ]
     layer = ""
     for item in nist_items(card):
