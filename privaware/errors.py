@@ -80,8 +80,12 @@ class OpenBoundsWarning(UserWarning):
     """An estimator got real numbers without declared bounds, which may be what another step read off the rows."""
 
 
-def warn_caller(sentence: str, category: type[Warning]) -> None:
-    """Issue a warning at the line outside this package that called into it.
+CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")
+"""Packages whose lines a user does not write: this one, and those that call its estimators."""
+
+
+def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the line of the user that called into this package, also from within a pipeline.
 
     Parameters
     ----------
@@ -91,6 +95,6 @@ def warn_caller(sentence: str, category: type[Warning]) -> None:
         Its class.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privaware":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:
         level, frame = level + 1, frame.f_back
     warnings.warn(sentence, category, stacklevel=level)
