@@ -81,8 +81,12 @@ class OpenBoundsWarning(UserWarning):
     """An estimator got real numbers without declared bounds; an earlier step may have computed them from other rows."""
 
 
-def warn_caller(sentence: str, category: type[Warning]) -> None:
-    """Issue a warning whose location is the nearest line on the call stack outside this package.
+CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")
+"""Packages whose lines a user does not write: this one, and those that call its estimators."""
+
+
+def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning whose location is the nearest line on the call stack outside the packages in `CALLING`.
 
     Parameters
     ----------
@@ -92,6 +96,6 @@ def warn_caller(sentence: str, category: type[Warning]) -> None:
         Its class.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privaware":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:
         level, frame = level + 1, frame.f_back
     warnings.warn(sentence, category, stacklevel=level)

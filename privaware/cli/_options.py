@@ -107,6 +107,7 @@ DESCRIBE = Annotated[
     Path | None, option("A TOML file with the owner's statement: owner, contact, intended_use, limitations.")
 ]
 SEED = Annotated[int | None, option("The random seed. It makes the run reproducible and the result NOT for release.")]
+NO_SEED = Annotated[int | None, option("Has no effect here, because this command draws nothing at random.")]
 _JSON = "Print one JSON object to standard output, and nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
 

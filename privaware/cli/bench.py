@@ -118,7 +118,7 @@ def table(
     columns: COLUMNS = None,
     format_: FORMAT = "markdown",
     out: OUT = None,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Print score, utility loss, AUC and leakage: means over seeds with 95% intervals."""
@@ -139,7 +139,7 @@ def report(
     store: STORE = DEFAULT_STORE,
     columns: COLUMNS = None,
     out: PAGE = Path("bench.html"),
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Show utility, leakage and time on one HTML page: plots against epsilon, and a table."""

@@ -49,7 +49,7 @@ def reproduce(
     time_limit: TIME_LIMIT = None,
     ray: RAY = None,
     prices: PRICES = False,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> int:
     """Run a table or figure of a paper again, and show it beside the published numbers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -17,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from privaware._validate import suggestion
 from privaware.data import read
-from privaware.errors import OpenBoundsWarning, WrongInput
+from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
@@ -134,12 +133,11 @@ def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
     if OpenBoundsWarning in _warned or not any(rows[name].dtype.kind == "f" for name in open_numbers):
         return
     _warned.add(OpenBoundsWarning)
-    warnings.warn(
+    warn_caller(
         "X holds real numbers without declared bounds, so that a part of the budget paid for bounds; a step before "
         "this one that learns from the rows, such as StandardScaler, is outside the guarantee and is not noticed here: "
         f"give schema=, or use PrivateNormaliser and PrivatePCA ({HOW_TO})",
         OpenBoundsWarning,
-        stacklevel=5,
     )
 
 

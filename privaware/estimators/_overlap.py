@@ -18,7 +18,6 @@ import multiprocessing
 import secrets
 import tempfile
 import threading
-import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ import pandas as pd
 from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware.data import Raw, Sketch, hashes_and_sketch
-from privaware.errors import OverlapWarning, WrongInput
+from privaware.errors import OverlapWarning, WrongInput, warn_caller
 from privaware.events import Event
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -187,7 +186,7 @@ def overlap_with_past_fits(
     if seeded:
         return "rows of this fit were in earlier fits of this process"
     sentence = _sentence(fit, overlapping, delta)
-    warnings.warn(sentence, OverlapWarning, stacklevel=5)
+    warn_caller(sentence, OverlapWarning)
     return sentence
 
 

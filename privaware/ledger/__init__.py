@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
-from privaware.ledger._print import explained_lines, ledger_lines
+from privaware.ledger._print import explained_lines, ledger_lines, ledger_rows
 from privaware.ledger._registry import (
     KnownCharges,
     KnownLedger,
@@ -46,6 +46,7 @@ __all__ = [
     "known_sketches",
     "knows_rows",
     "ledger_lines",
+    "ledger_rows",
     "memory_ledger",
     "register",
     "spent_together",

@@ -8,12 +8,11 @@ copies that were both charged. Opening it raises. `Ledger.restore` writes the lo
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 from privaware._files import ledger_folder
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.ledger._entry import Entry, body, parsed
 from privaware.ledger._owner_folder import append_lines, owner_folder, read_lines
 
@@ -47,7 +46,7 @@ def note(genesis: str, entry: Entry) -> None:
     try:
         append_lines(_file(genesis), [_line(entry)])
     except WrongInput as problem:
-        warnings.warn(f"entry {entry.number} of the ledger is written but not copied: {problem}", stacklevel=3)
+        warn_caller(f"entry {entry.number} of the ledger is written but not copied: {problem}")
 
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:

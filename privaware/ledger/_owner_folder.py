@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from privaware._files import ledger_folder
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 
 __all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
 
@@ -82,10 +81,9 @@ def _blank_torn_lines(path: Path) -> None:
         for at, length in torn:
             os.pwrite(handle, b" " * length, at)
         os.fsync(handle)
-    warnings.warn(
+    warn_caller(
         f"a line of '{path}' was torn, by a full disk or a process that was killed, and is left out: a ledger that "
-        "was charged for these rows may be missing; give it with --ledger FILE if you know it",
-        stacklevel=2,
+        "was charged for these rows may be missing; give it with --ledger FILE if you know it"
     )
 
 

@@ -127,20 +127,24 @@ def _calibration(card: ModelCard) -> dict[str, Any] | None:
             return None
         low, high = (max(0.0, min(1.0, end)) for end in observed[1:])
         known = high - low < 1
+        rows = f"about {number(max(0, round(entry['rows'])))} rows"
         shown = f"{100 * observed[0]:.0f}% ({100 * low:.0f}% to {100 * high:.0f}%)"
         lines.append(
             {
                 "name": f"{100 * entry['from']:.0f}% to {100 * entry['to']:.0f}%",
                 "left": f"{100 * low:.2f}",
                 "width": f"{100 * (high - low) * known:.2f}",
-                "value": f"{shown}, about {number(max(0, round(entry['rows'])))} rows"
-                if known
-                else "too few rows to tell",
+                "value": f"{shown}, {rows}" if known else f"{rows}, too few to tell{_needed(entry)}",
             }
         )
     two = len(card.schema.classes) == 2
     what = f"the class {card.schema.classes[1]}" if two else "the predicted class"
     return {"of": what, "observed": "are of this class" if two else "are of the class predicted", "bars": lines}
+
+
+def _needed(entry: dict[str, Any]) -> str:
+    """Return how many rows a bin of the calibration needs; cards of earlier versions do not say it."""
+    return f": about {number(entry['needed'])} are needed" if _is_number(entry.get("needed")) else ""
 
 
 def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...], ...]:

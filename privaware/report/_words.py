@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from privaware import events
@@ -119,10 +120,33 @@ def attack_bound(fpr: str, tpr: str) -> str:
     return f"at a false positive rate of {fpr}, no attacker identifies more than {tpr} of the members"
 
 
+MAX_ITEMS = 6
+"""Largest number of items of a list that are shown; of more numbers only the range is shown."""
+
+
 def setting(x: Any) -> str:
-    """Format a public setting as text."""
+    """Format a public setting as text.
+
+    >>> setting([3, 0.5]), setting([13, 9, 16, 7, 15, 6, 5]), setting([]), setting(True)
+    ('3, 0.5', '7 numbers from 5 to 16', 'none', 'yes')
+    """
     if isinstance(x, str):
         return x
-    if isinstance(x, float):
-        return number(x, 12)
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    if isinstance(x, (int, float)):
+        return str(x) if isinstance(x, int) else number(x, 12)
+    if isinstance(x, (list, tuple)):
+        return _list(x)
     return json.dumps(x, ensure_ascii=False)
+
+
+def _list(items: Sequence[Any]) -> str:
+    """Format a list: its items if there are few, or else their number and, for numbers, their range."""
+    if not items:
+        return "none"
+    numbers = all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items)
+    if numbers and len(items) > MAX_ITEMS:
+        return f"{len(items):,} numbers from {number(min(items), 4)} to {number(max(items), 4)}"
+    flat = all(not isinstance(item, (list, tuple, dict)) for item in items)
+    return ", ".join(map(setting, items)) if flat else json.dumps(items, ensure_ascii=False)

@@ -26,7 +26,7 @@ from privaware.card import ModelCard
 from privaware.data import read_names
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import NOTHING, Event, Pure
-from privaware.ledger import Ledger, explained_lines
+from privaware.ledger import Ledger, explained_lines, ledger_rows
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._runs import COMMAND, Run, Runs
@@ -401,30 +401,11 @@ def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
         "delta": _words.number(facts["delta"]),
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": facts["unit"],
-        "entries": _entries(facts),
+        "entries": ledger_rows(facts),
         "open": [(entry["number"], entry["what"]) for entry in facts["open"]],
         "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],
         "problems": Ledger.verify(path),
     }
-
-
-def _entries(facts: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the creation, the charges and the changes of the limit in order, from the JSON of a ledger."""
-    created, limit = facts["created"], _words.number(facts["created"]["limit"])
-    shown = [{"number": "0", **_author(created), "what": "created", "epsilon": "", "total": "", "limit": limit}]
-    for entry in sorted([*facts["events"], *facts["limits"]], key=lambda entry: int(entry["number"])):
-        row = {"number": str(entry["number"]), **_author(entry), "what": entry["what"], "epsilon": "", "total": ""}
-        if entry["kind"] == "limit":
-            limit = _words.number(entry["limit"])
-            row["what"] = f"limit changed from {_words.number(entry['limit_before'])} to {limit}"
-        else:
-            row |= {"epsilon": _words.rounded_up(entry["epsilon"]), "total": _words.rounded_up(entry["total"])}
-        shown.append(row | {"limit": limit})
-    return shown
-
-
-def _author(entry: Mapping[str, Any]) -> dict[str, str]:
-    return {"time": entry["time"][:19].replace("T", " "), "who": entry["who"]}
 
 
 def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mapping[str, str] | None) -> dict[str, Any]:

@@ -106,19 +106,22 @@ RULES = (
     ),
     Rule(
         "linear_on_columns",
-        "Use all columns; select columns only for learners whose noise grows with their number",
+        "Use all columns. A selection of columns costs part of the budget, and `fit` needs none by default",
         lambda f: (
-            f"there are {len(f.schema.used)} columns. In the recorded runs, objective perturbation was better on "
-            "chosen columns than on all columns, but the learner linear on all columns was better than both. Every "
-            "selection is charged"
+            f"there are {len(f.schema.used)} columns. In the recorded runs a selection made only the learner "
+            "objective_perturbation more accurate, and the learner linear on all columns was more accurate still"
         ),
         ("columns", "charged_columns"),
         lambda f: f.schema.form == "table" and len(f.schema.used) >= MANY,
     ),
     Rule(
         "one_hot",
-        "For objective perturbation, drop the categorical columns at this epsilon",
-        lambda f: f"{f.categories} columns may be categorical, and each category adds one noisy coefficient",
+        "If you choose `--learner objective_perturbation`, which `fit` does not take by default, leave out columns of "
+        "text categories at this epsilon",
+        lambda f: (
+            f"{f.categories} columns may hold categories. This learner adds noise to one number for each category, so "
+            "many categories make it less accurate"
+        ),
         ("one_hot",),
         lambda f: f.schema.form == "table" and f.categories > 0 and f.epsilon < 5,
     ),

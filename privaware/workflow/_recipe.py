@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from privaware._files import atomic_write
 from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.learners._former_names import current_names
 from privaware.schema import Schema
 from privaware.workflow.run.paid_features import described_features
@@ -119,7 +118,7 @@ class Recipe:
         if (current := current_names(chosen, described)) != (chosen, dict(described)):
             named = ", ".join(f"{name}={value!r}" for name, value in current[1].items())
             message = f"learner {chosen}: settings have new names; take learner {current[0]} with {named:.200}"
-            warnings.warn(message, DeprecationWarning, stacklevel=3)
+            warn_caller(message, DeprecationWarning)
         return replace(
             base,
             learner=chosen,

@@ -21,10 +21,12 @@ import numpy as np
 
 from privaware.workflow._score_cells import DECILES, LOG_ODDS, ScoreCells
 
-__all__ = ["NoisyCells", "fraction_interval"]
+__all__ = ["NoisyCells", "fraction_interval", "rows_needed"]
 
 CONFIDENCE = 0.95
 """Confidence of every interval."""
+INFORMATIVE = 0.5
+"""Largest width of an interval of a fraction that says something about the fraction."""
 RESAMPLES = 400
 """Number of bootstrap samples behind an interval."""
 QUANTILE = 2.1
@@ -114,6 +116,7 @@ class NoisyCells:
 
         With two classes it is the probability of the second class, and the rate is the frequency of this class. With
         more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
+        `needed` is the number of rows from which on the interval is narrower than `INFORMATIVE`.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         groups = np.searchsorted(self._decile_edges, self._bin_indices, side="right")
@@ -124,7 +127,8 @@ class NoisyCells:
             rate = self._rate(hits[inside], misses[inside])
             rows = max(0.0, float((hits[inside] + misses[inside]).sum()))
             edges = {"from": float(ends[at]), "to": float(ends[at + 1])}
-            bins.append({**edges, "rows": round(rows, 2), "observed": rate["value"], **_ends(rate)})
+            needed = rows_needed(int(inside.sum()), self.scale)
+            bins.append({**edges, "rows": round(rows, 2), "needed": needed, "observed": rate["value"], **_ends(rate)})
         return bins
 
     @cached_property
@@ -256,6 +260,29 @@ def fraction_interval(
         return 0.0, 1.0
     low, high = ((-linear + sign * math.sqrt(root)) / (2 * square) for sign in (-1, 1))
     return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+
+
+def rows_needed(cells: int, scale: float) -> int:
+    """Return the number of rows, half of them hits, from which on their fraction has an informative interval.
+
+    Hits and misses are each spread over this number of cells, with Laplace noise of this scale.
+
+    >>> rows_needed(1, 1.0), rows_needed(1, 10.0), rows_needed(3, 10.0)
+    (19, 101, 170)
+    """
+    few, enough = 0, 1
+    while not _is_informative(enough, cells, scale):
+        few, enough = enough, 2 * enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if _is_informative(middle, cells, scale) else (middle, enough)
+    return enough
+
+
+def _is_informative(rows: int, cells: int, scale: float) -> bool:
+    half = np.full(cells, rows / 2 / cells)
+    low, high = fraction_interval(half, half, scale)
+    return high - low <= INFORMATIVE
 
 
 def _ends(rate: dict[str, float]) -> dict[str, float]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from privaware.attacks._many_run import deciding_pair, many_runs
 from privaware.attacks._row_canaries import crafted_pair, crafted_rows
 from privaware.card import ModelCard
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import Ledger
 from privaware.noise import Rng
@@ -200,7 +199,7 @@ def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None
         search, space = "rs", search
     for sentence in notices:
         if say is None:
-            warnings.warn(sentence, DeprecationWarning, stacklevel=3)
+            warn_caller(sentence, DeprecationWarning)
         else:
             say(sentence)
     if search not in (None, "rs"):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._validate import expect_nonnegative, suggestion
+from privaware.data._parts import threads
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.registry import names
@@ -44,6 +45,10 @@ SPENDS = {
 """Settings of `linear` that are fractions of the budget, with the end of their sentence in the plan."""
 MULTIPLICATION = 2e-10
 """Seconds for one multiplication of the gradient of a linear head on two cores."""
+CORES = 2
+"""Number of processor cores on which the costs of the policy were measured."""
+SLOWER = 4
+"""Factor by which features and training may take longer than measured, on a busy or slower machine."""
 GPU_SECONDS = 2e-4
 """Seconds for the features of one row on a GPU, where a rule does not say."""
 EARLIER = "its conditions hold, but an earlier rule was taken"
@@ -296,7 +301,7 @@ def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str
         reasons.append(NETWORKS[network].warning)
     details = [*([benchmark_sentence(rule.candidate, facts)] if rule.candidate else []), *better]
     if rule.cost:
-        details.append(f"Features and training take about {_duration(rule.seconds(facts))}.")
+        details.append(_time_sentence(rule.seconds(facts), facts["device"]))
     details += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if isinstance(settings.get(name), float)]
     return Choice(
         learner=learner,
@@ -321,6 +326,23 @@ def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) 
         longer = _duration(slower.seconds(facts))
         sentences.append(f"More accurate: rule {slower.name!r}, which takes about {longer}; see --time-limit.")
     return sentences
+
+
+def _time_sentence(seconds: float, device: str) -> str:
+    """Return how long features and training take; `seconds` is the time on two cores, or on a GPU.
+
+    >>> _time_sentence(10.0, "cuda")
+    'Features and training take about 10 s.'
+    """
+    if device != "cpu":
+        return f"Features and training take about {_duration(seconds)}."
+    cores = min(threads(), CORES)
+    soon = seconds * CORES / cores
+    many = f"{cores} processor core{'s' if cores > 1 else ''}"
+    return (
+        f"Features and training take about {_duration(soon)} to {_duration(SLOWER * soon)} on {many}; the longer time "
+        "is for a busy or slower machine."
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -424,7 +423,7 @@ class ChargedRun:
             sentence = f"This run would be refused: {self.refusal}."
             self.say(sentence)
             if self.options.say is None:
-                warn_caller(sentence, UserWarning)
+                warn_caller(sentence)
 
     def _expect_room(self) -> None:
         """Raise what the charge of this run would raise, and write nothing."""
@@ -462,7 +461,7 @@ class ChargedRun:
         self._say_notices(self.source.notices)
         self._ask_about_persons()
         for sentence in self.source.left_out() if self.options.say is None else ():
-            warnings.warn(sentence, stacklevel=2)
+            warn_caller(sentence)
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware._validate import expect_positive
 from privaware.data import Sketch
-from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
 from privaware.workflow.run.options import RunOptions, Say
@@ -140,7 +139,7 @@ def register_rows(
     uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
     for sentence in SameRows.of_table(ledger, digest, sketch).sentences(event=uncharged, during_run=True):
         if say is None:
-            warnings.warn(sentence, OverlapWarning, stacklevel=2)
+            warn_caller(sentence, OverlapWarning)
         else:
             say(f"{sentence[:1].upper()}{sentence[1:]}.")
     if not ledger.lasting:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from privaware._rounded import rounded_up
 from privaware.data import Sketch
-from privaware.errors import Refused
+from privaware.errors import Refused, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import (
     KnownCharges,
@@ -174,10 +173,9 @@ def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
     try:
         return None if content is None else Sketch.from_bytes(content)
     except ValueError:
-        warnings.warn(
+        warn_caller(
             f"the sketch {digest[:8]} of a table in the data folder is damaged: a copy of that table with other "
-            "columns is not known again; charge that table once more to have it written anew",
-            stacklevel=2,
+            "columns is not known again; charge that table once more to have it written anew"
         )
         forget_sketch(digest)
         return None

@@ -16,14 +16,13 @@ import json
 import os
 import re
 import stat
-import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from privaware._files import atomic_write
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.ledger import Entry
 from privaware.model import TENSORS
 
@@ -155,7 +154,7 @@ class Signer:
                 f"other users can open the private key {str(path)!r:.120}, and sign with it; run `chmod 600` on it"
             )
             if say is None:
-                warnings.warn(sentence, stacklevel=2)
+                warn_caller(sentence)
             else:
                 say(sentence)
         return cls(key)
