@@ -17,9 +17,9 @@ from privaware.descent._layers.padded_population import PaddedPopulation, stacka
 from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
-from privaware.descent._ranks import TrainingJob, agreed, same_microbatch, share_generator
+from privaware.descent._ranks import TrainingJob, prepared_training
 from privaware.descent._recipe import DescentRecipe
-from privaware.descent._training import Training, prepare
+from privaware.descent._training import prepare
 from privaware.noise import Rng
 from privaware.ranks import Ranks
 
@@ -217,14 +217,8 @@ class Descent(DescentRecipe):
             The trained copies.
         """
         padded = PaddedPopulation([member.module for member in job.members])  # type: ignore[misc]
-        with agreed(ranks):
-            prepared = prepare(padded.modules, self.loss, job.inputs, job.targets, job.device)
         members = [replace(of, module=module) for of, module in zip(job.members, padded.modules, strict=True)]
-        recipe = self if ranks is None else replace(self, microbatch=same_microbatch(self, prepared, ranks))
-        if ranks is not None and self.projection is not None:
-            share_generator(rng, prepared.stack.device, ranks)
-        with agreed(ranks):
-            training = Training(recipe, members, prepared, rows=job.rows, rng=rng, mask=padded.mask, ranks=ranks)
+        training, prepared = prepared_training(self, replace(job, members=members), rng, ranks, padded.mask)
         if callbacks is not None and callbacks.checkpoint is not None:
             training.state.examples = repr([tensor_digest(item) for item in (*prepared.inputs, prepared.targets)])
         return padded.unpadded(train_to_end(training, callbacks))

@@ -16,7 +16,7 @@ them. It holds without a change, because point 3 adds no error.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -27,11 +27,11 @@ from privaware.descent._microbatches import microbatch_size
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
 from privaware.descent._recipe import DescentRecipe
-from privaware.descent._training import Prepared
+from privaware.descent._training import Prepared, Training, prepare
 from privaware.noise import Rng
 from privaware.ranks import Ranks, current
 
-__all__ = ["TrainingJob", "agreed", "examples_of", "same_microbatch", "share_generator"]
+__all__ = ["TrainingJob", "examples_of", "followed", "prepared_training"]
 
 
 class Trainer(Protocol):
@@ -57,25 +57,63 @@ class TrainingJob:
 
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any) -> list[nn.Module]:
         """Train with all ranks that this process leads; alone if it leads none, or without noise."""
+        with self.sent(_follow, trainer, rng) as ranks:
+            return trainer.train_together(self, rng, ranks, callbacks)
+
+    @contextlib.contextmanager
+    def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[Ranks | None]:
+        """Yield the ranks that this process leads, while the others call `follow(ranks, what, job, shapes, streams)`.
+
+        Yield None if this process leads no ranks, or without noise: such sums are not on a lattice.
+        """
         ranks = current()
         if ranks is None or not all(member.noise > 0 for member in self.members):
-            return trainer.train_together(self, rng, None, callbacks)
+            yield None
+            return
         examples = examples_of(self.inputs, self.targets)
         shapes = [(tuple(item.shape), item.dtype) for item in examples]
-        sent = replace(self, inputs=None, targets=None)
-        with ranks.job(_follow, trainer, sent, shapes, rng.state_without_noise()):
+        with ranks.job(follow, what, replace(self, inputs=None, targets=None), shapes, rng.state_without_noise()):
             ranks.send_rows(examples)
-            return trainer.train_together(self, rng, ranks, callbacks)
+            yield ranks
+
+
+def prepared_training(
+    recipe: DescentRecipe, job: TrainingJob, rng: Rng, ranks: Ranks | None, mask: Tensor | None = None
+) -> tuple[Training, Prepared]:
+    """Return the training of the members of `job`, and its examples in their order; each of `ranks` prepares its own.
+
+    `mask` is the mask of `Training`. All ranks get the same size of microbatches and the same coordinates of a
+    projection. If one rank raises, every rank leaves.
+    """
+    modules: list[Any] = [member.module for member in job.members]
+    with agreed(ranks):
+        prepared = prepare(modules, recipe.loss, job.inputs, job.targets, job.device)
+    if ranks is not None:
+        recipe = replace(recipe, microbatch=_same_microbatch(recipe, prepared, ranks))
+        if recipe.projection is not None:
+            _share_generator(rng, prepared.stack.device, ranks)
+    with agreed(ranks):
+        training = Training(recipe, job.members, prepared, rows=job.rows, rng=rng, mask=mask, ranks=ranks)
+    return training, prepared
+
+
+@contextlib.contextmanager
+def followed(ranks: Ranks, job: TrainingJob, precision: str, shapes: Sequence[Any]) -> Iterator[TrainingJob]:
+    """Yield `job` with the examples that rank 0 sends, in the settings of a rank that follows.
+
+    A problem on which all ranks agree ends the block. Rank 0 reports it.
+    """
+    *inputs, targets = ranks.receive_rows(shapes)
+    device = ranks.device(job.device)
+    at_home = torch.cuda.device(device) if torch.device(device).type == "cuda" else contextlib.nullcontext()
+    with contextlib.suppress(Disagreed), at_home, matmul_precision(precision):
+        yield replace(job, inputs=tuple(inputs), targets=targets, device=device)
 
 
 def _follow(ranks: Ranks, trainer: Trainer, job: TrainingJob, shapes: Sequence[Any], streams: dict[str, Any]) -> None:
-    """Take part in a training that rank 0 leads; a problem that all ranks know ends the job, and rank 0 reports it."""
-    *inputs, targets = ranks.receive_rows(shapes)
-    job = replace(job, inputs=tuple(inputs), targets=targets, device=ranks.device(job.device))
-    here = torch.device(job.device)
-    at_home = torch.cuda.device(here) if here.type == "cuda" else contextlib.nullcontext()
-    with contextlib.suppress(Disagreed), at_home, matmul_precision(trainer.precision):
-        trainer.train_together(job, Rng.restore(streams), ranks)
+    """Take part in a training that rank 0 leads."""
+    with followed(ranks, job, trainer.precision, shapes) as own:
+        trainer.train_together(own, Rng.restore(streams), ranks)
 
 
 class Disagreed(Exception):
@@ -103,13 +141,13 @@ def examples_of(inputs: Any, targets: Any) -> list[Tensor]:
     return [item if isinstance(item, Tensor) else torch.as_tensor(item) for item in (*several, targets)]
 
 
-def same_microbatch(recipe: DescentRecipe, prepared: Prepared, ranks: Ranks) -> int:
+def _same_microbatch(recipe: DescentRecipe, prepared: Prepared, ranks: Ranks) -> int:
     """Return the size of microbatches that `recipe` names, or that fits the free memory of every rank."""
     own = recipe.microbatch or microbatch_size(prepared.stack, prepared.inputs, recipe.copies)
     return int(min(ranks.gathered(own)))
 
 
-def share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:
+def _share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:
     """Give the torch generator of initial values, from which a projection draws, the same state on every rank."""
     generator = rng.torch("initial", str(device))
     state = ranks.shared(generator.get_state() if ranks.leads else None)

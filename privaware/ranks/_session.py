@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from privaware._version import __version__
 from privaware.errors import PrivawareError, WrongInput
 
@@ -81,10 +83,16 @@ class Ranks:
 
         if torch.device(device).type != "cuda" or self.leads:
             return device
-        count = torch.cuda.device_count()
-        if not count:
+        if not torch.cuda.is_available():
             raise WrongInput(f"expected a GPU for rank {self.rank}, got none; start fewer processes, or use cpu")
-        return f"cuda:{self.local % count}"
+        return f"cuda:{self.local_gpu}"
+
+    @property
+    def local_gpu(self) -> int:
+        """The number of this rank's GPU; if there are fewer GPUs than ranks, ranks share them."""
+        import torch
+
+        return self.local % max(torch.cuda.device_count(), 1)
 
     # Starting and ending.
 
@@ -132,6 +140,8 @@ class Ranks:
 
         If the block raises, the other ranks are not asked again, unless it raised in agreement (`agreed`).
         """
+        if self._busy:
+            raise RanksEnded("expected ranks that follow, but a problem of rank 0 ended them in an earlier training")
         self.shared(("job", (function, arguments)))
         self._busy = True
         yield
@@ -202,6 +212,20 @@ class Ranks:
             for part in _bytes(tensor).split(CHUNK):
                 self._broadcast(part, "cpu")
         return tensors
+
+    def shared_rows(self, rows: Any) -> Any:
+        """Return the array `rows` of rank 0 on every rank; arrays of other things than numbers are pickled."""
+        import torch
+
+        plain = self.shared(None if rows is None else rows.dtype.kind in "biuf")
+        if not plain:
+            return self.shared(rows)
+        tensors = [] if rows is None else [torch.from_numpy(np.ascontiguousarray(rows))]
+        shapes = self.shared([(tuple(item.shape), item.dtype) for item in tensors])
+        if self.leads:
+            self.send_rows(tensors)
+            return rows
+        return self.receive_rows(shapes)[0].numpy()
 
     def collected(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
         """Return the tensors of every rank, in the order of ranks, on rank 0; on all other ranks an empty list."""

@@ -21,6 +21,7 @@ class Hub:
 
     def __init__(self, size: int) -> None:
         self.values: list[Any] = [None] * size
+        self.totals = self.features = 0
         self.meeting, self.turn = threading.Barrier(size), threading.Lock()
 
     def wait(self) -> None:
@@ -59,19 +60,21 @@ class ThreadRanks(Ranks):
 
     def collected(self, tensors: Any) -> list[list[Tensor]]:
         every = self.gathered([item.clone() for item in tensors])
+        self.hub.features += self.leads
         return every if self.leads else []
 
     def add_up(self, sums: Tensor) -> None:
         every = self.gathered(sums.clone())
+        self.hub.totals += self.leads
         sums.copy_(sum(reversed(every[:-1]), every[-1]) if self.leads else torch.full_like(sums, torch.nan))
 
     def broadcast(self, values: Tensor) -> Tensor:
         return values.copy_(self.gathered(values.clone())[0])
 
 
-def led(size: int, call: Callable[[], T]) -> T:
-    """What `call` returns if it leads `size` threads."""
-    hub = Hub(size)
+def led(size: int, call: Callable[[], T], hub: Hub | None = None) -> T:
+    """What `call` returns if it leads `size` threads; `hub` counts their totals and collected features."""
+    hub = hub or Hub(size)
     problems: list[BaseException] = []
 
     def follow(rank: int) -> None:
