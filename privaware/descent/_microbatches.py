@@ -23,6 +23,7 @@ from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
+from privaware.ranks import Ranks
 
 __all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
 
@@ -128,10 +129,16 @@ def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models
     return tuple(size for size in (*range(low, high + 1, step), far) if 4 * GROUP_MULTIPLE <= size < layout.group)
 
 
-def microbatches(samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack) -> Iterator[Microbatch]:
-    """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding."""
+def microbatches(
+    samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack, ranks: Ranks | None = None
+) -> Iterator[Microbatch]:
+    """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding.
+
+    If `ranks` train together, only the microbatches of this rank are yielded: every `ranks.size`-th one.
+    """
     longest = max(len(sample) for sample in samples)
-    for start in range(0, longest, layout.width):
+    starts = range(0, longest, layout.width)
+    for start in starts if ranks is None else starts[ranks.rank :: ranks.size]:
         width = layout.width_for(longest - start)
         parts = [sample[start : start + width] for sample in samples]
         if len(parts) == 1 and len(parts[0]) == width and (np.diff(parts[0]) == 1).all():

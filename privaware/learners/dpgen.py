@@ -158,6 +158,7 @@ class DpGen(PlainNetwork):
     learns from the images.
     """
 
+    on_ranks: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "data preparation"
     guarantee: ClassVar[str] = "none: answers with private images themselves; (epsilon, delta) with variant = corrected"

@@ -105,6 +105,7 @@ class Finetune(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    on_ranks: ClassVar[bool] = True
 
     prior: dict[str, Any] | None = None
     head_steps: int = 100

@@ -395,6 +395,16 @@ class Rng:
         """Return the state from which a run resumes bit for bit. It is secret: for checkpoints, never for a release."""
         return self._streams.state()
 
+    def state_without_noise(self) -> dict[str, Any]:
+        """Return the state of the streams for sampling and initial values, for other ranks of the same training.
+
+        The noise stream is not in it, so a generator that is restored from it draws noise of its own. It is secret.
+        """
+        state = self._streams.state()
+        streams = {name: of for name, of in state["streams"].items() if name != "noise"}
+        torch = {name: of for name, of in state["torch"].items() if name in ("sampling/cpu", "initial/cpu")}
+        return {"seed": state["seed"], "streams": streams, "chacha20": {}, "torch": torch}
+
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Rng:
         """Return the generator with this `state`."""

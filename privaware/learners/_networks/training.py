@@ -102,6 +102,7 @@ class Network(Learner):
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     sums: ClassVar[str] = "bounded"
+    on_ranks: ClassVar[bool] = True
 
     architecture: dict[str, Any] | None = None
     steps: int | None = None

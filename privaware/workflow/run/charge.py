@@ -42,6 +42,7 @@ from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
+from privaware.workflow.run.on_ranks import expect_divisible
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
 from privaware.workflow.run.plan import Plan, expect_finite_price
@@ -181,6 +182,7 @@ class ChargedRun:
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
         run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite.
         """
+        expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
