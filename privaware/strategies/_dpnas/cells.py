@@ -67,12 +67,15 @@ class CellSearchResult:
 
 
 def cells_from_indices(indices: Any) -> list[Cell]:
-    """Return cells as names of operations, from a matrix of indices with shape (cells, edges)."""
+    """Return cells as names of operations, from a matrix (cells, edges) of indices into `OPERATIONS`."""
     return [tuple(OPERATIONS[op] for op in row) for row in indices.tolist()]
 
 
 def edges(nodes: int) -> list[tuple[int, int]]:
-    """Return the edges of a cell as pairs (from node, to node), in the order of a cell."""
+    """Return the edges of a cell with the nodes 1 to `nodes` and the input, node 0, as pairs (from node, to node).
+
+    They are in the order of a cell: by the node that they lead to, then by the node that they come from.
+    """
     return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
 
 
