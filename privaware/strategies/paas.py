@@ -88,7 +88,10 @@ class Paas(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Breeding(TrialHistory):
-    """The current `generation` of candidates; `scored` maps every tried candidate to its trial."""
+    """The current `generation` of candidates; `scored` maps every tried candidate to its trial.
+
+    `best` returns the best trial of the current generation.
+    """
 
     strategy: Paas
     scored: dict[str, Trial] = field(default_factory=dict)
