@@ -52,7 +52,7 @@ class SearchJournal:
         return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
-        """Return the models and scores of the finished job `name`; None if this run has no such finished job."""
+        """Return the models (with `schema`) and scores of the finished job `name`; None if this run has no such job."""
         from safetensors.numpy import load
 
         path = self._path(name)
