@@ -90,7 +90,7 @@ class Folder:
                 yield from self._inside(folder)
 
     def _inside(self, folder: Path) -> list[Path]:
-        """Return the entries of a folder, without hidden ones and without links that lead outside."""
+        """Return the entries of a folder in sorted order, without hidden ones and without links that lead outside."""
         return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self.holds(entry)]
 
     def holds(self, path: Path) -> bool:

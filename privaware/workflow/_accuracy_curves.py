@@ -89,7 +89,7 @@ class Curve:
     accuracies: tuple[float, ...]
 
     def gains(self, signals: np.ndarray) -> np.ndarray:
-        """Return the gain at each of `signals`, which are in powers of ten as `TableFacts.signal` returns them.
+        """Return the gain, (accuracy - constant) / (1 - constant), at each of `signals` (see `TableFacts.signal`).
 
         Measured gains are clipped to [0, 0.999], and a gain below the gain at a smaller epsilon is raised to it.
         Between measured signals the gain is interpolated linearly. Beyond them it is the gain at the nearest measured
