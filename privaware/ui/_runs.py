@@ -198,7 +198,10 @@ class Runs:
         return self.start(run.task)
 
     def cancel(self, run: Run) -> None:
-        """Interrupt a run as Ctrl-C does; kill it if it has not ended after `SECONDS_TO_END` seconds."""
+        """Interrupt a run as Ctrl-C does, and return at once.
+
+        A timer kills the run if it has not ended after `SECONDS_TO_END` seconds.
+        """
         if not run.active or run.cancelled:
             return
         run.cancelled = True

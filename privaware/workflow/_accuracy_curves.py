@@ -203,7 +203,7 @@ def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expect
 
 
 def _accuracies(gains: np.ndarray, constant: float, facts: TableFacts) -> np.ndarray:
-    """Return the accuracy at each epsilon of `GRID` from the `gains` there; `constant` below `facts.least_epsilon`."""
+    """Return constant + (1 - constant) * gains at each epsilon of `GRID`; `constant` below `facts.least_epsilon`."""
     return np.where(facts.least_epsilon > GRID, constant, constant + (1 - constant) * gains)
 
 
