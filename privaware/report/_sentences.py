@@ -70,7 +70,10 @@ def is_public_benchmark(card: ModelCard) -> bool:
 
 
 def introduction(card: ModelCard, certified: bool) -> str:
-    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained."""
+    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained.
+
+    Unless `certified`, they do not mention differential privacy, and say that the guarantee is not certified.
+    """
     rows = (
         f" on rows of {name} ({card.schema.rows:,} rows)"
         if (name := data_name(card))

@@ -223,7 +223,8 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
 def _budget(card: ModelCard) -> dict[str, Any]:
     """Return a bar for the epsilon of each release and of all together, and the composition in words.
 
-    There are no bars if the total or every single epsilon is infinite or unknown.
+    There are no bars if the total is infinite, or if no release has a known finite epsilon. Releases without one have
+    no bar. At most `MAX_BARS` releases have a bar; `left` counts the others.
     """
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]

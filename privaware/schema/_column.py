@@ -15,7 +15,7 @@ LARGEST = 1e150
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether `value` is a number of absolute value at most `LARGEST`."""
+    """Return whether `value` is an int or float, but no bool, of absolute value at most `LARGEST`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and -LARGEST <= value <= LARGEST
 
@@ -41,7 +41,8 @@ def is_text(value: Any) -> bool:
 def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
     """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas.
 
-    Raise `WrongInput` for a field that is neither a list nor a tuple.
+    The fields of `declared` are replaced in place. Raise `WrongInput`, with `who` at the start of the message, for a
+    field that is neither a list nor a tuple.
     """
     for name in names:
         value = getattr(declared, name)

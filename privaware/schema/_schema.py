@@ -150,7 +150,7 @@ class Schema:
         return known and all(column.bounded for column in self.declared)
 
     def keep(self, names: tuple[str, ...]) -> Schema:
-        """Return the schema with only the columns in `names`.
+        """Return the schema with only the columns in `names`, in the schema's order.
 
         Parameters
         ----------
@@ -177,8 +177,9 @@ class Schema:
         """Return the schema without bounds, bins and categories, which are then released under privacy.
 
         The bounds of the target go too; its classes stay. Whether a column has missing values is not public either, so
-        each column gets a category for them. The spellings of booleans, and columns of text or that are not used, stay
-        as they are. `assumed` lists what is still taken as public: the number of rows, names, kinds and classes.
+        each column gets a category for them, and undeclared values count as other. The spellings of booleans, and
+        columns of text or that are not used, stay as they are. `assumed` lists what is still taken as public: the
+        number of rows, names, kinds and classes.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")

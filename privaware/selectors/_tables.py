@@ -96,7 +96,10 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def _target(data: Data, size: int) -> np.ndarray:
-    """Return the slot of each row's target: its class, or one of `size` equal bins of the declared target range."""
+    """Return the slot of each row's target: its class, or one of `size` equal bins of the declared range.
+
+    A target outside the range is in the nearest bin, a missing one in the first.
+    """
     if data.schema.classes:
         return np.clip(data.y, 0, size - 1).astype(np.int64)
     low, high = data.schema.low, data.schema.high
@@ -141,7 +144,7 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
 def _noisy_tables(
     exact_counts: np.ndarray, schema: Schema, sizes: tuple[int, ...], pairs: bool, noise: float, rng: Rng
 ) -> Tables:
-    """Return the noisy tables from the exact two-way counts."""
+    """Return the noisy tables from the exact two-way counts; `sizes` is the result of `slots`."""
     families = _families(sizes, pairs)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
     exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
@@ -212,12 +215,12 @@ def _starts(sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return sums over the slots of each column."""
+    """Return sums over the slots of each column along `axis`; `sizes` are the numbers of slots."""
     return np.asarray(np.add.reduceat(values, _starts(sizes), axis=axis))
 
 
 def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return one value for each slot, repeated from one value for each column."""
+    """Return one value for each slot along `axis`, repeated from one value for each column."""
     return np.repeat(values, sizes, axis=axis)
 
 
@@ -269,7 +272,7 @@ def _bits(share: np.ndarray) -> np.ndarray:
 
 
 def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
-    """Return the names of the columns in `mask`, in the schema's order."""
+    """Return the names of the columns in `mask`, which is over `schema.used`, in the schema's order."""
     return tuple(column.name for column, selected in zip(schema.used, mask, strict=True) if selected)
 
 

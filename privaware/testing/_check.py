@@ -131,7 +131,10 @@ class _Check:
                 )
 
     def calibrated(self, epsilon: float) -> float:
-        """Return the noise multiplier (at least 1e-6) that costs `epsilon` at `self.delta`; raise if there is none."""
+        """Return the noise multiplier (at least 1e-6) that costs `epsilon` at `self.delta`.
+
+        Raise `BrokenPromise` if there is none.
+        """
         try:
             noise = accounting.calibrate(lambda noise: self.mechanism.cost(self.schema, noise), epsilon, self.delta)
         except PrivawareError as problem:

@@ -101,7 +101,8 @@ def privacy_losses(
 
     The privacy loss is the log-likelihood of the value on `neighbour` minus the log-likelihood on `data`. Releases on
     one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. If the
-    mechanism splits the rows, the attacker knows the split. A changed row raises `WrongInput` if rows are sampled.
+    mechanism splits the rows, the attacker knows the split. A removed row raises `WrongInput`, and so does a changed
+    row if rows are sampled.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Guard:
     """Admits only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
 
     The host is checked, so that a foreign name that resolves to this machine is not served. A POST from another page
-    names its origin, and is refused even with the right token.
+    names its origin, and is refused even with the right token. A refused request gets an empty answer with status 403.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -296,7 +296,11 @@ class _Pages:
         }
 
     def _budget(self, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
-        """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
+        """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
+
+        `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives another limit
+        than the ledger has.
+        """
         refused = self.folder.shown(planned.refusal)
         if planned.ledger is None:
             wanted = form.get("limit") or _words.number(float(form.get("epsilon") or 1))
@@ -433,7 +437,11 @@ def _number(name: str, text: str) -> float:
 
 
 def _see(up: str, *parts: str) -> Response:
-    """Lead to another page after a change, so that loading it again changes nothing."""
+    """Redirect to another page after a change, so that loading it again changes nothing.
+
+    `up` is the relative path to the start page, and `parts` is the path of the other page; without `parts` it is the
+    start page.
+    """
     return RedirectResponse("/".join([up, *map(quote, parts)]) if parts else f"{up}/", status_code=303)
 
 

@@ -135,7 +135,7 @@ def default_name(folder: Folder, data: str) -> str:
 
 
 def _free_name(place: Path, stem: str, suffix: str = "") -> str:
-    """Return `stem` with `suffix`, or with a number between them if a file or folder of that name exists."""
+    """Return `stem` with `suffix`, or with -2, -3 and so on between them if that name exists in `place`."""
     names = (f"{stem}{f'-{number}' if number > 1 else ''}{suffix}" for number in range(1, 10_000))
     return next(name for name in names if not (place / name).exists() and not (place / name).is_symlink())
 

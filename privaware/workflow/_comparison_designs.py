@@ -113,7 +113,7 @@ def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
 
 
 def designs_sentence(price: Price, chosen: Design, total: float) -> str:
-    """Return a sentence with the price of `chosen` and, for comparison, the prices of other designs.
+    """Return a sentence with the price of `chosen`, the limit `total` and, for comparison, the prices of other designs.
 
     The other designs try all of `EPSILONS` or the epsilons of `chosen`, with `MAX_REPEATS` repeats or with one repeat.
     """

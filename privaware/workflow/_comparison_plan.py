@@ -120,7 +120,7 @@ def _comparison_plan(
 
 
 def _ranges(delta: float) -> Ranges:
-    """Return the mechanism that releases the bounds of all columns at once."""
+    """Return the mechanism that releases the bounds of all columns at once, with a part of `delta`."""
     return Ranges(delta=bounds_within(delta).delta)
 
 

@@ -55,6 +55,9 @@ class Contender:
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
     """Read the model that `text` describes; a setting in `text` has precedence over the same setting in `more`.
 
+    `text` is a learner with settings, a published model, or their JSON, as in the examples and in `EXPECTED_FORMS`.
+    Anything else raises `WrongInput`.
+
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}
     >>> contender({"name": "fcn", "hidden": [16]}).settings

@@ -281,8 +281,9 @@ def with_score(
 ) -> Plan:
     """Return `plan` with a charged score of its model, calibrated again so that the total stays within the budget.
 
-    `epsilon` is the cost of the score, and the budget is `plan.requested`. `also` names tables of `SCORE_ALSO` that are
-    released within `epsilon`. `held_out` is the fraction of the rows that score. Default: it follows from their number.
+    `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
+    `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
+    score. Default: it follows from their number.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
@@ -331,7 +332,10 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
 
 
 def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float, total: float) -> str:
-    """Return the sentence of a plan about its score; `bought` names the metric and the tables."""
+    """Return the sentence of a plan about its score.
+
+    `share` is the fraction of the rows that is held out, and `bought` names the metric and the tables.
+    """
     words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     part = "a tenth of the budget" if abs(epsilon - SCORE_SHARE * total) < 1e-9 else f"within the total of {total:g}"

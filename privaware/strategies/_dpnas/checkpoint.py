@@ -45,7 +45,7 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
 def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
     """Restore the state in place, and return the number of epochs after which it was saved; 0 without a file.
 
-    Raise if the file was saved with other settings or by another run.
+    Raise `WrongInput` if the file was saved with other settings or by another run.
     """
     if not Path(path).exists():
         return 0
@@ -81,5 +81,5 @@ def _initialise_adam(reinforce: Reinforce) -> None:
 
 
 def _digest(path: str | Path, settings: Any) -> str:
-    """Return a hash of the settings and of the run, after whose charge the folder is named."""
+    """Return a hash of the settings and of the name of the file's folder, which is the name of the run's charge."""
     return hashlib.sha256(repr((Path(path).parent.name, settings)).encode()).hexdigest()
