@@ -32,7 +32,10 @@ def rounded_up(x: float, digits: int = 4) -> str:
 
 
 def rounded_down(x: float, digits: int = 4) -> str:
-    """Format a lower bound, rounded down to `digits` significant digits after the same rounding to twelve digits."""
+    """Format a lower bound, rounded down to `digits` significant digits.
+
+    As in `rounded_up`, `x` is first rounded to twelve digits, and a number that is not finite becomes "infinite".
+    """
     return _towards(x, digits, ROUND_FLOOR)
 
 

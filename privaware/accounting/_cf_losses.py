@@ -214,7 +214,10 @@ class ResponseLoss(AtomsLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceLoss(Loss):
-    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample."""
+    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample at `rate`.
+
+    `side` is explained at the top of the file.
+    """
 
     noise: float
     rate: float

@@ -40,7 +40,10 @@ def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
 
 
 def true_posteriors(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Return the probability of each row's own class, from the raw outputs `values` (rows, classes) of `model`."""
+    """Return the probability of each row's own class, from the raw outputs `values` (rows, classes) of `model`.
+
+    Raise for a regression.
+    """
     return np.exp(log_posteriors(model, values)[np.arange(len(rows)), rows.y])
 
 

@@ -43,7 +43,10 @@ class Rows(Protocol):
         ...
 
     def keep(self, names: tuple[str, ...]) -> Rows:
-        """Return the rows with only the columns in `names`."""
+        """Return the rows with only the columns in `names`, in the order of the schema.
+
+        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        """
         ...
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Rows, ...]:
@@ -108,7 +111,10 @@ class Data:
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
-        """Return a table with only the columns in `names`; images and texts stay as they are."""
+        """Return a table with only the columns in `names`, in the order of the schema.
+
+        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        """
         if self.schema.form != "table":
             return self
         coded_names = [column.name for column in self.schema.used]

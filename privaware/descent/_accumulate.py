@@ -41,9 +41,9 @@ Gradients = dict[str, list[PerExampleGradient]]
 class Batch:
     """The examples of one forward pass, in model-major order.
 
-    `examples` is the number of examples of all models. `inputs` and `targets` may hold several augmented copies of each
-    example, one after another. `valid` is 1 for an example and 0 for padding; None means no padding. `draws` gives
-    dropout its masks; each augmented copy has its own.
+    `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
+    augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
+    padding. `draws` gives dropout its masks; each augmented copy has its own.
     """
 
     inputs: tuple[Tensor, ...]

@@ -139,7 +139,7 @@ class Stack:
             for other in others:
                 if name not in other or other[name].shape != parameter.shape:
                     raise WrongInput(
-                        f"expected models of one architecture, but their parameter {name!r} differs in shape"
+                        f"expected models of one architecture, but not all have parameter {name!r} with the same shape"
                     )
                 if other[name].requires_grad != (name in trainable):
                     raise WrongInput(

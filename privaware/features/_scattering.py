@@ -176,7 +176,10 @@ class FourierLayers:
         return images[None]
 
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
-        """Return the moduli of the maps at all angles; angles and rows of the input become rows."""
+        """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
+
+        Maps are (angles, rows, height, width); the result is (angles * rows of `x`, wavelet angles, height', width').
+        """
         import torch
 
         x = x.flatten(0, 1)
@@ -211,7 +214,11 @@ class MatrixLayers:
         return images.permute(2, 1, 0)[:, None].contiguous()
 
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
-        """Return the moduli of the maps at all angles; angles and rows of the input become rows."""
+        """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
+
+        Each angle of each row of `x` is one row of the result. Its angles are in the order `order[at, to]`. The result
+        is a buffer, which the next call with the same `workspace`, `at` and `to` overwrites.
+        """
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:

@@ -325,8 +325,8 @@ class Rng:
     def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
 
-        `rate` must be below 1. The gaps between sampled rows are independent and geometric. So a draw is needed for
-        each sampled row only.
+        `rate` must be above 0 and below 1. The gaps between sampled rows are independent and geometric. So a draw is
+        needed for each sampled row only.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16

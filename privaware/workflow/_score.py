@@ -198,7 +198,10 @@ class ScoredTraining:
 
     @property
     def changes(self) -> float:
-        """The number of rows that one unit of `unit` changes: 2 for a label, whose row is removed and added, else 1."""
+        """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
+
+        Several rows of a person are counted by `rows`, not here.
+        """
         return 2.0 if self.unit == "label" else 1.0
 
     def cost(self, schema: Schema, noise: float) -> Event:

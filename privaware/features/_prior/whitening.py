@@ -188,7 +188,10 @@ def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:
-    """Return pooled maps (rows, channels, p, p) as Walsh coefficients (rows, channels, p * p)."""
+    """Return pooled maps (rows, channels, p, p) as orthonormal Walsh coefficients (rows, channels, p * p).
+
+    `p` is 1, 2 or 4.
+    """
     return maps.flatten(2) @ walsh(maps.shape[-1]).T.to(maps.device, maps.dtype)
 
 

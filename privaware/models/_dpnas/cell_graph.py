@@ -45,7 +45,9 @@ WINDOW = (3, 1, 1)
 
 
 class CellGraph(nn.Module):
-    """Nodes after `entry`; a training engine may replace `node_outputs`.
+    """Base of graphs whose nodes are computed from the output of `entry` by `node_outputs`.
+
+    Subclasses define `forward`. A training engine may replace `node_outputs`.
 
     With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
     The next layer must accept BF16, as `MaxPool2x2` does.

@@ -99,7 +99,7 @@ class NoisyMaximumRanges(Transformation):
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the schema as it will be after the release, with placeholders for what is not known yet (`outline`).
+        """Return the schema as it will be after the release, with placeholders for what is not known yet.
 
         It is used to compute the cost of later mechanisms before a row is read.
         """

@@ -187,9 +187,10 @@ def scoring(schema: Schema) -> Schema:
 
 
 def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sketch, int]:
-    """Read all rows; return their digest, their sketch, and how many rows of a large table have no target.
+    """Return the digest and the sketch of all rows, and how many rows of a large table have no target.
 
-    For a table that is not large, the number is 0.
+    Without `table` the rows are those of `raw`, which are not checked here, and the number is 0. The rows of `table`
+    are also checked against `schema`.
     """
     key = digest_key()
     hashes, sketch, unlabelled = (*hashes_and_sketch(raw, key), 0) if table is None else table.checked(schema, key)
