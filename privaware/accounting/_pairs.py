@@ -206,7 +206,10 @@ class SampledLaplace(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class ResponsePair(DominatingPair):
-    """The pair of randomised response among `classes`; with 2 classes it dominates every epsilon-DP release."""
+    """The pair of `epsilon`-DP randomised response among `classes` classes, on a Poisson sample at `rate`.
+
+    With 2 classes it dominates every epsilon-DP release.
+    """
 
     epsilon: float
     classes: int = 2

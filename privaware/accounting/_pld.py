@@ -45,9 +45,10 @@ _ROUNDING = 32.0
 
 @dataclass(frozen=True, kw_only=True)
 class ComposedLoss:
-    """A tilted composition on a `grid`: P(loss = l) = prob * exp(log_mgf - theta * l) for each grid point.
+    """A composition on a `grid` tilted by `theta`: P(loss = l) = prob * exp(log_mgf - theta * l) at each grid point.
 
-    `infinite` is the probability of an infinite loss.
+    `log_mgf` is the logarithm of the moment generating function of the loss at `theta`. `infinite`
+    is the probability of an infinite loss.
     """
 
     theta: float
@@ -108,15 +109,18 @@ def epsilon(terms: Terms, delta: float) -> float:
 
 
 def totals(terms: Terms, delta: float) -> list[ComposedLoss]:
-    """Return the composition in each direction, tilted for this `delta`; with `delta` 1 it is not tilted."""
+    """Return the composition in each direction (once if both are equal), tilted for this `delta`.
+
+    Not tilted if it is 1.
+    """
     return [_compose(terms, delta, direction) for direction in terms.directions()]
 
 
 def profiles(terms: Terms, aims: Sequence[float] = AIMS) -> list[Profile]:
-    """Return delta as a function of an array of epsilons, for each direction.
+    """Return delta as a function of an array of epsilons, for each direction (once if both are equal).
 
     A tilted composition gives an upper bound everywhere, but a precise one only near its own epsilon. So the smallest
-    bound of several tilts counts.
+    bound of several tilts counts, one for each delta in `aims`.
     """
     if not terms.pairs:
         return [lambda epsilons: np.full(np.shape(epsilons), terms.failure)]
@@ -195,7 +199,7 @@ def _window(curve: Callable[[float], float], theta: float, spread: float) -> tup
 
 
 def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
-    """Return the tilted grid composed with itself `count` times, and a bound on the tilted mass outside its window."""
+    """Return `grid` tilted by `theta` and composed `count` times, and a bound on the tilted mass outside its window."""
     base = grid.tilted(theta)
     if count == 1:
         return base, 0.0

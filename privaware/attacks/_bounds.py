@@ -89,7 +89,8 @@ def _best_inequality(
 ) -> float:
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
-    The best threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all
+    `second` has all scores with and without the canary. `value` is a function of the two results of `_limits`. The best
+    threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all
     scores are tested.
     """
     if pilot is None:
@@ -121,7 +122,7 @@ def _limits(above: list[np.ndarray], runs: list[int], alpha: float) -> tuple[np.
     """Return lower limits of the larger and upper limits of the smaller probability, for four inequalities.
 
     The shape is (inequalities, thresholds). `above` holds, for inside and outside, how many of the `runs` score at
-    least the threshold.
+    least the threshold. Each limit is wrong with probability at most `alpha`.
     """
     (above_in, above_out), (n, m) = above, runs
     pairs = [
@@ -292,7 +293,7 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, tail: float) -> bool:
-    """Return whether at least `correct` right guesses can have probability `tail`."""
+    """Return whether at least `correct` right guesses can have probability `tail`, given the trade-off function."""
     right, wrong, total = tail * correct / canaries, tail * (guesses - correct) / canaries, guesses / canaries
     for count in range(correct - 1, -1, -1):
         below = max(wrong, false_rate(right))

@@ -84,9 +84,9 @@ class Evidence:
 def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
     """Compute the evidence of one run with canaries.
 
-    In gradient space the canaries are independent if the noise is. A Gaussian claim is then tested by Student's
-    statistic, and any other claim in the same way as independent runs. Rows as canaries share one model, so only
-    guesses are sound.
+    `gradients` says whether the canaries are in gradient space. There the canaries are independent if the noise is. A
+    Gaussian claim is then tested by Student's statistic, and any other claim in the same way as independent runs. Rows
+    as canaries share one model, so only guesses are sound.
     """
     inside, outside = canaries.sides
     shift = _bounds.shift_of(claim) if gradients else None
@@ -126,8 +126,9 @@ def _evidence(
     assumes: str,
     refuted: bool = False,
 ) -> Evidence:
-    """Build the evidence; `refuted` says whether the whole trade-off function of the claim is refuted.
+    """Build the evidence; `bounds` are `epsilon_lower` and `epsilon_alarm`, and `scores` are `inside` and `outside`.
 
+    `refuted` says whether the whole trade-off function of the claim is refuted.
     The trade-off function may be refuted even if the epsilon at one delta is not.
     """
     claimed = epsilon(claim, delta)

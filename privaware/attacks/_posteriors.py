@@ -31,7 +31,7 @@ def _columns(model: Model, rows: Data) -> np.ndarray:
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the class probabilities, from raw outputs; raise for a regression."""
+    """Return the logarithms of the class probabilities, from the raw outputs `values`; raise for a regression."""
     from scipy.special import log_softmax
 
     if not model.schema.classes:
@@ -48,7 +48,10 @@ def true_posteriors(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 
 
 def losses(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Return the cross-entropy of each row, or the squared error of a target scaled to [-1, 1]."""
+    """Return the cross-entropy of each row, or for a regression the squared error of the target scaled to [-1, 1].
+
+    `values` are the raw outputs of `model`.
+    """
     if not model.schema.classes:
         return np.asarray((values[:, 0] - scaled(rows.y, model.schema)) ** 2)
     return -log_posteriors(model, values)[np.arange(len(rows)), rows.y]
@@ -69,7 +72,10 @@ def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
 
 
 def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Compute log odds from raw outputs, without forming `1 - p`, which rounds to 0 for a confident model."""
+    """Return the log odds of one class of each row (`classes`) from the raw outputs `values`.
+
+    `1 - p` is not formed, because it rounds to 0 for a confident model.
+    """
     from scipy.special import logsumexp
 
     own = np.zeros(values.shape, dtype=bool)

@@ -51,7 +51,8 @@ def label_scores(model: Model, rows: Data) -> np.ndarray:
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
     """Return random rows over the whole declared ranges, with labels that are independent of the rows.
 
-    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds.
+    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds. Raise
+    `WrongInput` without declared bounds or categories.
     """
     if not schema.bounded:
         raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")

@@ -241,7 +241,7 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
 
 
 def _hint(numbers: np.ndarray) -> str:
-    """Return advice for a target whose first value alone is not a number."""
+    """Return advice for a target whose first value alone is not a number (NaN or infinite); else an empty text."""
     alone = len(numbers) > 1 and not np.isfinite(numbers[0]) and np.isfinite(numbers[1:]).all()
     return "; if the first row holds second names or units of the columns, remove it" if alone else ""
 
