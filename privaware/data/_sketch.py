@@ -323,7 +323,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of samples, one from each side, that mostly hold the same rows."""
+    """Yield the names of pairs of samples, one from each side, that mostly hold the same rows."""
     names, others = list(left), list(right)
     if not names or not others:
         return
