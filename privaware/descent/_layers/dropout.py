@@ -67,7 +67,10 @@ def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
 
 
 def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
-    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); all are 0 at rate 1."""
+    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); all are 0 at rate 1.
+
+    `shape` is the shape of the mask, which is broadcast to `values`.
+    """
     mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
     if not share:
         return values * mask
