@@ -27,7 +27,7 @@ PI = 3.1415
 
 
 def padded_size(size: int, J: int) -> int:
-    """Return the length of an image's side of `size` pixels after padding."""
+    """Return the length of an image's side of `size` pixels after padding: `(size // 2**J + 2) * 2**J`."""
     return ((size + 2**J) // 2**J + 1) * 2**J
 
 
@@ -191,7 +191,7 @@ class FourierLayers:
         return torch.fft.ifft2(aliases.mean(dim=(2, 4))).abs()
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the averaged maps (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
         height, width = self.low_pass[resolution]
         return (height @ (x @ width.T)).transpose(0, 1)
 
@@ -222,7 +222,7 @@ class MatrixLayers:
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the averaged maps (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
         import torch
 
         height, width = self.low_pass[resolution]

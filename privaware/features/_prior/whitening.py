@@ -151,7 +151,10 @@ class Statistics:
 
 
 class Whitening:
-    """A function from pooled maps to whitened rows."""
+    """A function from pooled maps, one tensor for each depth, to whitened rows, mode after mode.
+
+    `means` and `scales` of Walsh coefficients have one tensor for each depth, `matrices` one for each mode.
+    """
 
     def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
         self.means, self.scales, self.matrices = means, scales, matrices
