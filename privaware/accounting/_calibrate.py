@@ -62,8 +62,8 @@ def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, de
 def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
     """Return an approximate noise multiplier, by Brent's method on ln(epsilon) as a function of ln(noise).
 
-    This function is close to a straight line. Return `_SMALLEST` if it fits the budget already. Raise `WrongInput` if
-    no noise multiplier up to `_LARGEST` does.
+    The budget is (epsilon, delta), and `cost(noise)` the event. This function is close to a straight line. Return
+    `_SMALLEST` if it fits the budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
     """
     from scipy import optimize
 

@@ -131,7 +131,7 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 def _profile(pair: CappedGaussian) -> Array:
     """Return the hockey-stick divergences of one step at the epsilons of `_grid`.
 
-    First for "remove", then for "add".
+    Those of the direction "remove" come first, then those of "add".
     """
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()

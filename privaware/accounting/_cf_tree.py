@@ -195,9 +195,10 @@ def _noise(event: Event) -> float | None:
 
 
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
-    """Return the losses of `times` repetitions of `event`, each on a new Poisson sample.
+    """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
-    The losses have a formula or are tabulated. `replace` says whether neighbours differ by replacing a row.
+    `side` is the direction. The losses have a formula or are tabulated. `replace` says whether neighbours differ by
+    replacing a row.
     """
     noise = _noise(event)
     if noise is not None:
@@ -228,7 +229,7 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
 
 
 def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
-    """Return the losses for a unit of `size` rows.
+    """Return the losses of `times` repetitions of `event` for a unit of `size` rows, in the direction `side`.
 
     Releases are handled one by one, unless one of several has a failure probability that is proven for fewer rows:
     then the whole event is one release, to which group privacy is applied.
@@ -253,7 +254,10 @@ def _failures(event: Event) -> tuple[list[Approximate], int]:
 
 
 def _group(event: Event, size: int, times: int, side: str) -> LossSum:
-    """Return the losses for a unit of `size` rows, with every release accounted for the whole unit."""
+    """Return the losses of `times` repetitions of `event` for a unit of `size` rows, in the direction `side`.
+
+    Every release is accounted for the whole unit.
+    """
     match event:
         case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
             return _single(event, times, side) if _is_one_way(event) else _tabulated(event, 1.0, times, side)
@@ -304,7 +308,7 @@ def _is_one_way(event: Event) -> bool:
 def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
     """Return the losses of `times` repetitions of an event without a formula, each on a Poisson sample at `rate`.
 
-    They are tabulated from the profile of the event.
+    They are tabulated from the profile of the event; `side` is the direction.
     """
     epsilons, deltas, failure = _bound(event)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
@@ -318,9 +322,10 @@ def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
 
 
 def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """Return the profile of a release on a Poisson sample, as (new epsilons, deltas at them).
+    """Return the profile of a release on a Poisson sample at `rate`, as (new epsilons, deltas at them).
 
-    Without sampling the release has the deltas `d` at the epsilons `e` (Balle, Barthe and Gaboardi 2018).
+    `side` is the direction. Without sampling the release has the deltas `d` at the epsilons `e` (Balle, Barthe and
+    Gaboardi 2018).
     """
     if side == "remove":  # H((1-q) Q + q P || Q) at 1 + q (x - 1) is q times H(P || Q) at x
         return np.logaddexp(math.log1p(-rate), math.log(rate) + e), rate * d

@@ -27,7 +27,7 @@ def delta(mu: float, epsilons: Array) -> Array:
 def epsilon(mu: float, delta_: float) -> float:
     """Return the epsilon >= 0 at which the delta of the Gaussian mechanism equals `delta_`.
 
-    0 if delta at 0 is below it.
+    The result is 0 if delta at 0 is below `delta_`. `mu` is sensitivity divided by noise.
     """
     from scipy import optimize
 

@@ -102,16 +102,16 @@ class ComposedLoss:
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """Return the epsilon of the composition in the larger direction, an upper bound up to rounding."""
+    """Return the epsilon of the composition `terms` at `delta`, in the larger direction; it is an upper bound."""
     if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf
     return max(total.epsilon(delta) for total in totals(terms, delta))
 
 
 def totals(terms: Terms, delta: float) -> list[ComposedLoss]:
-    """Return the composition in each direction (once if both are equal), tilted for this `delta`.
+    """Return the composition of `terms` in each direction (once if both are equal), tilted for this `delta`.
 
-    Not tilted if it is 1.
+    With `delta` 1 it is not tilted.
     """
     return [_compose(terms, delta, direction) for direction in terms.directions()]
 
@@ -174,7 +174,10 @@ def _widths(terms: Terms) -> list[float]:
 
 
 def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> float:
-    """Return the theta of the best Chernoff bound on epsilon; it centres the tilted distribution at epsilon."""
+    """Return the theta of the best Chernoff bound on epsilon at `delta`.
+
+    It centres the tilted distribution at epsilon.
+    """
 
     def curve(theta: float) -> float:
         return sum(count * grid.log_mgf(theta) for grid, count in grids)

@@ -44,7 +44,10 @@ def epsilon(event: Event, delta: float) -> float:
 
 
 def quick(event: Event, delta: float) -> float:
-    """Return an approximation of `epsilon` by one accountant only, which is faster."""
+    """Return an approximation of `epsilon` by one accountant only, the CF accountant if it covers the event.
+
+    The result may be below `epsilon`.
+    """
     expect_priceable(event)
     if not contains(event, Selected):
         with suppress(TooSlow):
@@ -77,8 +80,9 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
     """Return the bounds of the alternative with the largest epsilon.
 
-    The PLD bound is used only if the CF accountant agrees with it on the whole event. `orders` are the Rényi orders.
-    Without `full`, Rényi bounds that are not needed for the reported epsilon are left out.
+    If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound. If it disagrees with
+    the PLD bound, raise `Refused`, unless a private selection has a Rényi bound above two nearly equal ones. `orders`
+    are the Rényi orders. Without `full`, Rényi bounds that are not needed for the reported epsilon are left out.
     """
     expect_priceable(event)
     ways = alternatives(event)

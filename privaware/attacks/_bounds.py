@@ -74,7 +74,8 @@ def epsilon_lower(
 def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: float = 0.999) -> bool:
     """Return whether scores of independent runs refute a trade-off function, with `confidence`.
 
-    `powers` returns the largest true positive rate at each false positive rate. `epsilon_lower` tests only one pair
+    `inside` and `outside` are as in `epsilon_lower`. `powers` returns the largest true positive rate at each false
+    positive rate. `epsilon_lower` tests only one pair
     (epsilon, delta) of such a function.
     """
 
@@ -230,10 +231,10 @@ def gaussian_false_rate(shift: float) -> FalseRate:
 def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float:
     """Return a lower bound on the distance of two sets of independent Gaussian scores, in standard deviations.
 
-    The bound inverts the noncentral t distribution of Student's statistic, which is exact for equal variances. It is 0
-    if nothing is proved. A Gaussian mechanism with orthogonal canaries gives such scores in one run; then the bound is
-    a lower bound on the mu of its Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it assumes that
-    the noise has the claimed form.
+    It holds with `confidence`; `inside` are the scores that should be higher. The bound inverts the noncentral t
+    distribution of Student's statistic, which is exact for equal variances. It is 0 if nothing is proved. A Gaussian
+    mechanism with orthogonal canaries gives such scores in one run; then the bound is a lower bound on the mu of its
+    Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it assumes that the noise has the claimed form.
 
     Paper: after Agrawal, Wei, Singh, Magdon-Ismail, Zikas, "Let's ask Gauss: improved one-run privacy auditing" (2026),
     with an exact limit instead of the limit of the paper.

@@ -41,7 +41,8 @@ class Evidence:
 
     `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
     exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
-    `assumes` names the assumptions of the bounds. `inside` and `outside` are scores, which appear in no output.
+    `method` names the test, and `assumes` the assumptions of the bounds. `inside` and `outside` are scores, which
+    appear in no output.
     """
 
     epsilon_claimed: float
@@ -157,7 +158,10 @@ def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
 
 
 def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
-    """Return the best bound over all pairs in `GUESSED_FRACTIONS`, each at an equal part of the error."""
+    """Return the best lower bound on epsilon at `delta` over all pairs in `GUESSED_FRACTIONS`.
+
+    It holds with `confidence`: each pair gets an equal part of the error.
+    """
     level = 1 - (1 - confidence) / len(GUESSED_FRACTIONS)
     return max(_bounds.epsilon_from_guesses(**tried, delta=delta, confidence=level) for tried in _guesses(canaries))
 

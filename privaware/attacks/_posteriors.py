@@ -58,14 +58,20 @@ def losses(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 
 
 def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Return the log odds `ln(p_y) - ln(1 - p_y)` of each row's own class; for regression, minus the loss."""
+    """Return the log odds `ln(p_y) - ln(1 - p_y)` of each row's own class; for regression, minus the loss.
+
+    `values` are the raw outputs of `model`.
+    """
     if not model.schema.classes:
         return -losses(model, values, rows)
     return _odds_of(values, rows.y)
 
 
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes); raise for a regression."""
+    """Return `ln(p) - ln(1 - p)` of each class (rows, classes), from the raw outputs `values`.
+
+    Raise for a regression.
+    """
     if not model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
     return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)

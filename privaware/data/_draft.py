@@ -140,7 +140,10 @@ def typed(
 def _facts(
     raw: Raw, *, target: str, task: str | None, unit: str, cap: int, labels: pd.Series | None = None
 ) -> dict[str, Any]:
-    """Return what a schema says about the target, the rows and the unit."""
+    """Return what a schema says about the target, the rows and the unit, by field of `Schema`.
+
+    `labels` replace the target of `raw`. Raise `WrongInput` without rows.
+    """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     values = target_of(raw, target) if labels is None else labels

@@ -99,7 +99,7 @@ def _most(size: int | None) -> float:
 def _allowed() -> float | None:
     """Return the number of bytes that the environment variable allows, or None if it is not set.
 
-    Raise if it is wrong.
+    Raise `WrongInput` if its value is no number above 0.
     """
     setting = os.environ.get(VARIABLE, "")
     if not setting:

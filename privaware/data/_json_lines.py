@@ -34,7 +34,8 @@ class JsonLines:
 def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
     """Return the rows of a file, with one column for every name, in the order of first use.
 
-    A member that a line lacks is missing. Members that are objects or lists are not used.
+    `encoding` is UTF-8 by default. A member that a line lacks is missing. Members that are objects or lists are not
+    used.
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []

@@ -76,7 +76,7 @@ def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
     """Return a mask of the rows whose target is not missing; it is all true for images and for tables without the
-    target.
+    target. A target in `classes` is not missing, whatever it is called.
     """
     if raw.frame is None or target not in raw.frame.columns:
         return np.ones(len(raw), bool)

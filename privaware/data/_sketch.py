@@ -296,7 +296,8 @@ def _part(
 ) -> tuple[np.ndarray, Sketch]:
     """Return the hashes of the rows of one part, and its samples.
 
-    Rows are sampled without each column if `one_by_one`, else without groups of columns.
+    `cells` are tuples of `named_cells`. Rows are sampled without each column if `one_by_one`, else without groups of
+    columns. Columns in `running` count only for the hashes.
     """
     hashes = values = np.zeros(1, np.uint64)
     groups: dict[str, np.ndarray] = {}

@@ -94,7 +94,8 @@ def needs_materialising(
 
     Raise `Refused` if the module cannot be trained privately at all. Layer rules are compared with autograd in float32,
     because TF32 errors could hide a wrong rule. A run with TF32 may use other kernels, so it is probed with TF32 too,
-    at a larger tolerance. Modules of equal structure are probed once in a process.
+    at a larger tolerance. `models` is the number of models in the
+    stack. Modules of equal structure are probed once in a process.
     """
     key = _structure(module, loss, (*inputs, targets), str(device), models > 1, tf32_allowed())
     if key is None:
@@ -301,7 +302,8 @@ def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
 def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, models: int, tf32: bool = False) -> bool:
     """Return whether the engine's norms and clipped sums agree with the `expected` gradients for `models` equal models.
 
-    In float32 each entry of the sum must agree, in TF32 the sum as a vector.
+    With `materialise` the engine uses `torch.func.vmap` instead of layer rules. In float32 each entry of the sum must
+    agree, in TF32 the sum as a vector.
     """
     stack = stacked([case.module] * models, device=case.targets.device, materialise=materialise)
     total = torch.zeros_like(stack.theta)

@@ -325,7 +325,10 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divide the noisy sums by a public number and update the parameters, which is post-processing."""
+        """Divide the noisy sums by a public number and update the parameters, which is post-processing.
+
+        `deviation` is the standard deviation of the noise of the sums.
+        """
         theta = self.state.theta
         if self.stack.projection is not None:
             noisy = self.stack.projection.gradient(noisy)

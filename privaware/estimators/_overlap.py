@@ -240,7 +240,7 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
     """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced.
 
-    None for None.
+    The result is None without a ledger.
     """
     if ledger is None:
         return None

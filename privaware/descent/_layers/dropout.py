@@ -57,7 +57,10 @@ def _rule(stack: Stack, layer: Any, dimensions: int | None, drop: Callable[..., 
 
 
 def dropped(stack: Stack, values: Tensor, rate: float, training: bool) -> Tensor:
-    """Apply dropout as `torch.nn.functional.dropout` does, but with the examples' own masks."""
+    """Apply dropout as `torch.nn.functional.dropout` does, but with the examples' own masks.
+
+    `values` are unchanged unless `training`.
+    """
     return _dropped(stack, values, rate, values.shape) if training and rate else values
 
 

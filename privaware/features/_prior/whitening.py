@@ -65,7 +65,7 @@ class Statistics:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Return the statistics over batches of pooled maps."""
+        """Return the statistics over batches of maps at `depths`, each averaged to its entry of `pools`."""
         count = 0
         sums: list[Tensor] = []
         squares: list[Tensor] = []
