@@ -317,10 +317,10 @@ class _MatrixLayer:
 def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[int], list[int]]:
     """Return three lists of angles: angles with a mirror image among the angles, these images, and symmetric angles.
 
-    `even` and `odd` are the parts of the wavelets (angles, height, width) that are even and odd in height. No angle has
-    an exact mirror image in two cases: a filter at a lower resolution keeps only one of its two outermost frequencies,
-    and a wavelet as long as the image is truncated. Then all angles are in the first list, and each is computed by
-    itself.
+    `even` and `odd` (angles, height, frequencies) are the even and the odd part of the spectra, transformed back along
+    the height. No angle has an exact mirror image in two cases: a filter at a lower resolution keeps only one of its
+    two outermost frequencies, and a wavelet as long as the image is truncated. Then all angles are in the first list,
+    and each is computed by itself.
     """
     L = len(even)
     middle = int(L - L / 2 - 1)
