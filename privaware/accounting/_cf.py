@@ -34,7 +34,7 @@ from privaware.accounting._quadrature import Array
 def epsilon(total: LossSum, delta: float) -> float:
     """Return the epsilon of the composition `total` at `delta`.
 
-    Infinite if its failure probability is at least `delta`.
+    It is infinite if the failure probability of `total` is at least `delta`.
     """
     if total.failure >= delta:
         return math.inf

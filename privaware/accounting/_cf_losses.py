@@ -249,9 +249,10 @@ class LaplaceLoss(Loss):
         return self._points(256)
 
     def _points(self, panels: int) -> tuple[Array, Array]:
-        """Return losses, probabilities: two atoms (noisy value below 0, above 1), 16 nodes in each of `panels` panels.
+        """Return losses and probabilities: two atoms, and between them 16 nodes in each of `panels` panels.
 
-        Without sampling, the loss at a value x in [0, 1] is `(1 - 2 * x) / noise`.
+        The atoms are the noisy values below 0 and those above 1. Without sampling, the loss at a value x in [0, 1] is
+        `(1 - 2 * x) / noise`.
         """
         e = 1 / self.noise
         nodes, weights = np.polynomial.legendre.leggauss(16)

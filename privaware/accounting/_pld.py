@@ -47,8 +47,8 @@ _ROUNDING = 32.0
 class ComposedLoss:
     """A composition on a `grid` tilted by `theta`: P(loss = l) = prob * exp(log_mgf - theta * l) at each grid point.
 
-    `log_mgf` is the logarithm of the moment generating function of the loss at `theta`. `infinite`
-    is the probability of an infinite loss.
+    `log_mgf` is the logarithm of the moment generating function of the loss at `theta`. `infinite` is the probability
+    of an infinite loss.
     """
 
     theta: float

@@ -81,8 +81,9 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
     """Return the bounds of the alternative with the largest epsilon.
 
     If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound. If it disagrees with
-    the PLD bound, raise `Refused`, unless a private selection has a Rényi bound above two nearly equal ones. `orders`
-    are the Rényi orders. Without `full`, Rényi bounds that are not needed for the reported epsilon are left out.
+    the PLD bound, raise `Refused`. Only for a private selection, if the two nearly agree, a Rényi bound above both
+    counts. `orders` are the Rényi orders. Without `full`, Rényi bounds that are not needed for the reported epsilon are
+    left out.
     """
     expect_priceable(event)
     ways = alternatives(event)

@@ -90,7 +90,7 @@ class Terms:
         return None
 
     def without_sampling(self) -> float | None:
-        """Return mu of a Gaussian that costs at least as much, or None if it has other releases or may fail.
+        """Return mu of a Gaussian that costs at least as much, or None if the terms have other releases or may fail.
 
         A release on a sample costs no more than the same release on all rows.
         """

@@ -75,8 +75,7 @@ def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: floa
     """Return whether scores of independent runs refute a trade-off function, with `confidence`.
 
     `inside` and `outside` are as in `epsilon_lower`. `powers` returns the largest true positive rate at each false
-    positive rate. `epsilon_lower` tests only one pair
-    (epsilon, delta) of such a function.
+    positive rate. `epsilon_lower` tests only one pair (epsilon, delta) of such a function.
     """
 
     def margins(at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
@@ -91,8 +90,8 @@ def _best_inequality(
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
     `second` has all scores with and without the canary. `value` is a function of the two results of `_limits`. The best
-    threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all
-    scores are tested.
+    threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all scores are
+    tested.
     """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]

@@ -50,7 +50,10 @@ class Rows(Protocol):
         ...
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Rows, ...]:
-        """Return disjoint parts of the rows, by an independent draw for each row; `shares` are their probabilities."""
+        """Return disjoint parts of the rows, by an independent draw for each row.
+
+        `shares` are their relative probabilities.
+        """
         ...
 
     def gathered(self) -> Data:
@@ -129,7 +132,7 @@ class Data:
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
         """Return disjoint parts by an independent draw for each row, so that adding a row never moves another.
 
-        `shares` are the probabilities of the parts.
+        Part i has the probability `shares[i] / sum(shares)`.
         """
         part = rng.shards(len(self), shares)
         return tuple(self.take(part == at) for at in range(len(shares)))

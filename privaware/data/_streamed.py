@@ -42,7 +42,7 @@ class Streamed:
         return self.mapped(lambda part: part.keep(names))
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Streamed, ...]:
-        """Return disjoint parts by a random draw for the position of each row; `shares` are their probabilities.
+        """Return disjoint parts by a random draw for the position of each row; `shares` are relative probabilities.
 
         The parts are the same as for the same rows in memory. One pass counts the rows of each part of the table, which
         gives the positions of the next part.

@@ -42,8 +42,7 @@ class PerUnitActivation(nn.Module):
     """A layer that applies one of several activations to each unit; a unit without activation is padding (output 0).
 
     The first `real` of `units` units have the activation number `kind` of `kinds`. `selected` (kinds, units) is 1 for
-    the selected activation of a unit. It is a frozen parameter, so a stack holds the
-    selection of each model.
+    the selected activation of a unit. It is a frozen parameter, so a stack holds the selection of each model.
     """
 
     def __init__(self, kinds: Sequence[nn.Module], kind: int, real: int, units: int) -> None:
