@@ -11,7 +11,7 @@ __all__ = ["number", "percent", "rounded_down", "rounded_up"]
 def number(x: float, digits: int = 6) -> str:
     """Format a number with at most `digits` significant digits, such as 12.3, 1e-5 or 1,000,000.
 
-    Positive infinity becomes "infinite".
+    Positive infinity becomes "infinite", negative infinity "-inf" and NaN "nan".
     """
     if not math.isfinite(x):
         return "infinite" if x > 0 else str(x)

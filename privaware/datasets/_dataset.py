@@ -29,7 +29,8 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
     data : Data
         The rows.
     *sizes : int
-        The size of each part; rows beyond the sum of `sizes` are in no part.
+        The size of each part; rows beyond the sum of `sizes` are in no part. `WrongInput` is raised for a size below 1,
+        or if the sum exceeds the number of rows.
     shuffled : bool
         Whether rows are taken in the fixed public order instead of file order.
 

@@ -71,7 +71,10 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return the examples as tensors on the stack's device; floats get the stack's type."""
+    """Return the examples as tensors on the stack's device; floats get the stack's type.
+
+    Raise `WrongInput` unless there is one target for each example.
+    """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
         raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
@@ -329,7 +332,10 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divide the noisy sums by a public number and update the parameters, which is post-processing."""
+        """Divide the noisy sums by a public number and update the parameters, which is post-processing.
+
+        `deviation` is the standard deviation of the noise of the sums.
+        """
         theta = self.state.theta
         if self.stack.projection is not None:
             noisy = self.stack.projection.gradient(noisy)
