@@ -83,7 +83,11 @@ class Rule:
     evidence: str = ""
 
     def variants(self) -> Iterator[tuple[Rule, dict[str, int]]]:
-        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size."""
+        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size.
+
+        Beside the rule is {"size": SIZE}, or {} without a size. The seconds of a size are added to the seconds in
+        `cost`.
+        """
         sizes = self.cost.get("sizes", {})
         for size in sorted(sizes, key=int, reverse=True):
             seconds = self.cost["seconds"] + sizes[size]

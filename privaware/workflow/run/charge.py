@@ -212,7 +212,8 @@ class ChargedRun:
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
 
-        `mechanism` may replace it by an equal mechanism that reports its progress.
+        `mechanism` may replace it by an equal mechanism that reports its progress. Another mechanism, or a second call
+        after one charge, raises `RuntimeError`.
         """
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
@@ -293,7 +294,10 @@ class ChargedRun:
         self._publish(folder, {name: json.dumps(record, indent=1, allow_nan=False).encode()}, kind)
 
     def public_rows(self) -> Data:
-        """Return the training rows of a built-in data set; they are public, so nothing is charged."""
+        """Return the training rows of a built-in data set; they are public, so nothing is charged.
+
+        Any other data raise `RuntimeError`.
+        """
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
         return self.source.read_private_rows()[0].gathered()
@@ -327,7 +331,7 @@ class ChargedRun:
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
+        """Tell the owner, before the charge, what `notices()` returns: which rows are left out, and what is unusual."""
         about_rows = notices()
         self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
         for sentence in about_rows:

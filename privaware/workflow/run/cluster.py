@@ -50,7 +50,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """A step that computes `make` of each part and holds the result under `key`."""
+    """A step that computes `make` of each part of `view` and holds the result under `key`."""
 
     key: int
     view: View
@@ -87,7 +87,7 @@ Step = Hold | Change | Drop
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A request for the partial sums of `view` over some pieces.
+    """A request for the partial sums by `what` over the `view` of some pieces.
 
     Each entry of `pieces` is the number of a piece, its reader, and the number of log steps that it has followed.
     `steps` are the log steps from number `first` on. `cluster` distinguishes the tables that share the same workers.
