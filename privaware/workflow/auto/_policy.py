@@ -207,7 +207,10 @@ def _rule(number: int, table: Any) -> Rule:
 
 
 def _expect_use(title: str, use: Mapping[str, Any]) -> None:
-    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity."""
+    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity.
+
+    `title` starts the message.
+    """
     _expect_keys(f"{title}: use", use, ("learner", "settings", "before"))
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):

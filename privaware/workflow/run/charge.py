@@ -412,7 +412,7 @@ class ChargedRun:
 
     @property
     def _new_limit(self) -> float:
-        """The limit of a new ledger, if no limit is requested."""
+        """The limit of a new ledger, if no limit is requested: the limit of the plan plus the check of persons."""
         return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
 
     def _expect_new_limit(self) -> None:
@@ -482,7 +482,7 @@ class ChargedRun:
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
-        """Close the run in the ledger with the hashes of the released `files`."""
+        """Close the run in the ledger with the hashes of the released `files`; `release` is its kind ("model")."""
         return self.ledger.finish(self.name, files=files, release=release)
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:

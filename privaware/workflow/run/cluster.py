@@ -187,7 +187,10 @@ class Cluster:
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
-        """Add a step that holds `make` of each part from the next sum on, and return the key of the held parts."""
+        """Add a step that holds `make` of each part from the next sum on, and return the key of the held parts.
+
+        `join` joins small neighbouring parts, as in `Parts.held`.
+        """
         key = next(self._keys)
         self._log.append(Hold(key=key, view=view, make=make, join=join))
         return key

@@ -21,7 +21,10 @@ RUNTIME = ("device", "progress", "public", "journal", "workers")
 
 
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
-    """Build a learner or a selector from `settings`; raise for an unknown name or a value of the wrong type."""
+    """Build `make`, a learner or selector called `name`, with `settings`.
+
+    Raise `WrongInput` for an unknown setting or a value of the wrong type.
+    """
     known = setting_names(make)
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")

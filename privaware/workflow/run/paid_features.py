@@ -43,6 +43,8 @@ Described = Mapping[str, Any]
 def described_features(features: Any) -> list[dict[str, Any]]:
     """Return features as a list of tables; a name alone means the table `{"name": NAME}`.
 
+    A single name or table gives a list of one. Raise `WrongInput` for anything else, and for no features.
+
     >>> described_features(["scatter", {"name": "pca", "components": 8}])
     [{'name': 'scatter'}, {'name': 'pca', 'components': 8}]
     """
