@@ -357,7 +357,10 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
-    """Return `settings` with the entry `features`, if `features` are given; `WrongInput` if both name features."""
+    """Return `settings` with the entry `features`, if `features` are given.
+
+    Raise `WrongInput` if both name features.
+    """
     chosen = dict(settings or {})
     if features and "features" in chosen:
         raise WrongInput("expected features once, got them as --features and as --set features")

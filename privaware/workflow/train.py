@@ -215,7 +215,7 @@ def _bound_to(entry: Entry, digest: str) -> str:
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
-    """Raise, before any charge, if the checkpoint belongs to other rows or another charge.
+    """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
 
     Resuming from such a checkpoint would repeat noise.
     """
@@ -228,7 +228,10 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """Return the digest and the sketch of the rows, each with its target."""
+    """Return the digest and the sketch of the rows, each with its target.
+
+    Inputs and targets of different lengths raise `WrongInput`.
+    """
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}

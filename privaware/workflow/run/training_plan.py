@@ -203,7 +203,8 @@ def _with_selection(
 ) -> Choice:
     """Return `choice` with the selection of columns that `recipe` requests before its other releases.
 
-    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged.
+    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged. Raise `WrongInput` if
+    the learner needs public rows.
     """
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
@@ -281,7 +282,7 @@ def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def expect_time_limit(time_limit: float | None) -> None:
-    """Raise for a time limit that is not positive."""
+    """Raise `WrongInput` for a time limit that is not positive; None is allowed."""
     if time_limit is not None and not time_limit > 0:
         raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
 
