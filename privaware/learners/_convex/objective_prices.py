@@ -131,7 +131,7 @@ def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
     """Return the delta of Redberg et al. at `epsilon`; `shrink` is curvature R^2 / ridge and must be below 1.
 
     The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 / noise. Delta is 1 if
-    `epsilon` is below the first two terms.
+    `epsilon` is below the first two terms. A `shrink` of 1 or more raises `WrongInput`.
     """
     if not 0 <= shrink < 1:
         raise WrongInput(

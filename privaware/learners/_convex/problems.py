@@ -137,7 +137,7 @@ class ProblemGroup:
         return (weights @ self.x.T) * self.scale
 
     def back(self, values: Array) -> Array:
-        """Return the sums over rows of value times row."""
+        """Return the sums over rows of value times row (problems, columns), from `values` (problems, rows)."""
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:

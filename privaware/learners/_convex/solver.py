@@ -169,7 +169,7 @@ class _State:
                     return
 
     def expect_certificates(self) -> None:
-        """Raise if the distance of any weights from the minimiser is not proven to be within the slack."""
+        """Raise `Refused` if the distance of any weights from the minimiser is not proven to be within the slack."""
         self.margin = self.group.margins(self.weights)
         self._measure()
         if not (self.length <= self.group.problems.tolerance[self.group.at]).all():
