@@ -91,7 +91,7 @@ class Ledger(Summarised):
         partitions: Iterable[str] = (),
         who: str | None = None,
     ) -> Ledger:
-        """Create a new ledger; raise if `path` exists.
+        """Create a new ledger; raise `WrongInput` if `path` exists.
 
         Parameters
         ----------
@@ -129,7 +129,10 @@ class Ledger(Summarised):
 
     @classmethod
     def open(cls, path: Paths) -> Ledger:
-        """Open the ledger at `path`; raise if its hash chain is broken or it lacks entries that it had before."""
+        """Open the ledger at `path`.
+
+        Raise `WrongInput` if there is none, if its hash chain is broken, or if it lacks entries that it had before.
+        """
         absolute = chain.absolute(path)
         with chain.connected(absolute) as db:
             created = chain.read(absolute, db)[0]
@@ -151,7 +154,7 @@ class Ledger(Summarised):
         partitions: Iterable[str] | None = None,
         new_limit: float | None = None,
     ) -> Ledger:
-        """Open the ledger at `path` if it has these facts, or create it with them; raise if it has other facts.
+        """Open the ledger at `path`, or create it with these facts; raise `WrongInput` if it has other facts.
 
         `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
         `new_limit` (which must then be given), the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
@@ -314,7 +317,7 @@ class Ledger(Summarised):
         who: str | None = None,
         what: str = "finished",
     ) -> Entry:
-        """Close a charged run, once: raise if nothing was charged for it or it is closed already.
+        """Close a charged run, once: raise `WrongInput` if nothing was charged for it or it is closed already.
 
         Parameters
         ----------
@@ -352,7 +355,7 @@ class Ledger(Summarised):
         Parameters
         ----------
         number
-            The number of the entry that charged the run.
+            The number of the entry that charged the run. Any other number raises `WrongInput`.
         who
             The author of the closing entry. Default: the user of the system.
 
@@ -372,7 +375,7 @@ class Ledger(Summarised):
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
         """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run.
 
-        Raise if `run` is not closed.
+        Raise `WrongInput` if `run` is not closed.
         """
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
         with chain.locked(self.path) as db:
@@ -418,7 +421,7 @@ class Ledger(Summarised):
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in order; the first entry created the ledger.
 
-        Raise if the file was changed, was replaced by another ledger, or lacks entries that it had before.
+        Raise `WrongInput` if the file was changed, was replaced by another ledger, or lacks entries that it had before.
         """
         with chain.connected(self.path) as db:
             try:
