@@ -386,7 +386,10 @@ class Ledger(Summarised):
         return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
-        """Change the limit and record the change; raise if the spent epsilon is infinite or above the new limit."""
+        """Change the limit and record the change.
+
+        Raise `WrongInput` if the spent epsilon is above the new limit, and `Refused` if it is infinite.
+        """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
         with chain.locked(self.path) as db:
@@ -455,7 +458,8 @@ class Ledger(Summarised):
     def verify(path: Paths) -> list[str]:
         """Return what is wrong with the ledger at `path`, one sentence each; an empty list if nothing is.
 
-        Whether a limit was exceeded is checked only if nothing else is wrong. Raise if there is no file at `path`.
+        Whether a limit was exceeded is checked only if nothing else is wrong. Raise `WrongInput` if there is no file at
+        `path`.
         """
         absolute = chain.absolute(path)
         chain.expect_file(absolute)
@@ -501,7 +505,11 @@ class Ledger(Summarised):
         return entry
 
     def _admit(self, entries: tuple[Entry, ...], entry: Entry) -> Entry | None:
-        """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now; else raise."""
+        """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now.
+
+        Raise `BudgetExceeded` or `Refused` as `spend` does, and `WrongInput` if the run is closed or was charged for
+        something else.
+        """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")

@@ -64,7 +64,7 @@ def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
 
 
 def global_pool(kind: str) -> nn.Module:
-    """Return a new layer that pools each channel to one number."""
+    """Return a new layer that pools each channel to one number: its maximum if `kind` is "max", else its mean."""
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
 
 
