@@ -326,7 +326,7 @@ class Rng:
         """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
 
         `rate` must be below 1. The gaps between sampled rows are independent and geometric. So a draw is needed for
-        each sampled row only.
+        each sampled row only. Valid positions of a sample ascend; the others, after them, are 0.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16
@@ -388,7 +388,10 @@ class Rng:
         return [self._streams.on(stream, device).counter for stream in ("sampling", "noise")]
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
-        """Return a torch generator for a stream on a device. It must not protect rows: on CUDA its seed has 64 bits."""
+        """Return a torch generator for `stream` ("sampling", "noise" or "initial") on a device.
+
+        It must not protect rows: on CUDA its seed has 64 bits.
+        """
         return self._streams.torch(stream, str(device))
 
     def state(self) -> dict[str, Any]:

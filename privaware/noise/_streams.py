@@ -112,7 +112,10 @@ class Streams:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Streams:
-        """Return the generators with this `state`; refuse a state of an older version that drew on a device."""
+        """Return the generators with this `state`.
+
+        Raise `WrongInput` for a state of an older version that drew on a device.
+        """
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20
