@@ -156,6 +156,8 @@ class Rng:
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
         """Return the index of the largest score after exponential noise, which is epsilon-DP.
 
+        The noise has the scale `2 * sensitivity / epsilon`.
+
         Parameters
         ----------
         exact : ndarray

@@ -78,6 +78,9 @@ def unfolded(vector: np.ndarray, size: int) -> np.ndarray:
 
 
 def release(exact: np.ndarray, noise: float, sensitivity: float, rng: Rng) -> np.ndarray:
-    """Return the symmetric matrix `exact` with Gaussian noise; `sensitivity` is in Frobenius norm."""
+    """Return the symmetric matrix `exact` with Gaussian noise at noise multiplier `noise`.
+
+    `sensitivity` is in Frobenius norm.
+    """
     noisy = rng.gaussian(folded(exact), noise=noise, sensitivity=sensitivity)
     return unfolded(noisy, len(exact))

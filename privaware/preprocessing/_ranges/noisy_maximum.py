@@ -181,7 +181,8 @@ def _range(
 ) -> tuple[float, float]:
     """Return a low and a high quantile of `values`; the high quantile is larger whatever the rows are.
 
-    `among` are candidates and the logarithm of their prior; None takes `candidates()`.
+    `rows` is the declared number of rows. `among` are candidates and the logarithm of their prior; None takes
+    `candidates()`.
     """
     grid, prior = among or candidates()
     tail = tail_share(rows, noise)
