@@ -82,7 +82,10 @@ def build_stack(
     dropout: float = 0.0,
     groups: int = 0,
 ) -> nn.Sequential:
-    """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer."""
+    """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer.
+
+    `groups` is as for `conv_layers`.
+    """
     from collections import OrderedDict
 
     from torch import nn

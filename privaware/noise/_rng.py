@@ -408,7 +408,7 @@ class Rng:
         return rng
 
     def _vectors(self, distribution: str, masks: np.ndarray) -> np.ndarray:
-        """Return a random vector of scale 1 for each mask; columns outside the mask are 0."""
+        """Return a random vector of scale 1 for each mask ("gaussian" or "gamma"); columns outside the mask are 0."""
         stream = self._streams.cpu["noise"]
         draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
         if distribution == "gaussian":

@@ -123,7 +123,10 @@ class DpNas(SearchProcedure):
         return self.updates * max(0, self.epochs - self.warm_up) * (self.policy == "controller")
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:
-        """Return the cost of all steps for the training rows, and the cost of all scores for the validation rows."""
+        """Return the cost of all steps for the training rows, and the cost of all scores for the validation rows.
+
+        `noise` is the noise multiplier of a step; scores have `reward_noise * noise`.
+        """
         steps = self.epochs * self.epoch_steps * Gaussian(noise=noise).sampled(rate=self.rate)
         score, updates = Gaussian(noise=noise * self.reward_noise), self.controller_updates
         if self.held_rate == 1:

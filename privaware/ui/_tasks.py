@@ -97,7 +97,7 @@ def predict_task(folder: Folder, form: Form) -> Task:
 
 
 def audit_task(folder: Folder, name: str, form: Form) -> Task:
-    """Return the call of `privaware audit` for a model of the folder."""
+    """Return the call of `privaware audit` that a form describes, for the model `name` of the folder."""
     model = _chosen(folder.models(), name, "a model")
     attack = form.get("attack") or "one_run"
     if attack not in AUDIT_FIELDS:

@@ -168,7 +168,10 @@ class ProblemGroup:
         return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
 
     def hessians(self, curvature: Array) -> Array:
-        """Return one Hessian for each problem; columns outside the mask have only a 1 on the diagonal."""
+        """Return one Hessian for each problem; columns outside the mask have only a 1 on the diagonal.
+
+        `curvature` (problems, rows) holds the second derivatives of the losses.
+        """
         columns, problems = self.x.shape[1], self.problems
         weight = (curvature * self.scale**2).astype(problems.kind)
         if len(self.at) == 1 or problems.products is None:

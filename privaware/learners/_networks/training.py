@@ -316,7 +316,10 @@ def layers_with_parameters(module: Any) -> list[Any]:
 
 
 def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:
-    """Train networks of one recipe as one population and return their models."""
+    """Train networks of one recipe as one population and return their models.
+
+    Network i has the noise multiplier `noises[i]` and the rows at positions `subsets[i]`, or all rows if it is None.
+    """
     import torch
 
     from privaware.descent import Callbacks, Member

@@ -69,7 +69,10 @@ class TargetMomentsRange(Transformation):
         return schema
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """Return the schema with the new bounds of the target."""
+        """Return the schema with the new bounds of the target.
+
+        The schema is unchanged if its bounds lie inside the new bounds on both sides.
+        """
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
         mean = float(np.clip(mean, -1, 1))

@@ -249,8 +249,10 @@ def choose(
 ) -> Choice:
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
-    A rule with image sizes is tried with each of them, the largest first. `details` also name the first rule before it
-    that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be taken.
+    `time_limit` replaces the seconds in the limits, and `metric` decides which constant prediction is meant. `policy`
+    None means the default policy. A rule with image sizes is tried with each of them, the largest first, and then
+    without a size. `details` also name the first rule before it that only lacked a network, and the first that only
+    lacked time. Raise `WrongInput` if no rule can be taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
@@ -282,7 +284,10 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not."""
+    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not.
+
+    `seconds` is the time limit.
+    """
     rows = []
     for rule, learner in rules:
         why = rule.why.replace("{learner}", learner)
@@ -317,7 +322,10 @@ def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str
 
 
 def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about the first rule that lacked only a network, and one about the first that lacked time."""
+    """Return a sentence about `absent`, the first rule that lacked only a network, and one about `slower`.
+
+    `slower` is the first rule that lacked only time. None gives no sentence.
+    """
     sentences = []
     if absent is not None:
         module = NETWORKS[absent.when["installed"]].module

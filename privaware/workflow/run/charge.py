@@ -180,7 +180,8 @@ class ChargedRun:
 
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
-        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite.
+        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite. `what`
+        describes the charge; by default it names verb, data and learner.
         """
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
@@ -486,7 +487,7 @@ class ChargedRun:
         return self.ledger.finish(self.name, files=files, release=release)
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files, close the run with their hashes, and publish them."""
+        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))

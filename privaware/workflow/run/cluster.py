@@ -200,7 +200,7 @@ class Cluster:
         self._log.append(step)
 
     def runs(self, what: Sum[Any, Any, Any], view: View) -> list[Run]:
-        """Return the sums over runs of pieces, in their order; together the runs cover all pieces.
+        """Return the sums by `what` of `view` over runs of pieces, in their order; together the runs cover all pieces.
 
         Pieces of lost workers are asked again from other workers. An error about the rows is raised.
         """

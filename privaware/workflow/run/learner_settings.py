@@ -108,8 +108,8 @@ def _said(make: Any) -> dict[str, str]:
 def _expect_kind(what: str, hint: Any, value: Any) -> None:
     """Raise `WrongInput` if a plain setting does not have the declared type, or is a number that is not finite.
 
-    So no such error surfaces after the charge. An int is accepted for a float. A setting whose declared type is not
-    made of bool, int, float, str and None is not checked.
+    `hint` is the declared type, and `what` starts the message. So no such error surfaces after the charge. An int is
+    accepted for a float. A setting whose declared type is not made of bool, int, float, str and None is not checked.
     """
     kinds = get_args(hint) or (hint,)
     if not set(kinds) <= {bool, int, float, str, type(None)}:

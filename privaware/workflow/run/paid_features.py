@@ -107,7 +107,10 @@ class PaidFeatures:
         return sum(others, start=first)
 
     def parts(self, what: str, schema: Schema, noise: float) -> list[tuple[str, Event]]:
-        """Return each release with its event, in order; the last release is the model."""
+        """Return each release with its event, in order; the last release is the model, described by `what`.
+
+        `noise` is the noise multiplier of the learner.
+        """
         paid = [each for each in self.described if each["name"] in PAID]
         events = [
             (f"release {WORDS[each['name']]}", _transformation(each, ()).cost(schema, noise * share))

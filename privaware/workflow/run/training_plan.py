@@ -61,6 +61,7 @@ def training_plan(
 ) -> Plan:
     """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
+    `time_limit`, in seconds, replaces the limit of the policy. `public` are rows for a learner that needs them.
     `runtime` values (a device, a listener to progress) go to a learner that has fields of these names. They change
     neither the release nor its cost, so they are not in the settings of the plan.
     """
@@ -81,8 +82,9 @@ def recipe_plan(
 ) -> Plan:
     """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`. Default: the default policy. If the rows are too few to beat a constant prediction,
-    `auto` plans a constant prediction, except for the metric auc, a named search space and the standard workflow.
+    `policy` chooses for `auto`. Default: the default policy. `public`, `time_limit` and `runtime` are as for
+    `training_plan`. If the rows are too few to beat a constant prediction, `auto` plans a constant prediction, except
+    for the metric auc, a named search space and the standard workflow.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
