@@ -74,7 +74,7 @@ class IterationAmplification(Learner):
     Parameters
     ----------
     steps : int
-        Number of slots; noise is added after each.
+        Number of slots, among which the rows are divided at random; noise is added after each slot.
     tail : int
         Number of times that noise is added after the last slot.
     lr : float, optional

@@ -159,7 +159,10 @@ def hashed(body: str) -> str:
 
 
 def parsed(body: Any, digest: Any) -> Entry:
-    """Return the entry of a stored `body` whose hash is `digest`; raise if the hash or the body is wrong."""
+    """Return the entry of a stored `body` whose hash is `digest`.
+
+    Raise `WrongInput` if the hash is wrong, and it or `ValueError`, `TypeError` or `KeyError` if the body is.
+    """
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")
     values = json.loads(body)

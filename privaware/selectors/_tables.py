@@ -75,7 +75,7 @@ def slots(schema: Schema, bins: int) -> tuple[int, ...]:
 
 
 def expect_table(schema: Schema) -> None:
-    """Raise unless `schema` is a table with columns to choose from."""
+    """Raise `WrongInput` unless `schema` is a table with columns to choose from."""
     if schema.form != "table" or not schema.used:
         raise WrongInput(
             f"expected a table with columns to choose from, got a schema of form {schema.form!r} "

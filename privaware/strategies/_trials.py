@@ -147,7 +147,7 @@ class Trials:
             self.leader = number
 
     def _jobs(self, points: Sequence[Point], after: Sequence[int | None], share: float) -> list[_Job]:
-        """Split the candidates into jobs that keep every worker busy; raise if the cost of a candidate is not declared.
+        """Split the candidates into jobs that keep every worker busy; an undeclared cost raises `WrongInput`.
 
         The candidates of a job have the same noise multiplier; candidates with similar settings are next to each other.
         `after` has the number of the trial from which each candidate continues, or None, and `share` is the fraction of
@@ -186,7 +186,7 @@ class Trials:
         return None if number is None else self.models[number]
 
     def _expect_declared(self, job: _Job) -> None:
-        """Raise, before the job trains and from public facts, if the cost of a candidate is not a declared cost.
+        """Raise `WrongInput`, before the job trains, if the cost of a candidate is not a declared cost.
 
         Without noise nothing is checked.
         """

@@ -115,7 +115,9 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def data_path(folder: Folder, form: Form) -> str:
-    """Return the path of the data file that a form names, or the name of a built-in data set; raise for any other name.
+    """Return the path of the data file that a form names, or the name of a built-in data set.
+
+    Any other name raises `WrongInput`.
 
     A file of the working directory with the name of a built-in data set raises too.
     """

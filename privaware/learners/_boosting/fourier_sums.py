@@ -151,7 +151,7 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
 
 
 def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """Return the largest standard deviation that noise may give an output, in units.
+    """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
 
     `noise` is the noise multiplier of all releases as one.
     """

@@ -143,7 +143,8 @@ class ProblemGroup:
     def certified(self, weights: Array, tilt: Array) -> Array:
         """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring).
 
-        For the squared loss, whose derivative has no bound, only the margins are so computed; the sums are rounded.
+        `tilt` are the linear terms. For the squared loss, whose derivative has no bound, only the margins are so
+        computed; the sums are rounded.
         """
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
