@@ -119,7 +119,7 @@ class DpNas(SearchProcedure):
 
     @property
     def controller_updates(self) -> int:
-        """The number of charged updates of the controller: in each epoch after `warm_up`; 0 with policy "uniform"."""
+        """The number of charged updates of the controller: `updates` in each epoch after `warm_up`; 0 if "uniform"."""
         return self.updates * max(0, self.epochs - self.warm_up) * (self.policy == "controller")
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:

@@ -32,7 +32,7 @@ class Task:
     verb
         The command: "fit", "predict" or "audit".
     out
-        The name of the result in the folder. Two tasks with the same verb and name never run at the same time.
+        The name of the result in the folder. Two tasks with the same name never run at the same time.
     form
         The fields of the form, from which the task can be built again.
     words

@@ -179,10 +179,10 @@ def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: 
 def _range(
     values: np.ndarray, rows: int, noise: float, rng: Rng, among: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[float, float]:
-    """Return a low and a high quantile of `values`; the high quantile is larger whatever the rows are.
+    """Release a low and a high quantile of `values`; equal quantiles are moved apart.
 
-    `rows` is the declared number of rows. `among` are candidates and the logarithm of their prior; None takes
-    `candidates()`.
+    `noise` is the noise multiplier of each, and `rows` the declared number of rows. `among` are candidates and the
+    logarithm of their prior; None takes `candidates()`.
     """
     grid, prior = among or candidates()
     tail = tail_share(rows, noise)
