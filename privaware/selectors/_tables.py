@@ -121,7 +121,10 @@ def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True
 
 @dataclass(frozen=True, kw_only=True)
 class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
-    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks."""
+    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks.
+
+    `bins` and `pairs` are as for `release`.
+    """
 
     schema: Schema
     bins: int

@@ -78,7 +78,11 @@ class ValidationScorer:
 
 @dataclass(kw_only=True, eq=False)
 class Trials:
-    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it."""
+    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it.
+
+    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. `models` has the kept
+    models by the number of their trial.
+    """
 
     price: TrialPrice
     train: Data
