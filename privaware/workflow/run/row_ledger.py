@@ -212,7 +212,7 @@ def _beside(source: Source) -> Path | None:
 
 
 def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
-    """Return the ledger that was charged for these rows, or the path of a new one."""
+    """Return the ledger that was charged for these rows, or the path of a new one; raise what `ledger_place` raises."""
     digest, sketch = source.digest(), source.sketch()
     assert digest is not None
     assert sketch is not None
