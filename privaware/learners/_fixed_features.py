@@ -26,7 +26,7 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
     Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
     get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
-    every 16 declared rows, from 64 to 4096 buckets. Raise for a table without columns beside the target.
+    every 16 declared rows, from 64 to 4096 buckets. Raise `WrongInput` for a table without columns beside the target.
     """
     if schema.form == "image":
         return Pixels()

@@ -241,7 +241,7 @@ class Linear(Learner):
     def _parts(self, schema: Schema) -> Any:
         """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty tuple.
 
-        Raise if blocks are to be weighted without classes, or without one feature of several blocks.
+        Raise `WrongInput` if blocks are to be weighted without classes, or without one feature of several blocks.
         """
         if not self.weigh:
             return ()

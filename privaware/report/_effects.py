@@ -163,7 +163,7 @@ def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | 
     """Return the effect of the column at index `at` from the drawn `values` at its levels.
 
     The last of `values` is the value of a missing entry; it is not used unless missing entries of the column are a
-    category of their own.
+    category of their own. `deviations` are the entries of `_deviations` for this column, or None.
     """
     column = model.schema.used[at]
     points, levels = _levels(column)

@@ -85,9 +85,10 @@ def introduction(card: ModelCard, certified: bool) -> str:
 
 
 def protection_class(card: ModelCard, certified: bool) -> tuple[str, str]:
-    """Return the strength of the guarantee in a word, and its colour class: green only if it is strong and certified.
+    """Return the strength of the guarantee ("strong", "moderate" or "weak"), and its colour class.
 
-    A guarantee that is not certified has the colour class "no" and is called "weak" or "not certified".
+    The colour class is "yes" (green), "fair" or "no", in the order of strength. A guarantee that is not certified has
+    the colour class "no" and is called "weak" if it is weak, else "not certified".
     """
     word = protection(card.guarantee.epsilon)
     return (word, CLASSES[word]) if certified else ("weak" if word == "weak" else "not certified", "no")

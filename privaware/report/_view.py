@@ -56,7 +56,10 @@ class PageFacts:
 
 
 def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
-    """Return everything that the template uses; `draw` renders a chart function and its arguments as SVG."""
+    """Return everything that the template uses.
+
+    `draw` renders a chart function and its arguments as SVG. `page` has the audit and the effects, if there are any.
+    """
     tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
     warning = _warning(card, page.audit)
     rates, unused = largest_rates(card), unused_columns(card)

@@ -96,7 +96,7 @@ def meaning(epsilon: float, delta: float, change: str) -> str:
 
 
 def attack_game(unit: str, relation: str) -> str:
-    """Describe the membership game of the attack-risk curve."""
+    """Describe the membership game of the attack-risk curve, for what `unit` and `relation` protect."""
     start = "An attacker has the model and knows all the data except one fact: "
     if unit in LABEL_UNITS:
         return (

@@ -75,7 +75,7 @@ def slots(schema: Schema, bins: int) -> tuple[int, ...]:
 
 
 def expect_table(schema: Schema) -> None:
-    """Raise unless `schema` is a table with columns to choose from."""
+    """Raise `WrongInput` unless `schema` is a table with columns to choose from."""
     if schema.form != "table" or not schema.used:
         raise WrongInput(
             f"expected a table with columns to choose from, got a schema of form {schema.form!r} "
@@ -84,7 +84,7 @@ def expect_table(schema: Schema) -> None:
 
 
 def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
-    """Yield one-hot rows over all columns and the target, a block of rows at a time."""
+    """Yield one-hot rows over all columns and the target, a block of rows at a time; `bins` is as for `slots`."""
     sizes = slots(data.schema, bins)
     encode = OneHot(bins=bins, norm=math.sqrt(len(sizes) - 1))
     step = max(1, MAX_ONE_HOT_ENTRIES // sum(sizes))
@@ -112,7 +112,8 @@ def _target(data: Data, size: int) -> np.ndarray:
 def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
     """Return the tables, from one Gaussian release at noise multiplier `noise` and sensitivity 1.
 
-    Without `pairs`, tables of two columns are left out; tables with the target always are released.
+    `bins` is as for `slots`. Without `pairs`, tables of two columns are left out; tables with the target always are
+    released.
     """
     counts = TwoWayCounts(schema=data.schema, bins=bins, pairs=pairs)
     return counts.release(data.parts.total(counts), noise, rng)
@@ -120,7 +121,10 @@ def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True
 
 @dataclass(frozen=True, kw_only=True)
 class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
-    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks."""
+    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks.
+
+    `bins` and `pairs` are as for `release`.
+    """
 
     schema: Schema
     bins: int
@@ -144,7 +148,10 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
 def _noisy_tables(
     exact_counts: np.ndarray, schema: Schema, sizes: tuple[int, ...], pairs: bool, noise: float, rng: Rng
 ) -> Tables:
-    """Return the noisy tables from the exact two-way counts; `sizes` is the result of `slots`."""
+    """Return the noisy tables from the exact two-way counts.
+
+    `sizes` is the result of `slots`; `pairs` and `noise` are as for `release`.
+    """
     families = _families(sizes, pairs)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
     exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
@@ -225,7 +232,7 @@ def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray
 
 
 def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return `values` with the mean over its column's slots subtracted from each slot."""
+    """Return `values` minus, along `axis`, the mean over each column's slots; `sizes` are the numbers of slots."""
     shape = [1] * values.ndim
     shape[axis] = len(sizes)
     means = _sums(values, sizes, axis) / np.array(sizes).reshape(shape)
@@ -233,7 +240,7 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
 
 
 def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return `counts` minus the mean over each column's slots, times the number of slots: integers."""
+    """Return `_centred(counts, sizes, axis)` times the number of slots of each column: integers."""
     shape = [1] * counts.ndim
     shape[axis] = sum(sizes)
     times = _spread(np.array(sizes, dtype=np.int64), sizes, 0).reshape(shape)

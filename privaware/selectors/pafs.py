@@ -165,7 +165,7 @@ class _Trials:
     def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
         """Return the set of highest noisy score among `count` independent random sets, or all columns if `count` is 0.
 
-        No score is cached, so each set is a trial of its own.
+        `search` draws the sets among `width` columns. No score is cached, so each set is a trial of its own.
         """
         top, winner = -np.inf, np.ones(width, dtype=bool)
         for at in range(0, count, SETS_PER_BATCH):

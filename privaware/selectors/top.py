@@ -111,7 +111,7 @@ def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T, in rows, of each column.
+    """Return T = sum of |n_sc - n_s n_c / n| over slots s and classes c, in rows, of each column.
 
     `table` (slots, classes) holds the counts of all columns, `classes` the class counts, and `sizes` the number of
     slots of each column.

@@ -30,7 +30,7 @@ JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest nu
 
 @dataclass(frozen=True)
 class SearchJournal:
-    """One file for each finished job: its models and their noisy scores."""
+    """One file in `folder` for each finished job: its models and their noisy scores."""
 
     folder: Path
 

@@ -92,7 +92,7 @@ class TrialCount:
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
         """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`.
 
-        Raise `WrongInput` if a mean of 1e8 is too small for it.
+        `eta` is its shape. Raise `WrongInput` if a mean of 1e8 is too small for it.
         """
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:

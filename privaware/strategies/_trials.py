@@ -78,7 +78,11 @@ class ValidationScorer:
 
 @dataclass(kw_only=True, eq=False)
 class Trials:
-    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it."""
+    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it.
+
+    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. `models` has the kept
+    models by the number of their trial.
+    """
 
     price: TrialPrice
     train: Data
@@ -147,7 +151,7 @@ class Trials:
             self.leader = number
 
     def _jobs(self, points: Sequence[Point], after: Sequence[int | None], share: float) -> list[_Job]:
-        """Split the candidates into jobs that keep every worker busy; raise if the cost of a candidate is not declared.
+        """Split the candidates into jobs that keep every worker busy; an undeclared cost raises `WrongInput`.
 
         The candidates of a job have the same noise multiplier; candidates with similar settings are next to each other.
         `after` has the number of the trial from which each candidate continues, or None, and `share` is the fraction of
@@ -186,7 +190,7 @@ class Trials:
         return None if number is None else self.models[number]
 
     def _expect_declared(self, job: _Job) -> None:
-        """Raise, before the job trains and from public facts, if the cost of a candidate is not a declared cost.
+        """Raise `WrongInput`, before the job trains, if the cost of a candidate is not a declared cost.
 
         Without noise nothing is checked.
         """

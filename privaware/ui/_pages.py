@@ -107,7 +107,7 @@ SLACK = 1e-9
 
 
 def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COMMAND) -> Guard:
-    """Return all pages of a folder behind the guard; `command` calls the command line."""
+    """Return all pages of a folder behind the guard for `token` and `port`; `command` calls the command line."""
     found = Folder(folder.resolve())
     runs = Runs(found, command)
     pages = _Pages(found, runs)

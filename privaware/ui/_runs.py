@@ -161,7 +161,7 @@ class Runs:
         return [run for run in runs if not (run.closed and run.process is None)]
 
     def find(self, verb: str, out: str) -> Run:
-        """Return one run; raise if there is none."""
+        """Return the run of `verb` with the result `out`; raise `WrongInput` if there is none."""
         run = next((run for run in self.all() if (run.task.verb, run.task.out) == (verb, out)), None)
         if run is None:
             raise WrongInput("expected a run of this page, got another; go back to the list")

@@ -23,7 +23,10 @@ EXPECTED_FORMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One of the two compared models. It uses all columns if `columns` is None."""
+    """One of the two compared models; `name` is its description as it was given.
+
+    It uses all columns if `columns` is None.
+    """
 
     name: str
     learner: str

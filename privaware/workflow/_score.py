@@ -228,7 +228,7 @@ class ScoredTraining:
         return ScoredModel(model=model, score=score, point=point)
 
     def _constant(self, held_out: Rows, schema: Schema, rng: Rng) -> float:
-        """Release the private median of the targets of the held-out rows for the metric mae; otherwise return 0."""
+        """Release the private median of the held-out targets, in their unit, for the metric mae; otherwise return 0."""
         if not self.constant_share:
             return 0.0
         noise = self.changes * self.rows / (self.epsilon * self.constant_share)
@@ -324,7 +324,7 @@ def with_score(
 
 
 def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
-    """Raise if `epsilon` of a score is above the budget `total`, or above `0.9 * total` if a release comes `before`."""
+    """Raise `WrongInput` if `epsilon` of a score exceeds `total`, or `0.9 * total` if a release comes `before`."""
     most = 0.9 * total if before else total
     if epsilon > most:
         raise WrongInput(

@@ -205,7 +205,7 @@ def crossover(
 
 
 def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float | None) -> list[float] | None:
-    """Return the epsilons as a list; raise if one of the arguments is not valid."""
+    """Return the epsilons as a list, or None; raise `WrongInput` if one of the arguments is not valid."""
     grid = None if epsilons is None else [float(epsilon) for epsilon in epsilons]
     if grid is not None:
         rising = bool(grid) and sorted(set(grid)) == grid and 0 < grid[0] <= grid[-1] < 1e6

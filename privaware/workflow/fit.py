@@ -54,6 +54,8 @@ class ScoreRequest:
 class Fit(Summarised):
     """The result of `fit`.
 
+    `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
+    `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
     the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
@@ -357,7 +359,10 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
-    """Return `settings` with the entry `features`, if `features` are given; raise if both name features."""
+    """Return `settings` with the entry `features`, if `features` are given.
+
+    Raise `WrongInput` if both name features.
+    """
     chosen = dict(settings or {})
     if features and "features" in chosen:
         raise WrongInput("expected features once, got them as --features and as --set features")

@@ -230,7 +230,7 @@ def _bound_to(entry: Entry, digest: str) -> str:
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
-    """Raise, before any charge, if the checkpoint belongs to other rows or another charge.
+    """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
 
     Resuming from such a checkpoint would repeat noise.
     """
@@ -243,7 +243,10 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """Return the digest and the sketch of the rows, each with its target."""
+    """Return the digest and the sketch of the rows, each with its target.
+
+    Inputs and targets of different lengths raise `WrongInput`.
+    """
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
@@ -265,8 +268,8 @@ def _array(values: Any) -> np.ndarray:
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
     """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
-    `digest` identifies the rows. If there is no such ledger, it is created with `epsilon` as its limit. Raise
-    `WrongInput` if the ledger is not for adding or removing one row.
+    `digest` identifies the rows. If there is no such ledger, it is created with `epsilon` as its limit and with
+    `delta`. Raise `WrongInput` if the ledger is not for adding or removing one row.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())

@@ -26,7 +26,10 @@ __all__ = ["restore", "save"]
 
 
 def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
-    """Write the state of the search after `epoch` epochs."""
+    """Write the state of the search after `epoch` epochs, and a hash of `settings`.
+
+    The state is the shared weights, the controller with its optimiser, and the generator.
+    """
     training = weights.training
     facts = {
         "epoch": epoch,

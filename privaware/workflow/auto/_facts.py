@@ -175,7 +175,10 @@ def scattering(facts: Facts) -> list[dict[str, Any]]:
 
 
 def size(facts: Facts) -> int | None:
-    """Return the side to which images are enlarged: the largest size of the rule within the time limit, or None."""
+    """Return the side in pixels to which images are enlarged.
+
+    `choose` puts it into `facts`: the largest size of the rule within the time limit. Without it return None.
+    """
     return facts.get("size")
 
 

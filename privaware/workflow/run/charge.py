@@ -180,7 +180,8 @@ class ChargedRun:
 
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
-        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite.
+        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite. `what`
+        describes the charge; by default it names verb, data and learner.
         """
         expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
@@ -213,7 +214,8 @@ class ChargedRun:
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
 
-        `mechanism` may replace it by an equal mechanism that reports its progress.
+        `mechanism` may replace it by an equal mechanism that reports its progress. Another mechanism, or a second call
+        after one charge, raises `RuntimeError`.
         """
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
@@ -294,7 +296,10 @@ class ChargedRun:
         self._publish(folder, {name: json.dumps(record, indent=1, allow_nan=False).encode()}, kind)
 
     def public_rows(self) -> Data:
-        """Return the training rows of a built-in data set; they are public, so nothing is charged."""
+        """Return the training rows of a built-in data set; they are public, so nothing is charged.
+
+        Any other data raise `RuntimeError`.
+        """
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
         return self.source.read_private_rows()[0].gathered()
@@ -328,7 +333,7 @@ class ChargedRun:
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
+        """Tell the owner, before the charge, what `notices()` returns: which rows are left out, and what is unusual."""
         about_rows = notices()
         self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
         for sentence in about_rows:
@@ -409,7 +414,7 @@ class ChargedRun:
 
     @property
     def _new_limit(self) -> float:
-        """The limit of a new ledger, if no limit is requested."""
+        """The limit of a new ledger, if no limit is requested: the limit of the plan plus the check of persons."""
         return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
 
     def _expect_new_limit(self) -> None:
@@ -479,11 +484,11 @@ class ChargedRun:
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
-        """Close the run in the ledger with the hashes of the released `files`."""
+        """Close the run in the ledger with the hashes of the released `files`; `release` is its kind ("model")."""
         return self.ledger.finish(self.name, files=files, release=release)
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files, close the run with their hashes, and publish them."""
+        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))

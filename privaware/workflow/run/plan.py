@@ -257,7 +257,10 @@ def search_plan(
 
 
 def expect_finite_price(plan: Plan) -> None:
-    """Raise if no finite epsilon is proven, as for the best of many runs that may each fail with small probability."""
+    """Raise `WrongInput` if no finite epsilon is proven for `plan`.
+
+    This is so for the best of many runs that may each fail with small probability.
+    """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
             f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
@@ -282,8 +285,9 @@ def priced(
 ) -> Plan:
     """Return the plan of a mechanism, calibrated to (epsilon, delta).
 
-    If the schema does not declare all bounds, private bounds are released first. If `noise` is given, it is the noise
-    multiplier, nothing is calibrated, and `epsilon` is only the requested epsilon of the plan.
+    If the schema does not declare all bounds, private bounds are released first. `name` is the `learner` of the plan,
+    and `what` describes the release. If `noise` is given, it is the noise multiplier, nothing is calibrated, and
+    `epsilon` is only the requested epsilon of the plan.
     """
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
@@ -312,7 +316,7 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
 
 
 def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
-    """Return the release of bounds as a stage before `mechanism`.
+    """Return the release of bounds as a stage before `mechanism`, whose learner is called `name`.
 
     Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two choices for
     each column. Before other releases the bounds are choices, whose noise scales with the noise of the mechanism, or a
@@ -347,7 +351,7 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
 
 
 def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
-    """Raise if a learner that protects only labels is used for another unit."""
+    """Raise `WrongInput` if `make`, the learner called `name`, protects only labels and `schema` has another unit."""
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
             f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '

@@ -245,7 +245,7 @@ def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
 
 
 def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> None:
-    """Raise if `--not-persons` or `--check-persons` names a column that the table does not have."""
+    """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target or no column of the table."""
     counted = options.check_persons if isinstance(options.check_persons, tuple) else ()
     asked = (*_not_persons(options), *counted)
     if not asked:
@@ -259,7 +259,7 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
 
 
 def _expect_there(data: Any) -> Path:
-    """Return the path of `data`; raise if there is no such file. The file is not opened."""
+    """Return the path of `data`; raise `WrongInput` if there is no such file. The file is not opened."""
     try:
         if os.path.exists(data):
             return Path(data)
@@ -274,7 +274,10 @@ def _expect_there(data: Any) -> Path:
 
 
 def _expect_target(data: Any, options: RunOptions) -> None:
-    """Raise, before rows are read, if `--target` is not a column of a text file; not checked with a written schema."""
+    """Raise `WrongInput`, before rows are read, if `--target` is not a column of a text file.
+
+    Nothing is checked with a written schema.
+    """
     names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
     if names is not None and options.target is not None:
         with names.named():
