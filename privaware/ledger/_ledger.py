@@ -11,14 +11,14 @@ from typing import Any
 from privaware import _rounded
 from privaware._summary import Summarised, card_html
 from privaware.accounting import DEFAULT_DELTA
-from privaware.errors import BudgetExceeded, PrivawareError, Refused, WrongInput
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfinished, writable
 from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
-from privaware.ranks import follows
+from privaware.ranks import expect_led
 
 __all__ = ["Ledger"]
 
@@ -269,11 +269,7 @@ class Ledger(Summarised):
         Entry
             The charge, which is on disk.
         """
-        if follows():
-            raise Refused(
-                "expected one charge for all processes of torchrun, but each of them would charge the ledger; use "
-                "privaware.train or privaware.fit, or `torchrun ... -m privaware COMMAND`"
-            )
+        expect_led()
         entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
         entries = self.entries()  # checked before locking, and again only if another entry was added
         if charged := self._admit(entries, entry):

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from privaware._version import __version__
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import PrivawareError, Refused, WrongInput
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "follows", "joined", "on_all_ranks"]
+__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "on_all_ranks"]
 
 T = TypeVar("T")
 
@@ -312,9 +312,22 @@ def current() -> Ranks | None:
 
 
 def follows() -> bool:
-    """Return whether `torchrun` started this process as a rank that follows, which must not charge or release."""
+    """Return whether `torchrun` started this process as a rank that follows, which reports nothing."""
     ranks = _open[0] if _open else Ranks.of_environment()
     return ranks is not None and not ranks.leads
+
+
+def expect_led() -> None:
+    """Raise `Refused` if `torchrun` started several processes, and this one does not lead the others.
+
+    Whatever charges a ledger calls this function first, because each process would charge on its own.
+    """
+    ranks = _open[0] if _open else Ranks.of_environment()
+    if ranks is not None and ranks.size > 1 and not _leading:
+        raise Refused(
+            f"expected one charge for all {ranks.size} processes of torchrun, but each of them would charge; use "
+            "privaware.train or privaware.fit in a script, or `torchrun ... -m privaware COMMAND`"
+        )
 
 
 def joined() -> Ranks | None:
@@ -346,7 +359,8 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     ranks = joined()
     if ranks is None:
         return call()
-    ranks.expect_equal(facts())
+    if ranks.size > 1:
+        ranks.expect_equal(facts())
     if not ranks.leads:
         followed: T = ranks.follow()
         return followed

@@ -23,6 +23,7 @@ from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import SCORE_SETTINGS, SCORE_SHARE, Score, ScoredModel, score_words, with_score
 from privaware.workflow.auto import Policy
 from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.on_ranks import led_by_rank_0
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.paid_features import described_features
 from privaware.workflow.run.plan import Plan
@@ -175,6 +176,7 @@ class Fit(Summarised):
 
 
 @shows_run_options
+@led_by_rank_0
 def fit(
     data: Any,
     *,

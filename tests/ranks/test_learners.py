@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from privaware import features
-from privaware.data import Data
 from privaware.learners._fixed_features import row_features, rows_after
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.testing import rows_for
-from tests.learners.test_every_learner import IMAGE, LEARNERS
-from tests.ranks import processes, threads
+from tests.ranks import models, processes, threads
+from tests.ranks.models import FEATURES, ON_RANKS, images
 
-ON_RANKS = [name for name, (learner, _) in LEARNERS.items() if getattr(learner, "on_ranks", False)]
 SLOW = ("finetune",)
-
-
-def model(name: str) -> dict[str, bytes]:
-    learner, schema = LEARNERS[name]
-    released = learner.run(rows_for(schema, 40, seed=1), 1.0, Rng(5))
-    return {key: np.asarray(value).tobytes() for key, value in released.tensors.items()}
 
 
 @pytest.mark.parametrize(
@@ -33,24 +25,35 @@ def model(name: str) -> dict[str, bytes]:
 )
 def test_two_ranks_give_the_model_of_one(name: str) -> None:
     hub = threads.Hub(2)
-    together = threads.led(2, lambda: model(name), hub)
+    together = threads.led(2, lambda: models.of(name), hub)
     with processes.leading_alone():
-        assert together == model(name)
+        assert together == models.of(name)
     assert hub.totals > 0
 
 
-def images(count: int) -> Data:
-    return rows_for(replace(IMAGE, rows=count), count, seed=2)
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
+def test_processes_give_every_model_and_feature_of_one(size: int, tmp_path: Path) -> None:
+    names = [*ON_RANKS, "scatter"]
+    together = processes.led(names, size, tmp_path)
+    with processes.leading_alone():
+        assert together == {name: models.of(name) for name in names}
 
 
 @pytest.mark.parametrize("count", [1, 130, 400])
 def test_ranks_compute_the_features_of_one_process(count: int) -> None:
-    chain, data = (features.build({"name": "scatter", "J": 1, "L": 2}),), images(count)
+    chain, data = (features.build(FEATURES["scatter"]),), images(count)
     for compute in (rows_after, row_features):
         hub = threads.Hub(3)
         together: Any = threads.led(3, lambda compute=compute: compute(chain, data), hub)
         assert (together == compute(chain, data)).all()
         assert hub.features == (count > 128)
+
+
+def test_ranks_compute_the_features_of_a_prior() -> None:
+    hub = threads.Hub(2)
+    assert threads.led(2, lambda: models.of("prior"), hub) == models.of("prior")
+    assert hub.features
 
 
 def test_ranks_compute_features_of_texts() -> None:

@@ -106,3 +106,23 @@ def led(size: int, call: Callable[[], T], hub: Hub | None = None) -> T:
             thread.join()
     assert problems == []
     return result
+
+
+def together(size: int, call: Callable[[Ranks], T]) -> list[T | Exception]:
+    """What `call` returns or raises on each of `size` threads."""
+    hub = Hub(size)
+    results: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        with hub.turn:
+            try:
+                results[rank] = call(ThreadRanks(rank, size, hub))
+            except Exception as problem:
+                results[rank] = problem
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results

@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -111,9 +112,13 @@ TRAININGS: dict[str, Callable[[], list[bytes]]] = {
 }
 
 
-def of(names: Sequence[str]) -> dict[str, list[bytes]]:
-    """The trained weights, by the name of the training."""
-    return {name: TRAININGS[name]() for name in names}
+def of(names: Sequence[str]) -> dict[str, Any]:
+    """The trained weights, or the rows of features, by the name of a training or of a learner."""
+    if set(names) <= set(TRAININGS):
+        return {name: TRAININGS[name]() for name in names}
+    from tests.ranks import models
+
+    return {name: models.of(name) for name in names}
 
 
 if __name__ == "__main__":
