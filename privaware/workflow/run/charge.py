@@ -272,7 +272,7 @@ class ChargedRun:
         """Return the training rows of a built-in data set; they are public, so nothing is charged."""
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
-        return self.source.read_private_rows()[0].gathered()
+        return self.source.read_private_rows(self.schema)[0].gathered()
 
     @property
     def journal(self) -> Path | None:
@@ -384,7 +384,7 @@ class ChargedRun:
         self.ledger = open_ledger(place, self.source, self.options, new_limit=new_limit)
 
     def _read_rows(self) -> None:
-        rows, self.test_rows = self.source.read_private_rows()
+        rows, self.test_rows = self.source.read_private_rows(self.plan.schema)
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
 
     def _charge(self, what: str) -> None:
