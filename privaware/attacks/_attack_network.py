@@ -186,7 +186,7 @@ def _order_of_values(rows: Data, inside: np.ndarray) -> np.ndarray:
 
 
 def _plain(row: Any) -> Any:
-    return row if isinstance(row, str) else np.asarray(row).tobytes()
+    return row if isinstance(row, str) else row.tolist() if row.dtype == object else np.asarray(row).tobytes()
 
 
 def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple[Tensor, ...]:

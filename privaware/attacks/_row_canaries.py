@@ -61,8 +61,7 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
     if schema.form == "image":
         x = draw.random((count, *schema.shape)).astype(np.float32)
     elif schema.form == "text":
-        words = draw.integers(0, WORDS, (count, 12))
-        x = np.array([" ".join(f"w{word}" for word in text) for text in words], dtype=object)
+        x = _texts(count, draw)
     else:
         columns = [_values(column, count, draw) for column in schema.used]
         x = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
@@ -88,7 +87,14 @@ def _uncoded(column: Column, number: float) -> Any:
     return number if column.kind in ("number", "undecided") else "word"
 
 
+def _texts(count: int, draw: np.random.Generator) -> np.ndarray:
+    words = draw.integers(0, WORDS, (count, 12))
+    return np.array([" ".join(f"w{word}" for word in text) for text in words], dtype=object)
+
+
 def _values(column: Column, count: int, draw: np.random.Generator) -> np.ndarray:
+    if column.is_whole_text:
+        return _texts(count, draw)
     if column.kind == "category":
         return draw.integers(0, len(column.categories), count).astype(float)
     low, high = column.low, column.high

@@ -51,12 +51,12 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     Returns
     -------
     numpy.ndarray
-        Float64 (rows, columns).
+        Float64 (rows, columns); objects if texts are kept whole.
     """
     expect_columns(batch, schema)
-    x = np.empty((len(batch), len(schema.used)))
+    x = np.empty((len(batch), len(schema.used)), object if schema.has_whole_texts else float)
     few = len(x) <= MOST_ROWS_TWICE  # columns are written one by one, then transposed a block at a time
-    columns, at = np.empty(x.shape[::-1]).T if few else x, 0
+    columns, at = np.empty(x.shape[::-1], x.dtype).T if few else x, 0
     for column in schema.declared:
         block = _CODERS[column.kind](batch, batch.values(column.name), column, outside or Outside())
         width = 1 if block.ndim == 1 else block.shape[1]
@@ -199,6 +199,8 @@ def _dates(batch: Raw, values: Values, column: Column, outside: Outside) -> np.n
 
 def _texts(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
     words = _whole_texts(batch, words_of(values), column)
+    if column.is_whole_text:
+        return words.map(str, object)
     slots = [int(part.removeprefix("slot ")) - 1 for part in column.parts or column.known_parts]
     distinct, codes = np.unique(words.codes, return_inverse=True)
     rows = hashed_words([words.spellings[code] for code in distinct.tolist()], column.slots)

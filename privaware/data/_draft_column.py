@@ -18,7 +18,7 @@ from privaware.schema import DATE_PARTS, LARGEST, Column, folded
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FEW_VALUES", "draft_column", "outward"]
+__all__ = ["FEW_VALUES", "draft_column", "is_free_text", "outward"]
 
 FEW_VALUES = 20
 """Largest number of distinct integers at which the target of a table is a set of classes, unless `task` says
@@ -141,6 +141,28 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
         unseen="other",
         fold=fold,
     )
+
+
+def is_free_text(values: pd.Series) -> bool:
+    """Return whether a column is drafted as text: many different values, most of them several words.
+
+    Parameters
+    ----------
+    values : pandas.Series
+        The values of the column.
+
+    Returns
+    -------
+    bool
+        Whether `draft_column` returns the kind text.
+    """
+    if values.dtype.kind in "biufmM":
+        return False
+    distinct = words_of(values).distinct()
+    several = sum(" " in word for word in distinct)
+    if len(distinct) <= FEW_VALUES or 2 * several < len(distinct):  # quick: most columns are decided here
+        return False
+    return draft_column(str(values.name), values, identifies=False).kind == "text"
 
 
 def _is_identifier(name: str, numbers: np.ndarray) -> bool:

@@ -185,10 +185,15 @@ def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
 
     def synthetic(size: int) -> np.ndarray:
         rng = np.random.default_rng(0)
+        texts = np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
         if schema.form == "text":
-            return np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
+            return texts
         shape = schema.shape if schema.form == "image" else (len(schema.used),)
-        return rng.random((size, *shape), np.float32)
+        rows = np.random.default_rng(0).random((size, *shape), np.float32)
+        if not schema.has_whole_texts:
+            return rows
+        whole = [column.is_whole_text for column in schema.used]
+        return np.where(whole, texts[:, None], rows.astype(object))
 
     return _fixed_size(lambda rows: features.apply(chain, rows, schema, device), synthetic, schema.rows)
 

@@ -374,7 +374,7 @@ class Linear(Learner):
         signal = self.norm * self.steps / spread  # rows / noise of all steps together
         if self.centre:
             times_noise *= float(np.clip(math.sqrt(signal / CENTRED_SIGNAL), 1.0, 2.0))
-        careful = self.base > 0 or schema.form == "text"
+        careful = self.base > 0 or schema.has_whole_texts
         if careful:
             times_noise *= min(1.0, signal / CAREFUL_SIGNAL)
         return float(np.clip(times_noise / spread, 1e-4 if careful else 0.01, MAX_NAMED_LR * slower))

@@ -70,7 +70,7 @@ class Bins(Transformation):
         closer = [at for at, (old, new) in enumerate(columns) if (old.low, old.high) != (new.low, new.high)]
         x = data.x.copy() if closer else data.x
         for at in closer:
-            x[:, at] = np.clip(x[:, at], schema.used[at].low, schema.used[at].high)
+            x[:, at] = np.clip(x[:, at].astype(float), schema.used[at].low, schema.used[at].high)
         return replace(data, x=x, schema=schema)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:

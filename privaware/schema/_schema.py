@@ -149,6 +149,22 @@ class Schema:
         known = bool(self.classes) or self.low is not None
         return known and all(column.bounded for column in self.declared)
 
+    @cached_property
+    def has_whole_texts(self) -> bool:
+        """Whether rows hold texts: data of form text, or a table with a text column of no hash buckets."""
+        return self.form == "text" or any(column.is_whole_text for column in self.declared)
+
+    def with_whole_texts(self) -> Schema:
+        """Return the schema of a table whose text columns are kept whole, for features that read texts.
+
+        A column of which only some hash buckets are used stays as it is.
+        """
+        if self.form != "table":
+            return self
+        whole = {column.name for column in self.columns if column.kind == "text" and not column.parts}
+        columns = (replace(column, slots=0) if column.name in whole else column for column in self.columns)
+        return replace(self, columns=tuple(columns))
+
     def keep(self, names: tuple[str, ...]) -> Schema:
         """Return the schema with only the columns in `names`, in the schema's order.
 

@@ -10,7 +10,6 @@ from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Schema
 from privaware.workflow.auto import Choice, Stage, share_for
-from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.plan import BINS
 from privaware.workflow.run.trainings import outlined, training_mechanism
 
@@ -48,7 +47,7 @@ def with_bins(choice: Choice, schema: Schema) -> Choice:
     """
     if not schema.bounded or Bins().cost(schema, 1.0) == NOTHING:
         return choice
-    cost = configured(choice.learner, find_learner(choice.learner), choice.settings).cost(schema, 1.0)
+    cost = training_mechanism(choice.learner, choice.settings, {}, schema).cost(schema, 1.0)
     stage = Stage(
         what=BIN_NUMBERS,
         mechanism=Bins(count=BINS[choice.learner]),

@@ -81,10 +81,13 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
-    """Return the values of `FACTS` for a schema, a budget and a device."""
+    """Return the values of `FACTS` for a schema, a budget and a device.
+
+    A table whose texts are kept whole has the form text, so that the rules for texts apply to it.
+    """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
-        "form": schema.form,
+        "form": "text" if schema.has_whole_texts else schema.form,
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,

@@ -31,6 +31,7 @@ from privaware.workflow.auto._considered import considered, unmet
 from privaware.workflow.auto._evidence import benchmark_sentence, wins
 from privaware.workflow.auto._facts import FACTS, NETWORKS, QUANTITIES, expect_condition, facts_of, holds, resolved
 from privaware.workflow.auto._floor import Floor
+from privaware.workflow.auto._mixed import BESIDE, beside_columns, reads_texts
 
 __all__ = ["CONSTANT", "RELEASES", "Limits", "Policy", "Rule", "choose", "default_policy"]
 
@@ -274,10 +275,22 @@ def choose(
         else:
             learner = _learner(rule, schema, metric)
             choice = _choice(rule, learner, facts | size, _better(absent, slower, facts))
+            choice = _mixed(choice) if schema.form == "table" and schema.has_whole_texts else choice
             named = [(each, _learner(each, schema, metric)) for each in policy.rules if each.is_for_kind(facts)]
             return replace(choice, considered=_considered(named, rule.name, facts, policy.limits, limit))
     shown = ", ".join(f"{name} {facts[name]}" for name in ("form", "task", "rows", "epsilon", "classes", "columns"))
     raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
+
+
+def _mixed(choice: Choice) -> Choice:
+    """Return the choice of a rule for texts, if it reads texts, with the other columns of a table beside the texts."""
+    settings = beside_columns(choice.settings)
+    if not reads_texts(settings):
+        return choice
+    first, *others = choice.reasons
+    return replace(
+        choice, settings=settings, reasons=(f"{first} {BESIDE}", *others), releases=(*choice.releases, "bins")
+    )
 
 
 def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:

@@ -302,7 +302,7 @@ class ChargedRun:
         """
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
-        return self.source.read_private_rows()[0].gathered()
+        return self.source.read_private_rows(self.schema)[0].gathered()
 
     @property
     def journal(self) -> Path | None:
@@ -450,7 +450,7 @@ class ChargedRun:
         ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
 
     def _read_rows(self) -> None:
-        rows, self.test_rows = self.source.read_private_rows()
+        rows, self.test_rows = self.source.read_private_rows(self.plan.schema)
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
 
     def _charge(self) -> None:

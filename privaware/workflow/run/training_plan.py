@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from privaware.data import Data
@@ -28,10 +29,12 @@ from privaware.workflow.auto import (
     SEARCHED,
     Choice,
     Policy,
+    beside_columns,
     choose,
     considered,
     constant_choice,
     default_policy,
+    reads_texts,
     strength,
 )
 from privaware.workflow.run.learner_settings import setting_names
@@ -91,9 +94,12 @@ def recipe_plan(
     expect_time_limit(time_limit)
     left_out = recipe.left_out(schema)
     schema, extra = recipe.restricted(schema), dict(runtime or {})
+    if schema.form == "table" and any(column.kind == "text" for column in schema.declared):
+        recipe = replace(recipe, settings=beside_columns(recipe.settings))
     space = named_space(recipe)
     device = str(extra.get("device", "cpu"))
     choice = _chosen(schema, recipe, budget, time_limit, device=device, space=space, policy=policy)
+    schema = schema.with_whole_texts() if reads_texts(choice.settings) else schema
     choice = trained_for(choice, recipe.metric, searched=recipe.search is not None)
     choice = replace(choice, reasons=(*choice.reasons, *left_out))
     search = search_settings(recipe, choice, space, schema)
@@ -149,7 +155,14 @@ def _chosen(
     """Return the requested learner, the learner of the requested space, or the choice of `auto`."""
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
-        choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy)
+        choose_for = partial(
+            choose, epsilon=epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy
+        )
+        choice = choose_for(schema if recipe.select else schema.with_whole_texts())
+        if reads_texts(choice.settings):
+            schema = schema.with_whole_texts()
+        elif schema.form == "table":
+            choice = choose_for(schema)
         choice = with_releases(choice, schema, recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
         if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
@@ -243,6 +256,7 @@ def planned(
         expect_unit(each, find_learner(each), schema)
     if not make.uses_columns:
         schema = schema.keep(())
+    _expect_text_features(name, choice, schema)
     chosen = dict(choice.settings)
     extra = {key: value for key, value in runtime.items() if key in setting_names(make)}
     if make.needs_public:
@@ -273,6 +287,15 @@ def planned(
         "considered": choice.considered,
     }
     return replace(plan, settings=shown, **said)
+
+
+def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
+    """Raise if a table holds whole texts that no feature of the learner reads."""
+    if schema.form == "table" and schema.has_whole_texts and not reads_texts(choice.settings):
+        raise WrongInput(
+            f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "
+            "--features hashed"
+        )
 
 
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
