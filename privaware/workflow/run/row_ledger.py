@@ -99,8 +99,9 @@ def what_fits(plan: Plan, ledger: Ledger) -> float | None:
 def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
     """Open the ledger at `place` (the result of `ledger_place`), or create it there.
 
-    A new ledger gets the limit `--limit`, or `new_limit` without it. Raise `WrongInput` if an open ledger has another
-    unit, cap, relation or delta than this run.
+    A new ledger gets the limit `--limit`, or `new_limit` without it. Raise `WrongInput` if an existing ledger has
+    another unit, cap, relation or delta than this run, or if `place` is a path and the ledger there has another limit
+    than `--limit`.
     """
     schema = source.schema
     if isinstance(place, Ledger):
