@@ -33,10 +33,11 @@ WARM_UP = 3
 
 @dataclass
 class Reuse:
-    """The last network of an attack, which games with the same shadow models, auxiliary rows and settings reuse.
+    """The last network of an attack, which games with the same shadow models and the same settings reuse.
 
-    The network was trained on shadow models only, so it can score every target model of one attacker. Games whose
-    shadow models saw candidate rows do not reuse a network.
+    Shadow models are the same if they are the same objects and saw the same auxiliary rows. The network was trained on
+    shadow models only, so it can score every target model of one attacker. Games whose shadow models saw candidate rows
+    do not reuse a network.
     """
 
     shadows: tuple[Any, ...] = ()
@@ -52,7 +53,10 @@ class Reuse:
 
 
 class PosteriorNetwork(nn.Module):
-    """Reads sorted posteriors and correctness; it has 92,482 parameters for ten classes."""
+    """A network that reads sorted posteriors and correctness, or sorted log odds and the log odds of the label.
+
+    It has 92,482 parameters for ten classes.
+    """
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -65,7 +69,10 @@ class PosteriorNetwork(nn.Module):
 
 
 class GradientNetwork(nn.Module):
-    """Reads posteriors, loss, label and last-layer gradient; 159,043 parameters for ten classes and 300 units."""
+    """A network that reads posteriors, loss, label and last-layer gradient.
+
+    It has 159,043 parameters for ten classes and 300 inputs of the last layer.
+    """
 
     def __init__(self, classes: int, width: int) -> None:
         super().__init__()

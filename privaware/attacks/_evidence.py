@@ -21,10 +21,11 @@ SHOWN = 0.95
 ALARM = 0.999
 """Confidence with which a claim is refuted."""
 GUESSED_FRACTIONS = tuple((low, high) for high in (0.5, 0.25, 0.1, 0.05, 0.02) for low in (high, 0.0))
-"""Fractions (out, in) of the canaries that are guessed to be out and to be in, the surest first.
+"""Pairs of fractions (out, in) of the canaries that are guessed to be out and to be in.
 
-Each pair is tested at an equal part of the error. Pairs with `out = 0` are for sampled canaries, which may be in the
-data without ever taking part, so that only guesses of "in" are reliable.
+The canaries with the lowest scores are guessed to be out, and those with the highest scores to be in. Each pair is
+tested at an equal part of the error. Pairs with `out = 0` are for sampled canaries, which may be in the data without
+ever taking part, so that only guesses of "in" are reliable.
 """
 FPRS = (0.001, 0.01, 0.1)
 
@@ -161,7 +162,10 @@ def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
 
 
 def _refuted(canaries: CanaryScores, claim: Event) -> bool:
-    """Return whether the trade-off function of the claim makes these guesses too unlikely."""
+    """Return whether the trade-off function of the claim is refuted by the guesses with 99.9% confidence.
+
+    Return False if the trade-off function cannot be computed.
+    """
     curve, level = _curve(claim), (1 - ALARM) / len(GUESSED_FRACTIONS)
     return curve is not None and any(
         _bounds.guesses_refute(curve.false_rate, level, **tried) for tried in _guesses(canaries)
@@ -176,7 +180,10 @@ def _curve(claim: Event) -> TradeOff | None:
 
 
 def _corners(inside: np.ndarray, outside: np.ndarray) -> list[list[float]]:
-    """Return points of the measured ROC, at false positive rates evenly spaced on a logarithmic scale."""
+    """Return points [false positive rate, true positive rate] of the measured ROC curve.
+
+    The false positive rates are evenly spaced on a logarithmic scale.
+    """
     thresholds = np.sort(outside)[::-1]
     at = np.unique(np.geomspace(1, len(thresholds), 25).astype(int)) - 1
     return [[(index + 1) / len(thresholds), float((inside > thresholds[index]).mean())] for index in at.tolist()]

@@ -103,7 +103,11 @@ class Attack(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What an attack asks of its game: at least so many `shadows`, a model of `classes`, a linear `last_layer`."""
+    """What an attack asks of its game.
+
+    `shadows` is the smallest number of shadow models. `classes` says whether the model must predict classes, and
+    `last_layer` whether its last layer must be linear.
+    """
 
     shadows: int = 0
     classes: bool = False

@@ -54,7 +54,9 @@ def many_runs(
     say: Callable[[str], None] | None = None,
     vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of `runs` runs with the `canary` and of `runs` runs without it, less the pilot runs.
+    """Return the scores of `runs` runs with the `canary` and of `runs` runs without it.
+
+    The first quarter of the runs of each side is not scored (`directed_scores`).
 
     `vector` converts a release to numbers; the default is `release_vector`.
     """
@@ -72,7 +74,7 @@ def many_runs(
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return scores from the releases of both sides, of shape (runs, numbers).
 
-    The first quarter of the runs of each side chooses the direction, and is not scored.
+    The first quarter of the runs of each side (at least two runs) chooses the direction, and is not scored.
     """
     first = max(int(PILOT_FRACTION * len(within)), 2)
     direction = _direction(within[:first], without[:first])
@@ -80,7 +82,10 @@ def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray
 
 
 def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return the difference of the means, each number divided by its variance, scaled to a largest entry of 1."""
+    """Return the difference of the means of both sides, each number divided by the sum of its variances on both sides.
+
+    The direction is scaled so that its largest absolute entry is 1.
+    """
     difference = within.mean(axis=0) - without.mean(axis=0)
     spread = within.var(axis=0) + without.var(axis=0)
     floor = 1e-12 * difference**2 + 1e-300

@@ -207,7 +207,11 @@ def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
 
 
 def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
-    """Return random parts of the auxiliary rows that fill each shadow model up to the declared number of rows."""
+    """Return random parts of the auxiliary rows that fill each shadow model up to `declared` rows, as masks.
+
+    `seen` is the number of candidate rows that each shadow model sees. Offline shadow models get at most half of the
+    auxiliary rows.
+    """
     parts = np.zeros((plan.count, rows), dtype=bool)
     for part, candidates in zip(parts, seen, strict=True):
         size = min(max(0, declared - int(candidates)), rows if plan.online else rows // 2)

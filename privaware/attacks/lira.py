@@ -113,7 +113,10 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 
 
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
-    """Return the confidences of each model, with shape (rows, queries)."""
+    """Return the confidences of each model on the candidate rows, with shape (rows, queries).
+
+    With `mirrored` there is a second query, for the mirrored image.
+    """
     queries = [game.rows]
     if mirrored:
         if game.rows.schema.form != "image":

@@ -213,7 +213,10 @@ def _first(data: Data, count: int | None) -> Data:
 
 
 def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
-    """Return the rows as they are, or with protocol "halves" the first halves, and the others for the attacker."""
+    """Return `loaded` with the second halves of training rows and test rows set aside for the attacker.
+
+    The halves are taken in a fixed public order. With another protocol than "halves", `loaded` is returned unchanged.
+    """
     if rows.get("protocol") != "halves":
         return loaded
     parts: dict[str, Data] = {}
@@ -279,7 +282,7 @@ def _enlarged(schema: Schema) -> Schema:
 
 
 def _resized(data: Data, schema: Schema) -> Data:
-    """Return the images resized to 32 x 32 pixels by bilinear interpolation."""
+    """Return the images of `data` resized to 32 x 32 pixels by bilinear interpolation, with the facts of `schema`."""
     from torch import from_numpy
     from torch.nn.functional import interpolate
 

@@ -121,7 +121,10 @@ def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str]
 
 
 def _across(rows: Sequence[SummaryRow], column: str) -> tuple[list[str], list[list[str]]]:
-    """Return head and lines of a table: a line for each data set, network and learner, a column for each epsilon."""
+    """Return head and lines of a table: a line for each data set, network and learner, a column for each epsilon.
+
+    The last column is for models without noise, if there are any.
+    """
     epsilons: list[float | None] = [*sorted({row.epsilon for row in rows if row.epsilon is not None})]
     if any(row.epsilon is None for row in rows):
         epsilons.append(None)
@@ -155,7 +158,7 @@ def _csv(rows: Sequence[SummaryRow], columns: Sequence[str]) -> str:
 
 
 def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return the table for a terminal, with every column padded to one width."""
+    """Return the table for a terminal; the entries of a column are padded with spaces to the same width."""
     widths = [max(map(len, column)) for column in zip(head, *lines)]
     padded = (
         "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)) for line in (head, *lines)

@@ -65,9 +65,10 @@ def reproduce(
 
 
 def _research(clone: Path, words: list[str]) -> int:
-    """Run `python -m research WORDS` and return its exit code.
+    """Run `python -m research WORDS` and return its exit code, or 128 plus the signal that ended it.
 
-    Its output goes where the output of this process goes.
+    Its output goes where the output of this process goes. After an interrupt, this process waits `SECONDS_TO_END`
+    seconds for the other process and then terminates it. If the other process was interrupted, this one exits with 130.
     """
     path = os.pathsep.join(filter(None, [str(clone), os.environ.get("PYTHONPATH")]))
     call = [sys.executable, "-P", "-m", "research", *words]  # -P ignores a folder `research` of the user

@@ -1,6 +1,7 @@
 """Record a training step as a CUDA graph, so that no kernel launch waits for the host.
 
-Public numbers that change from step to step lie in a table on the device. There are two ways to sample:
+Public numbers that change from step to step lie in a table on the device. There are two ways to draw Poisson samples
+(a full batch needs none):
 
 1. With `Descent.overflow > 0` the device draws Poisson samples, as independent geometric gaps between sampled examples,
    into batches of fixed shape. Examples that exceed the shape would be lost. The shape is chosen so large that this

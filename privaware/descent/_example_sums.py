@@ -112,7 +112,10 @@ def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
-    """Return each example times its factor."""
+    """Return each example times its factor.
+
+    Only the CUDA kernel turns an example that is not finite into zeros if its factor is 0.
+    """
     if values.ndim == 2 and elementwise.fits(values):
         return elementwise.scale_rows(values, factors)
     return values * factors.view(-1, *[1] * (values.ndim - 1))

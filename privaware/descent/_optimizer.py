@@ -126,7 +126,7 @@ class TorchOptimizer:
         state.pull()
 
     def check(self) -> None:
-        """Take one step with zero gradients on copies; raise `WrongInput` if it fails."""
+        """Take one step with zero gradients on copies; raise `WrongInput` if it fails or a closure is required."""
         step = inspect.signature(type(self.optimizer).step).parameters
         name, closure = type(self.optimizer).__name__, step.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:

@@ -154,8 +154,7 @@ def check_slots(
 
     Every slot of `batches` holds the same example. Squared norms may differ from the squared norm in the first slot by
     at most `tolerance` times that squared norm, so norms differ by about half as much. Dropout is switched off, because
-    each example
-    would have its own mask.
+    each example would have its own mask.
     """
     modes = [(part, part.training) for part in stack.module.modules()]
     stack.module.eval()

@@ -20,7 +20,8 @@ class GaussianRelease:
     """The release of a step, which adds noise to the exact sums (models, trainable).
 
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
-    `rounding` is the sensitivity divided by the clipping norm, which rounding makes larger than 1 (`_rounding.py`).
+    `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
+    square root of the number of `parts` that a projection releases.
     """
 
     clip: Clip
@@ -32,7 +33,8 @@ class GaussianRelease:
     def noisy(self, exact: Tensor, settings: StepSettings, norm: float) -> tuple[Tensor, Any]:
         """Return the noisy sums, and the standard deviation of the noise of each model.
 
-        `norm` is the clipping norm of the first model; it is used if there is one model only.
+        `norm` is the clipping norm of the first model. It is used if `settings.noise` is a float, as for one model
+        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)

@@ -186,7 +186,10 @@ class Stack:
         return (lambda examples, keep: examples) if self.finite_inputs else keep_examples
 
     def record(self, output: Tensor, build: Builder) -> Tensor:
-        """Record a layer's output and return it; `build` turns the gradient by it into per-example gradients."""
+        """Record a layer's output and return it; `build` turns the gradient by it into per-example gradients.
+
+        Nothing is recorded where gradients are switched off.
+        """
         if not torch.is_grad_enabled():
             return output
         if output._is_view():  # an in-place operation later on would rewrite a view's history

@@ -56,7 +56,10 @@ class Prepared:
 
 
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
-    """Stack the modules and probe them; raise `Refused` if they cannot be trained privately."""
+    """Stack the modules and probe the first one; raise `Refused` if it cannot be trained privately.
+
+    If layer rules fail for it, `torch.func.vmap` materialises the per-example gradients of the stack.
+    """
     first, watch = modules[0], getattr(loss, "watch", ())
     check_layers(first)
     prepared = on_device(stacked(modules, device=device, watch=watch), inputs, targets)
@@ -134,7 +137,10 @@ class Training:
             self._shuffle()
 
     def lay_out(self, slots: int) -> None:
-        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums."""
+        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums.
+
+        With noise, raise `Refused` if the norm of an example depends on its slot.
+        """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
             bits=self.stack.dtype.itemsize * 8,

@@ -9,7 +9,7 @@ it. Rows are the same in one of four cases:
 4. The labels are equal, in the same order, and vary enough to identify a table.
 
 Rows that another transformer has changed are recognised by their labels only. A worker process of joblib (`n_jobs`) has
-its own memory, so only a `ledger` composes costs there, and a fit without one raises.
+its own memory, so only a `ledger` composes costs there, and an unseeded fit without one raises.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PastFit:
     labels: bytes | None
 
     def overlaps(self, other: PastFit) -> bool:
-        """Whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
+        """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
         pairs = ((self.hashes, other.hashes), (self.sources, other.sources))
         crossed = ((self.sources, other.features), (self.features, other.sources))
         return (
@@ -86,7 +86,7 @@ class Transformed:
     sources: np.ndarray
 
     def holds(self, features: np.ndarray, sketch: Sketch) -> bool:
-        """Whether rows with these hashes and this sketch are rows of this output."""
+        """Return whether rows with these hashes and this sketch are rows of this output."""
         return _share(self.outputs, features) or self.sketch.resembles(sketch)
 
 
@@ -100,7 +100,10 @@ _LOCK = threading.Lock()
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
 ) -> Iterator[Ledger | str | Path]:
-    """Yield the ledger of an estimator, or a temporary ledger without a limit for one fit."""
+    """Yield `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end.
+
+    An unseeded fit without a ledger raises `WrongInput` in a worker process.
+    """
     if ledger is not None:
         yield ledger
         return
@@ -156,7 +159,8 @@ def overlap_with_past_fits(
     """Record a fit, and return a sentence if its rows were in earlier fits that are not charged to the same ledger.
 
     The sentence is also issued as a warning with the total epsilon, unless the fit was `seeded` and so is not for
-    release. Without such an overlap, return an empty text. `labels` are the labels of the rows in `frame`, if any.
+    release; then the sentence has no epsilon. Without such an overlap, return an empty text. `labels` are the labels of
+    the rows in `frame`, if any.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))

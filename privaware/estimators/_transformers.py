@@ -31,7 +31,7 @@ __all__ = ["PrivateNormaliser", "PrivatePCA"]
 
 
 class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base class of estimators that release a feature map."""
+    """Base class of estimators that release a feature map, which is `map_` after `fit`."""
 
     map_: ReleasedMap
     _method = ""
@@ -114,7 +114,7 @@ class PrivateNormaliser(PrivateTransformer):
     """Scale columns to unit variance, by means and deviations under (epsilon, delta)-differential privacy.
 
     This is the private counterpart of scikit-learn's `StandardScaler`. Numbers are first clipped to the bounds of the
-    schema, or to bounds that part of the budget estimates. Categories become one column each.
+    schema, or to bounds that part of the budget estimates. Each category becomes a column of its own (one-hot).
 
     Parameters
     ----------

@@ -74,7 +74,11 @@ def subsampled(spectrum: np.ndarray, log_stride: int) -> np.ndarray:
 
 
 def _gabor(shape: tuple[int, int], sigma: float, theta: float, frequency: float, slant: float) -> np.ndarray:
-    """Return a plane wave times an elongated Gaussian, made periodic by summing the neighbouring periods."""
+    """Return a plane wave times an elongated Gaussian, made periodic by summing the neighbouring periods.
+
+    The wave has `frequency` radians a pixel in the direction `theta`. The Gaussian has standard deviation `sigma` in
+    this direction and `sigma / slant` across it.
+    """
     gabor = np.zeros(shape, complex)
     for down in range(-2, 3):
         for right in range(-2, 3):
@@ -111,12 +115,12 @@ class FilterBank:
 
     @property
     def small(self) -> bool:
-        """Whether matrix products are faster than FFTs."""
+        """Whether a convolution matrix has at most `MAX_MATRIX_ENTRIES` entries, so that it is faster than FFTs."""
         height, width = self.shape
         return 2 * self.L * height * height * width <= MAX_MATRIX_ENTRIES
 
     def wavelets(self, j: int, resolution: int) -> np.ndarray:
-        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain."""
+        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain, for maps at `resolution`."""
         angles = range(self.L)
         return np.stack([subsampled(wavelet(self.shape, j, angle, self.L), max(resolution, 0)) for angle in angles])
 
@@ -128,7 +132,10 @@ class FilterBank:
         return [(at, to) for to in range(self.J) for at in range(-1, to)]
 
     def averages(self, resolution: int) -> list[np.ndarray]:
-        """Return the low-pass matrices along the height and the width."""
+        """Return the low-pass matrices along the height and the width, for maps at `resolution`.
+
+        For resolution -1, the image before padding, they include the padding.
+        """
         matrices = [low_pass(size, self.J, max(resolution, 0)) for size in self.shape]
         return [m @ pad for m, pad in zip(matrices, self.paddings())] if resolution < 0 else matrices
 

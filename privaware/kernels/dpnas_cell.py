@@ -320,7 +320,10 @@ def conv_norm_activation_backward(
 
 
 def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Return contiguous images with each group of channels normalised, and each group's scale."""
+    """Return the contiguous images `x` with each of `groups` groups of channels normalised, and each group's scale.
+
+    The scale, of shape (examples, groups), is the reciprocal of the standard deviation (with `eps` under the root).
+    """
     y, scales = x.new_empty(x.shape), x.new_empty(len(x), groups)
     count = x[0].numel() // groups
     size = _power(count)

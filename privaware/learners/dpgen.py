@@ -10,8 +10,7 @@ As published:
 The `variant` "corrected" trains the same score network, conditioned on the class, by DP-SGD: the mean gradient over
 several noise draws of a row is clipped as one. The classes of the images are chosen beforehand, so no labelling
 classifier reads a row. By default (`stages` 0) the score is the score of a normal distribution around one learnt image
-for
-each class, without a network.
+for each class, without a network.
 
 Paper: Chen, Yu, Kao, Pang, Lu 2022, DPGEN: Differentially Private Generative Energy-Guided Network for Natural Image
 Synthesis; algorithm DPGEN of DPMLBench (classifier: learning rate 0.01, batch 1024, 100 epochs). The correction follows

@@ -256,8 +256,8 @@ class Linear(Learner):
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """Return the noise multiplier of a release that takes the fraction `part` of the budget, relative to one
-        step's.
+        """Return the noise multiplier of a release that takes the fraction `part` of the budget, divided by the noise
+        multiplier of one step. `check` is the fraction of the budget for the check.
         """
         return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
 

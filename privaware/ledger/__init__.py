@@ -1,4 +1,4 @@
-"""The ledger of one data set: an append-only list of charges, written to disk before a row is read.
+"""The ledger of one data set: an append-only list of charges, written to disk before a mechanism gets a row.
 
 A ledger is one SQLite file, which several processes can share safely. Its first entry fixes the limit, delta, unit,
 relation and the names of the disjoint parts of the rows. Each later entry carries the hash of the entry before it.

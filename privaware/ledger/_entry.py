@@ -159,7 +159,7 @@ def hashed(body: str) -> str:
 
 
 def parsed(body: Any, digest: Any) -> Entry:
-    """Return the entry of a stored body whose hash is `digest`; raise if the hash or the body is wrong."""
+    """Return the entry of a stored `body` whose hash is `digest`; raise if the hash or the body is wrong."""
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")
     values = json.loads(body)
@@ -250,7 +250,10 @@ def author(who: str | None) -> str:
 
 
 def as_float(name: str, value: Any) -> float:
-    """Return a number of any type as a plain float, so that it is always written in the same way."""
+    """Return a number of any numeric type as a plain float, so that it is always written in the same way.
+
+    Raise `WrongInput` for anything else, also for a bool or a text; `name` is for the message.
+    """
     with suppress(TypeError, ValueError, OverflowError):
         if not isinstance(value, (bool, str, bytes)):
             return float(value)

@@ -27,7 +27,10 @@ class RolledBack(WrongInput):
 
 
 def watch(genesis: str, entries: Iterable[Entry]) -> None:
-    """Start to copy the entries of the ledger whose first entry has the hash `genesis`."""
+    """Start to copy the entries of the ledger whose first entry has the hash `genesis`: copy `entries` now.
+
+    Do nothing if this ledger is copied already.
+    """
     owner_folder()
     if not os.path.exists(_file(genesis)):
         append_lines(_file(genesis), map(_line, entries))
@@ -47,7 +50,10 @@ def note(genesis: str, entry: Entry) -> None:
 
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that the registry knows but the chain neither holds nor restored, in order."""
+    """Return the copied entries that `entries` neither contain nor replace, in order.
+
+    Return none if the registry does not copy the ledger whose first entry has the hash `genesis`.
+    """
     if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
         return []
     lines = read_lines(_file(genesis))

@@ -20,7 +20,10 @@ __all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
 
 
 def owner_folder() -> Path:
-    """Return the data folder, created for this user alone if missing; raise if another user owns or can write to it."""
+    """Return the data folder, created for this user alone if missing.
+
+    Raise `WrongInput` if its path is not absolute, and on POSIX if another user owns it or can write to it.
+    """
     folder = ledger_folder()
     if not folder.is_absolute():  # otherwise every working directory would have its own registry
         raise WrongInput(f"expected an absolute path in PRIVAWARE_LEDGERS, got '{folder}'; write the whole path")
@@ -38,7 +41,10 @@ def owner_folder() -> Path:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file, one for each line; incomplete lines are overwritten by spaces, with a warning."""
+    """Return the objects of a file, one for each line; none if there is no file.
+
+    Lines that are no JSON object are overwritten by spaces, with one warning.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -37,9 +37,10 @@ def printable(
     Returns
     -------
     dict
-        The facts; `events` with the epsilon of each charge alone; `limits`, the changes of the limit; `open`, the
-        charges of runs that have not finished; `closings`, the entries that close runs, which have no time, each with
-        the number of its charge in `of`; `finished`, the names of the closed runs; and `audits`.
+        The path, the facts and the present `limit`; `created`, with the first limit; `epsilon_spent`; `events`, with
+        the epsilon of each charge alone; `limits`, the changes of the limit; `open`, the charges of runs that have not
+        finished; `closings`, the entries that close runs, which have no time, each with the number of its charge in
+        `of`; `finished`, the keys of finished runs; `audits`; and `head`, the hash of the last entry.
     """
     events = []
     alone: dict[Event, float] = {}
@@ -143,7 +144,10 @@ def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
 
 
 def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
-    """Explain why the charges do not add up to the spent epsilon, and how much remains, from the JSON of a ledger."""
+    """Explain why the charges add up to more than the spent epsilon, if they do, and how much remains.
+
+    `ledger` is the result of `Ledger.json`. Without a finite spent epsilon only this is said.
+    """
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
         return [

@@ -20,10 +20,11 @@ CONSTANTS = {"accuracy": "the most frequent class", "r2": "the mean", "mae": "th
 
 @dataclass(frozen=True, kw_only=True)
 class BoughtScore:
-    """A noisy score on held-out rows with its 95% interval and its cost.
+    """A noisy score on held-out rows with its 95% interval (`low`, `high`) and its cost `epsilon`.
 
-    `constant` is the value and the interval of the score of a constant prediction. `confusion` has the noisy confusion
-    matrix with the ends of its intervals: value, low and high of each pair of classes.
+    `metric` is a key of `NAMES`. `rows` is the noisy number of held-out rows. `constant` has the score of a constant
+    prediction and the ends of its interval, or is None if this score is not known. `confusion` has the noisy confusion
+    matrix, with value, low and high of each pair of classes; it is empty if the card has no matrix.
     """
 
     metric: str
@@ -65,7 +66,10 @@ def bought_score(card: ModelCard) -> BoughtScore | None:
 
 
 def score_view(card: ModelCard) -> dict[str, Any] | None:
-    """Return the score, its constant, its tables and its threshold in words; negative counts are shown as zero."""
+    """Return the score, its constant, its tables and its threshold in words; None if the card has no valid score.
+
+    Negative counts are shown as zero.
+    """
     score = bought_score(card)
     if score is None:
         return None
@@ -108,7 +112,11 @@ def _threshold(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _calibration(card: ModelCard) -> dict[str, Any] | None:
-    """Return the bars of the calibration and what they are about; None if there are none or they are not valid."""
+    """Return a bar for each bin of predicted probability: the interval of the observed frequency of a class.
+
+    The class (`of`) is the second of two classes, or else the predicted class. Return None if the card has no bins or
+    one of them is not valid.
+    """
     bins = card.score.get("calibration")
     if not isinstance(bins, list) or not bins:
         return None
@@ -140,7 +148,10 @@ def _needed(entry: dict[str, Any]) -> str:
 
 
 def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return the confusion matrix with its intervals; a matrix without intervals, of an earlier version, has none."""
+    """Return the confusion matrix as value, low and high of each pair of classes; empty if there is no valid matrix.
+
+    For a card of an earlier version, which has no intervals, low and high are the value itself.
+    """
     tables = [card.score.get(name) for name in ("confusion", "confusion_low", "confusion_high")]
     size = len(card.schema.classes)
     if not _is_square(tables[0], size):
@@ -169,7 +180,7 @@ def _ends(estimate: tuple[float, float, float]) -> str:
 
 
 def _count(value: float, low: float, high: float) -> str:
-    """Format a count with its interval, if it has one; a negative count is shown as zero."""
+    """Format a count, with its interval unless both ends round to the same number; negative numbers become zero."""
     value, low, high = (max(0, round(end)) for end in (value, low, high))
     return number(value) if low == high else f"{number(value)} ({number(low)} to {number(high)})"
 

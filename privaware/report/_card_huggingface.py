@@ -27,7 +27,7 @@ __all__ = ["huggingface_markdown", "huggingface_metadata"]
 
 
 def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
-    """Return the metadata; `model-index` holds the charged score and is absent without one."""
+    """Return the metadata; `metrics` and `model-index` hold the charged score and are absent without one."""
     metadata: dict[str, Any] = {
         "library_name": "privaware",
         "pipeline_tag": task(card),

@@ -43,7 +43,7 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
     Returns
     -------
     float
-        The largest true positive rate.
+        The largest true positive rate; 1 for an infinite `epsilon`.
 
     Examples
     --------
@@ -60,7 +60,11 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
 
 
 def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
-    """Return a chart of true against false positive rates on logarithmic axes; the last curve is dashed."""
+    """Return a chart of true against false positive rates on logarithmic axes; the last curve is dashed.
+
+    `curves` has the points (false positive rate, true positive rate) of each curve by name, three curves at most.
+    Points with a false positive rate below `LEAST_RATE` are left out, and lower true positive rates are raised to it.
+    """
     import altair as alt
 
     names = list(curves)
@@ -117,7 +121,7 @@ def render(chart: Any) -> str:
 
 
 def save(chart: Any, path: Path) -> Path:
-    """Save a chart as PNG, SVG or PDF, by the suffix of `path`."""
+    """Save a chart as PNG, SVG or PDF, by the suffix of `path`; raise `WrongInput` for any other suffix."""
     import vl_convert
 
     kind = path.suffix.lower()

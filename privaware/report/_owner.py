@@ -50,7 +50,8 @@ def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[st
     Returns
     -------
     dict
-        Each entry is a short text or a list of short texts.
+        The entries. `intended_users` and `limitations` are lists of at most `MAX_TEXTS` texts; all others are texts. A
+        text has 1 to `MAX_CHARACTERS` characters.
 
     Examples
     --------

@@ -33,7 +33,10 @@ LABEL_UNITS = ("label", "labels")  # units that protect only the target
 
 
 def tidy(sentence: str, epsilon: float) -> str:
-    """Write the numbers of a sentence as the report does: epsilon and exp(epsilon) are rounded up.
+    """Write the numbers of a sentence as the report does.
+
+    `epsilon` and exp(epsilon), which older sentences rounded to the nearest number, are rounded up. Exponents lose
+    their leading zero.
 
     >>> tidy("a factor of 2.72 (epsilon 0.9997), plus 1e-05 (delta)", 0.99974)
     'a factor of 2.72 (epsilon 0.9998), plus 1e-5 (delta)'
@@ -49,7 +52,7 @@ def tidy(sentence: str, epsilon: float) -> str:
 
 
 def date(days: float) -> str:
-    """Return the date that is `days` days after 1970-01-01.
+    """Return the date that is `days` days, rounded down, after 1970-01-01; the number itself if there is no such date.
 
     >>> date(16436.0)
     '2015-01-01'
@@ -63,7 +66,7 @@ def unproven_reason(event: events.Event) -> str | None:
 
 
 def protected_unit(unit: str, cap: int) -> str:
-    """Say what the guarantee protects."""
+    """Say what the guarantee protects: one row, one label, or the rows (at most `cap`) with one value of `unit`."""
     if unit == "row":
         return "one row"
     if unit in LABEL_UNITS:
@@ -81,7 +84,7 @@ def neighbours(relation: str) -> str:
 
 
 def meaning(epsilon: float, delta: float, change: str) -> str:
-    """Say what epsilon and delta mean, for a lay reader."""
+    """Say what epsilon and delta mean, for a lay reader, after `change`, the change between neighbouring data sets."""
     if epsilon > 700:  # exp(epsilon) is beyond the largest float
         return "An epsilon this large is no protection in practice."
     times, chance = rounded_up(math.exp(epsilon), 3), rounded_up(delta)

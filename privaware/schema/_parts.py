@@ -34,7 +34,11 @@ class CodedColumn(Column):
 
 
 def coded_columns(column: Column) -> tuple[Column, ...]:
-    """Return the numbers and categories that a declared column is coded into; an undecided column stays as it is."""
+    """Return the numbers and categories that a declared column is coded into.
+
+    A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
+    part. A column of any other kind stays as it is.
+    """
     if column.kind == "boolean":
         return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
     if column.kind == "time":

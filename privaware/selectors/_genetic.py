@@ -18,8 +18,9 @@ Fitness = Callable[[np.ndarray], np.ndarray]
 class Evolution:
     """Settings of a genetic search. A set has at least one and at most `most` columns.
 
-    The best fraction `keep` of a population become parents. A child is a crossover of two parents with probability
-    `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy.
+    The best fraction `keep` of a population, but at least two sets, become parents. A child is a crossover of two
+    parents with probability `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy of
+    one parent.
     """
 
     population: int
@@ -30,8 +31,9 @@ class Evolution:
     most: int
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
-        """Return the fittest set of all generations; if `fitness` uses released scores only, this is
-        post-processing.
+        """Return the fittest set of all generations, as a mask over `width` columns.
+
+        If `fitness` uses released scores only, this is post-processing.
         """
         population = self.first(width, rng)
         best, top = population[0], -np.inf

@@ -39,10 +39,10 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 MAX_ONE_HOT_ENTRIES = 1 << 22
-"""Largest number of entries of one-hot rows in memory."""
+"""Largest number of entries of a block of one-hot rows, unless a single row has more."""
 
 MIN_ENTROPY = 1e-3
-"""Entropy of a pair of columns, in bits, below which both count as constant."""
+"""Sum of the entropies of two columns, in bits, up to which their symmetrical uncertainty counts as 0."""
 
 BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
 """Fractions of the budget; tables with the target get the most, because they decide most about a column."""
@@ -96,7 +96,7 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def _target(data: Data, size: int) -> np.ndarray:
-    """Return the slot of each row's target."""
+    """Return the slot of each row's target: its class, or one of `size` equal bins of the declared target range."""
     if data.schema.classes:
         return np.clip(data.y, 0, size - 1).astype(np.int64)
     low, high = data.schema.low, data.schema.high
@@ -172,8 +172,10 @@ def _noisy_tables(
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """A family of tables: its `pairs` of columns, the `mask` of its entries in the joint counts, and their divisor
-    `unit`.
+    """A family of tables that share one sensitivity bound.
+
+    `pairs` is a mask over pairs of columns. `mask` is the same mask over the entries of the joint counts. `unit` is the
+    number by which the entries are divided before noise is added.
     """
 
     pairs: np.ndarray
@@ -182,7 +184,10 @@ class _Family:
 
 
 def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
-    """Return the families of tables that are released, each with its share of the budget."""
+    """Return the families "single", "target" and, with `pairs`, "pair", each with its share of the budget.
+
+    A family whose tables are all constant is left out, except "single".
+    """
     squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
     last = len(sizes) - 1
     upper = np.triu(np.ones((len(sizes),) * 2, dtype=bool), 1)

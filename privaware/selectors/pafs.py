@@ -68,7 +68,8 @@ class Pafs(Selector):
     population, generations : int
         Number of sets in a generation, and number of generations.
     models : int, optional
-        Number of sets that are charged; by default `population * generations`, but at most the number of possible sets.
+        Number of sets that are charged, by default `population * generations`; never more than there are possible sets.
+        Without `adaptive` it is the expected number of sets (at least 2).
     adaptive : bool
         Whether later sets depend on earlier scores; otherwise private selection among random sets is used.
     held_out : float
@@ -104,7 +105,7 @@ class Pafs(Selector):
         return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
     def trial_count(self, schema: Schema) -> int:
-        """Return the number of sets that are charged."""
+        """Return the number of sets that are charged; without `adaptive`, the expected number if it is at least 2."""
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
         requested = self.models or self.population * self.generations
@@ -176,8 +177,9 @@ class _Trials:
         return winner
 
     def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
-        """Return noisy counts of correct predictions of private models on the sets in `masks`; `pure` selects Laplace
-        noise.
+        """Return noisy counts of correct predictions of private models on the sets in `masks`.
+
+        The noise is Laplace noise with `pure`, else Gaussian noise.
         """
         problems, sets = len(self.labels), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])

@@ -9,9 +9,8 @@ Dwork and Roth 2014, chapter 3.
 Privacy: (epsilon, delta) for one row added or removed, at `columns` times Pure(1 / noise). The sensitivity of T is
 below 4:
 1. A row at (s, c) adds 1 to one count, so the term n_sc changes by 1 in L1 norm.
-2. Let a, b be the marginal counts and e, f what the row adds to them. The term n_s n_c / n changes from ab'/n to (ab' +
-   af' +
-   eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
+2. Let a, b be the marginal counts and e, f what the row adds to them. The term n_s n_c / n changes from ab'/n to
+   (ab' + af' + eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
 3. So T changes by less than 4 (from no rows to one row it stays 0). For rare s and c it changes by nearly 4.
 4. In floating-point arithmetic n T is an integer without error. T is at most 2n and is rounded three times, by 2^-52 n
    each. The score is reduced by the factor 1 - `MARGIN`, which covers this for 2^32 rows.
@@ -106,8 +105,10 @@ def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T of columns with `sizes` slots, from the counts `table` (slots, classes) and the class counts
-    `classes`.
+    """Return T, in rows, of each column.
+
+    `table` (slots, classes) holds the counts of all columns, `classes` the class counts, and `sizes` the number of
+    slots of each column.
     """
     total = max(int(classes.sum()), 1)
     whole = np.int64 if total < 2**31 else object  # Python integers when products exceed 64 bits

@@ -190,7 +190,9 @@ def _positive(moments: np.ndarray) -> np.ndarray:
 
 
 def _targets(data: Data) -> np.ndarray:
-    """Return targets of norm at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers for
+    """Return targets of norm at most 1, of shape (rows, outputs).
+
+    They are -1 or 1 for two classes, centred one-hot vectors for more classes, and numbers scaled to [-1, 1] for a
     regression.
     """
     schema = data.schema

@@ -52,7 +52,7 @@ class SearchJournal:
         return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
-        """Return the models and scores of a finished job; None if the job has not finished."""
+        """Return the models and scores of the finished job `name`; None if this run has no such finished job."""
         from safetensors.numpy import load
 
         path = self._path(name)
@@ -93,7 +93,7 @@ class SearchJournal:
         atomic_write(self._path(name), save(arrays), mode=0o600)
 
     def end(self) -> None:
-        """Remove the folder."""
+        """Remove the folder with all its files, if it exists."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
 

@@ -45,7 +45,11 @@ class TrialPrice:
         return self.build(self.space.settings(point))
 
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
-        """Return the cost of one training, or of the fraction `share` of its steps, that covers every candidate."""
+        """Return the cost of one training that covers every candidate; with `share` below 1, of this part of its steps.
+
+        `noise` is the noise multiplier of the first candidate. If candidates have different costs, the event is `AnyOf`
+        these costs.
+        """
         events = []
         for point, scale in self.noise_scales(schema):
             learner = self.learner(point)

@@ -30,7 +30,10 @@ __all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SearchResult:
-    """The release of a search: the chosen settings, their model, and its noisy score (None if it was not scored)."""
+    """The release of a search: the chosen candidate `point`, its model, and its score.
+
+    The score is noisy, or exact on public rows. It is None for a search procedure, which scores no model.
+    """
 
     point: Point
     model: Model
@@ -127,7 +130,7 @@ class Search:
         return sum(round_.expected for round_ in self.rounds(schema))
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with the expected number of training rows."""
+        """Return `schema` with the expected number of training rows, at least 1."""
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
     def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:

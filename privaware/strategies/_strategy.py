@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A candidate to try; `after` is the number of an earlier trial from whose weights it continues."""
+    """A candidate to try; `after` is the number of the trial from whose weights it continues, or None to start anew."""
 
     point: Point
     after: int | None = None
@@ -58,7 +58,9 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialCount:
-    """The trial-count distribution of private selection: truncated negative binomial; `eta = 0` is logarithmic.
+    """The distribution of the number of trials of private selection, with expectation `mean`.
+
+    It is the truncated negative binomial distribution with shape `eta`; for `eta = 0` the logarithmic distribution.
 
     >>> count = TrialCount.with_chance(chance=0.9, top=0.1, eta=1.0)
     >>> round(count.mean), round(count.chance(0.1), 6)
@@ -137,7 +139,11 @@ class Round:
 
 
 class Searcher(Protocol):
-    """A search in progress: `ask` returns at most `count` candidates, `tell` takes their trials, `best` the winner."""
+    """A search in progress.
+
+    `ask` returns at most `count` candidates. `tell` takes the trials that are reported: all trials of a round, or only
+    the best if their number is secret. `best` returns the best trial.
+    """
 
     def ask(self, count: int) -> list[Ask]: ...
 

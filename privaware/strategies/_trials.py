@@ -200,7 +200,7 @@ class Trials:
 class _Job:
     """Candidates that are trained together with noise multiplier `noise`.
 
-    `positions` are their positions in the round, and `initial` the models from which they continue (None: none).
+    `positions` are their positions in the round. `initial` has the model from which each continues, or None.
     Each job has its own random generators, so that a resumed search never uses the same noise twice.
     """
 

@@ -67,7 +67,7 @@ class Rs(RoundStrategy):
 
 
 class Random(TrialHistory):
-    """Asks for random candidates."""
+    """A searcher that asks for independent random candidates."""
 
     def ask(self, count: int) -> list[Ask]:
         return [Ask(point=self.space.draw(self.rng)) for _ in range(count)]

@@ -225,8 +225,8 @@ class _Check:
     def disjoint_parts(self, run: Replay, noise: float) -> int:
         """Return into how many parts the rows were split at most, if the stated cost contains parallel composition.
 
-        Return 0 if the stated cost contains no parallel composition, or contains private selection.
-        The caller then puts the row into each part in turn.
+        The caller puts the row into each part in turn. Return 0 if the stated cost contains no parallel composition, or
+        contains private selection.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or not _contains(stated, Disjoint):

@@ -307,7 +307,8 @@ class Replayer(Recorder):
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
         """Return the recorded draws `before` for the common rows, with `extra` for an added row.
 
-        The draw of a removed row is left out. Raise `BrokenPromise` if `rows` does not fit the edit.
+        The draw of a removed row is left out. Raise `BrokenPromise` if `rows` does not fit the edit. Raise `WrongInput`
+        if the mechanism draws for a part of the rows and the row in question is neither first nor last.
         """
         edit = self.edit
         assert edit is not None

@@ -42,15 +42,15 @@ class Folder:
     path: Path
 
     def ledgers(self) -> dict[str, Path]:
-        """Return the ledgers by name."""
+        """Return the files that end in .ledger, by name."""
         return self._named(path for path in self._entries() if path.suffix == ".ledger" and path.is_file())
 
     def models(self) -> dict[str, Path]:
-        """Return the model folders by name; a folder with a file that lies outside is not a model."""
+        """Return the folders with a `model.json`, by name; a folder with a link that leads outside is not a model."""
         return self._named(path for path in self._entries() if self._is_model(path))
 
     def data_files(self) -> dict[str, Path]:
-        """Return the files that may hold rows, by name; predictions are not among them."""
+        """Return the files with a suffix in `DATA`, by name, except those in the folder of predictions."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in DATA)
         return self._named(path for path in files if path.parent != self.path / PREDICTIONS)
 
@@ -59,7 +59,7 @@ class Folder:
         return self._named(path for path in self._entries() if path.is_file() and path.suffix == ".toml")
 
     def predictions(self) -> dict[str, Path]:
-        """Return the files with predictions, by name."""
+        """Return the .csv and .parquet files directly in the folder of predictions, by name."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
         return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
 
@@ -127,7 +127,7 @@ def _ledger(path: Path) -> dict[str, Any]:
 
 
 def model_summary(path: Path) -> dict[str, Any]:
-    """Return the facts that a list shows about a model; if it is unreadable, the reason."""
+    """Return the facts that a list shows about a model; if its card is unreadable, only `problem`, the reason."""
     try:
         card = ModelCard.read(path)
     except PrivawareError as problem:

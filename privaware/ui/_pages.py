@@ -268,7 +268,7 @@ class _Pages:
         return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
 
     def _columns(self, form: Mapping[str, str]) -> list[str]:
-        """Return the names of the columns of a text file; none if its first line may be a row."""
+        """Return the column names in the header of a CSV file of the folder; none if its first line may be a row."""
         if form.get("data") not in self.folder.data_files():
             return []
         names = read_names(data_path(self.folder, form), reading(self.folder, form))
@@ -348,7 +348,7 @@ class _Pages:
     async def _answer(
         self, page: Callable[[], Response], *, up: str, again: Callable[[str], Response] | None = None
     ) -> Response:
-        """Render a page in a thread; an error becomes one sentence that names no path outside the folder.
+        """Render a page in a thread; an error becomes one sentence, with paths of the folder relative to it.
 
         `again` renders the form with what was typed and the sentence. Without it the sentence is a page of its own.
         """

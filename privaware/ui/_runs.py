@@ -1,4 +1,4 @@
-"""Runs of the page: each is a child process that calls the command line, and lives on when the page is closed.
+"""Runs of the page: each is a child process that calls the command line. It ends with the server, not with the browser.
 
 What a run prints stays in memory, because some of it is for the owner of the data only. The form of a training is kept
 in the user's data folder until the training has ended, so that a run that was interrupted can be resumed after the
@@ -57,7 +57,8 @@ class Run:
     task
         The call.
     lines, printed
-        What the call wrote to standard error (plan and progress) and to standard output (result).
+        What the call wrote to standard error (plan and progress, the last `MAX_LINES` lines) and to standard output
+        (result).
     charged, entry
         Whether the call said that its cost is in the ledger, and the number of the entry if the call said it.
     closed
@@ -96,13 +97,17 @@ class Run:
 
     @property
     def resumable(self) -> bool:
-        """Whether this run is a training that the same call would continue, on its charge if it has one."""
+        """Whether this run is a training that the same call would continue.
+
+        It is one that was cancelled or failed after its charge, or was interrupted with an earlier page. Its charge
+        must not be closed.
+        """
         ended = self.state in ("cancelled", "failed") and self.charged
         return self.task.verb == "fit" and not self.closed and (ended or self.state == "interrupted")
 
     @property
     def problem(self) -> str:
-        """The sentence with which a failed call ended."""
+        """The sentence with which a failed call ended; empty if the call has not failed."""
         said = [line.removeprefix(PROBLEM) for line in self.lines if line.startswith(PROBLEM)]
         if self.state != "failed":
             return ""
@@ -110,7 +115,10 @@ class Run:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Steps that are done, and all steps, if the last sentence about progress says so."""
+        """Steps that are done, and all steps, from the last line such as "3 of 10"; None if there is none.
+
+        Lines before the charge of the run do not count.
+        """
         for line in reversed(self.lines):
             if len(steps := STEPS.findall(line)) == 1:
                 return int(steps[0][0]), int(steps[0][1])
@@ -143,7 +151,7 @@ class Runs:
     def all(self) -> list[Run]:
         """Return the runs of this page, newest first, and then the unfinished trainings of earlier pages.
 
-        Trainings of earlier pages are in no particular order.
+        Trainings of earlier pages are in no particular order; those whose charge is closed are left out.
         """
         with self._lock:
             earlier = {key: run for key, run in self._recorded().items() if key not in self._runs}
@@ -289,7 +297,7 @@ class Runs:
         return self._records() / f"{hashlib.sha256(task.out.encode()).hexdigest()[:32]}.json"
 
     def _is_closed(self, run: Run) -> bool:
-        """Whether the charge of a run was closed in its ledger."""
+        """Whether the charge of a run was closed in its ledger; False if the ledger or the charge is not known."""
         path = self.folder.ledgers().get(run.task.ledger(self.folder))
         if path is None or run.entry is None:
             return False
@@ -324,7 +332,7 @@ class Runs:
 
 
 def _send(run: Run, *, interrupt: bool = False) -> None:
-    """Interrupt or kill the processes of a run that is active."""
+    """Interrupt (with `interrupt`) or kill the processes of a run, if it is active; without POSIX, end its process."""
     if not run.active or run.process is None:
         return
     with suppress(ProcessLookupError):

@@ -18,7 +18,7 @@ __all__ = ["Task", "audit_task", "data_path", "default_name", "fit_options", "fi
 Form = Mapping[str, str]
 
 NAME = re.compile(r"[^/\\.\0\x01-\x1f][^/\\\0\x01-\x1f]{0,99}")
-"""A name for a folder of results: one part of a path, not hidden."""
+"""A name for a folder of results: one part of a path, of at most 100 characters, not hidden."""
 HEADERS = {"yes": True, "no": False}
 FORMATS = ("csv", "parquet")
 
@@ -49,14 +49,17 @@ class Task:
         return folder.shown(shlex.join(["privaware", *self.words]))
 
     def ledger(self, folder: Folder) -> str:
-        """Return the name of the ledger that a training charges; empty if it is not in the folder."""
+        """Return the name of the ledger that a training charges: the form names it, or it is next to the data or model.
+
+        The name is empty if the folder has none of these ledgers, and for other verbs.
+        """
         names = (self.form.get("ledger", ""), f"{self.form.get('data', '')}.ledger", f"{self.out}/run.ledger")
         known = folder.ledgers() if self.verb == "fit" else {}
         return next((name for name in names if name in known), "")
 
 
 def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
-    """Return the keyword arguments of `fit` that a form gives; empty fields keep the defaults of `fit`."""
+    """Return the keyword arguments of `fit` in a form, without empty fields; an empty epsilon becomes 1."""
     options: dict[str, Any] = {"epsilon": 1.0}
     for name, convert in FIT_FIELDS.items():
         if form.get(name):
@@ -77,7 +80,7 @@ def fit_task(folder: Folder, form: Form) -> Task:
 
 
 def predict_task(folder: Folder, form: Form) -> Task:
-    """Return the call of `privaware predict` that a form describes; its file is new."""
+    """Return the call of `privaware predict` that a form describes, with a new file in the folder of predictions."""
     model = _chosen(folder.models(), form.get("model", ""), "a model")
     suffix = form.get("format") or FORMATS[0]
     if suffix not in FORMATS:
@@ -112,7 +115,10 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def data_path(folder: Folder, form: Form) -> str:
-    """Return the path of a data file of the folder, or the name of a built-in data set."""
+    """Return the path of the data file that a form names, or the name of a built-in data set; raise for any other name.
+
+    A file of the working directory with the name of a built-in data set raises too.
+    """
     name, files = form.get("data", ""), folder.data_files()
     if name in files:
         return str(files[name])
@@ -124,7 +130,7 @@ def data_path(folder: Folder, form: Form) -> str:
 
 
 def default_name(folder: Folder, data: str) -> str:
-    """Return a new name for the model of a data file."""
+    """Return a new name for the model of a data file: "STEM-model", with a number if this name is taken."""
     return _free_name(folder.path, f"{_stem(data)}-model")
 
 

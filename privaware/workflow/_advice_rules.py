@@ -17,11 +17,11 @@ from privaware.schema import Schema
 __all__ = ["AdviceFacts", "advice", "stored_evidence"]
 
 ENOUGH = 50
-"""Value of `signal` below which a constant prediction is advised."""
+"""Value of `AdviceFacts.signal` below which a constant prediction is advised, and from which on a search is advised."""
 MANY = 8
-"""Number of columns from which on the advice mentions column selection."""
+"""Number of columns of a table from which on the advice mentions column selection."""
 LARGE = 10.0
-"""Epsilon below all recorded crossovers; above the smallest of them (11.3) a larger network was better."""
+"""Epsilon from which on a comparison with a larger network is advised; all recorded crossovers are at least 11.3."""
 
 LOW_RANK_BELOW = 4.0
 """Epsilon below which gradients of low rank were more accurate than DP-SGD."""
@@ -44,7 +44,7 @@ class AdviceFacts:
 
     @property
     def signal(self) -> float:
-        """The number of rows times epsilon, divided by the number of classes."""
+        """The number of rows times epsilon, divided by the number of classes (by 1 for a regression)."""
         return self.schema.rows * self.epsilon / max(len(self.schema.classes), 1)
 
     @property
@@ -59,7 +59,10 @@ class AdviceFacts:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: `do` is the advice, `because` gives the reason for given facts, `cites` names evidence."""
+    """One rule: `do` is the advice, and `applies` says whether it is given for some facts.
+
+    `because` returns the reason for these facts. `cites` names entries of the evidence in `advice.json`.
+    """
 
     name: str
     do: str
@@ -249,7 +252,7 @@ RULES = (
 
 
 def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
-    """Yield the rules that apply, each with its reason and its evidence."""
+    """Yield the rules that apply to `facts`, in the order of `RULES`, each with its reason and its evidence."""
     stored = stored_evidence()["evidence"]
     for rule in RULES:
         if rule.applies(facts):

@@ -31,7 +31,10 @@ class Contender:
     columns: tuple[str, ...] | None = None
 
     def restricted(self, schema: Schema) -> Schema:
-        """Return `schema` with only the columns of this model."""
+        """Return `schema` with only the columns of this model; unchanged if `columns` is None.
+
+        Raise `WrongInput` for a column that is not in `schema`, for no columns, and for data that are no table.
+        """
         if self.columns is None:
             return schema
         known = [column.name for column in schema.used]
@@ -50,7 +53,7 @@ class Contender:
 
 
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
-    """Read the model that `text` describes; `more` are further settings of its learner.
+    """Read the model that `text` describes; a setting in `text` has precedence over the same setting in `more`.
 
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}
@@ -77,7 +80,10 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
 
 
 def _known(name: str) -> tuple[str, dict[str, Any]]:
-    """Return a learner and its settings; `name` is a learner, or a published architecture for `NETWORK`."""
+    """Return the learner called `name` without settings, or `NETWORK` with the published architecture called `name`.
+
+    Raise `WrongInput` for any other name.
+    """
     published = models.named()
     if name in published:
         description = published[name].description

@@ -168,9 +168,11 @@ def _pieces(
     keep: Sequence[str],
     allow_unreadable: bool,
 ) -> Iterator[tuple[Data, Raw]]:
-    """Yield the rows to predict, coded and as they are, in parts if the table is large.
+    """Yield the rows to predict, coded (`Data`) and as they are (`Raw`), in parts if the table is large.
 
-    Values that the model does not know are counted in `outside`. Built-in data have no rows as they are.
+    Values that the model does not know are counted in `outside`. For a table that is not large, `Raw` is empty unless
+    `keep` names columns. For images it is empty only if they are built-in. Unless `allow_unreadable`, raise
+    `WrongInput` for a column most of whose values cannot be read.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.form == "image":
@@ -207,7 +209,7 @@ def _names(model: ReleasedModel) -> list[str]:
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
-    """Return the columns that are written for `rows`."""
+    """Return the columns that are written for `rows`: the prediction, and the probability of each class, if any."""
     outputs = model.outputs(rows.x, device)
     columns = {"prediction": model.labels(model.decide(outputs))}
     if model.schema.classes:
@@ -219,7 +221,7 @@ def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndar
 def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return class probabilities for rows that trained a model and for other rows; for the data owner only.
 
-    Nothing is charged, because these probabilities must not be published.
+    Nothing is charged, because these probabilities must not be published. A model of numbers raises `WrongInput`.
 
     Parameters
     ----------

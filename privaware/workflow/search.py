@@ -212,7 +212,11 @@ def _search_public_rows(
     strategy: str,
     workflow: str,
 ) -> Searched:
-    """Search without a charge, then train the chosen candidate with one charged run."""
+    """Search on public rows without a charge, then train the chosen candidate with one charged run.
+
+    In the standard workflow the public rows are the training rows of a built-in data set, and the search has no noise.
+    A dry run does not search: it plans the first candidate of the space.
+    """
     began = time.perf_counter()
     aware = workflow == "aware"
     point = search.space.priced_points()[0]

@@ -186,7 +186,10 @@ def train(
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
-    """Return the update that the arguments of `train` ask for."""
+    """Return the update by `optimizer`, else the update in `more`, else gradient descent with learning rate `lr`.
+
+    Raise `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
+    """
     if optimizer is not None:
         if "update" in more:
             raise WrongInput("expected one of optimizer and update, got both")
@@ -200,7 +203,7 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
 
 
 def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Callable[[int, int, float], None] | None:
-    """Return the listener to the steps, or None."""
+    """Return the listener `progress`; for True, the listener that writes to standard error; for False or None, None."""
     if isinstance(progress, bool):
         return step_progress(None) if progress else None
     return progress
@@ -245,9 +248,10 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
-    """Return `ledger`, or open the ledger file, or the ledger of these rows.
+    """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
-    A new ledger gets `epsilon` as its limit.
+    `digest` identifies the rows. If there is no such ledger, it is created with `epsilon` as its limit. Raise
+    `WrongInput` if the ledger is not for adding or removing one row.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())

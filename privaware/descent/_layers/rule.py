@@ -40,7 +40,7 @@ def check_unmodified(values: Tensor, version: int) -> None:
 
 
 def record_leaf(stack: Stack, leaf: Tensor, build: Builder) -> None:
-    """Record a leaf tensor whose gradient `build` turns into per-example gradients."""
+    """Record a leaf tensor whose gradient `build` turns into per-example gradients; do nothing without gradients."""
     if torch.is_grad_enabled():
         stack.tape.edges.append(get_gradient_edge(leaf))
         stack.tape.builders.append(build)

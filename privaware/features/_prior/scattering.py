@@ -73,7 +73,7 @@ class ScatteringStatistics:
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> ScatteringStatistics:
-        """Return the statistics from stored `tensors`."""
+        """Return the statistics from stored `tensors`; raise `WrongInput` if there are none."""
         if "scatter.mean" not in tensors:
             raise WrongInput(
                 "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"

@@ -52,8 +52,9 @@ def walsh(pool: int) -> Tensor:
 class Statistics:
     """Means, scales and covariances of Walsh coefficients over synthetic images.
 
-    `covariances[mode]` covers the channels of all depths that have this Walsh function; each coefficient is divided by
-    the scale of its channel.
+    The map of the residual block `depths[i]` is pooled to a square of side `pools[i]`. `means[i]` (channels, modes) and
+    `scales[i]` (channels,) are of its coefficients; a mode is the number of a Walsh function. `covariances[mode]`
+    covers the channels of all depths that have this mode; each coefficient is divided by the scale of its channel.
     """
 
     depths: tuple[int, ...]
@@ -144,7 +145,7 @@ class Statistics:
         return at
 
     def _columns(self, at: int, mode: int) -> Tensor:
-        """Return the columns of the channels of depth number `at` in the block of `mode`."""
+        """Return the positions of the channels of `depths[at]` in `covariances[mode]`."""
         sizes = [len(m) if p * p > mode else 0 for m, p in zip(self.means, self.pools, strict=True)]
         return sum(sizes[:at]) + torch.arange(sizes[at])
 

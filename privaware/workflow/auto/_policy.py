@@ -1,4 +1,6 @@
-"""The policy of `auto`: an ordered list of rules in a TOML file. The first rule that matches the public facts chooses.
+"""The policy of `auto`: an ordered list of rules in a TOML file.
+
+The first rule chooses that matches the public facts, whose network is installed, and whose cost is within the limits.
 
 >>> from privaware.datasets import schema
 >>> choose(schema("wisconsin"), epsilon=1.0).rule
@@ -59,7 +61,7 @@ STEPS = 100
 class Limits:
     """The largest time in seconds and the largest memory for features in bytes that a rule may take.
 
-    `--time-limit` replaces `seconds`.
+    `memory` is the limit on a CPU, and `gpu_memory` the limit on a GPU. `--time-limit` replaces `seconds`.
     """
 
     seconds: float = math.inf
@@ -71,9 +73,10 @@ class Limits:
 class Rule:
     """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
 
+    `use` has a `learner`, its `settings`, and the releases `before` it. `why` is the reason that the plan states.
     `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
-    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. `candidate` is its name in
-    the benchmarks.
+    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. A rule without `cost` has no
+    time limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its page of results.
     """
 
     name: str
@@ -93,7 +96,7 @@ class Rule:
         yield self, {}
 
     def is_for_kind(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the rule is for data of this form and, for images, for this number of colour channels."""
+        """Whether the conditions of the rule on `form` and `channels`, if it has any, are equal to these `facts`."""
         return all(self.when.get(fact, facts[fact]) == facts[fact] for fact in ("form", "channels"))
 
     def matches(self, facts: Mapping[str, Any]) -> bool:
@@ -104,7 +107,7 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """Return the approximate time in seconds of features and training."""
+        """Return the approximate time in seconds of features and training; on a GPU, of features only."""
         if facts["device"] != "cpu":
             return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
         steps = self.use.get("settings", {}).get("steps", STEPS)
@@ -125,7 +128,7 @@ class Rule:
         return ""
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
-        """Whether the features of all rows, 4 bytes each, fit into the memory that `limits` allows on the device."""
+        """Whether the features of all rows, 4 bytes a number, fit into the memory that `limits` give to the device."""
         size = 4 * facts["rows"] * self.cost.get("width", 0)
         return bool(size <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
 
@@ -145,7 +148,10 @@ class Policy:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
-        """Return the policy in a TOML file or a mapping; the default policy for None. Raise if it is wrong."""
+        """Return the policy in a TOML file or a mapping; the default policy for None.
+
+        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry.
+        """
         if source is None:
             return default_policy()
         if isinstance(source, Mapping):
@@ -241,7 +247,8 @@ def choose(
 ) -> Choice:
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
-    `details` also name the first rule before it that only lacked a network, and the first that only lacked time.
+    A rule with image sizes is tried with each of them, the largest first. `details` also name the first rule before it
+    that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
@@ -273,7 +280,7 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken, and the others were not."""
+    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not."""
     rows = []
     for rule, learner in rules:
         why = rule.why.replace("{learner}", learner)
@@ -287,7 +294,7 @@ def _considered(
 
 
 def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str]) -> Choice:
-    """Return the choice of a rule, with the sentences of the plan; `better` are those about rules passed over."""
+    """Return the choice of `rule`, with the sentences of the plan; `better` are sentences about rules passed over."""
     settings = resolved(rule.use.get("settings", {}), facts)
     reasons = [rule.why.replace("{learner}", learner)]
     if (network := rule.when.get("installed")) is not None:

@@ -1,4 +1,4 @@
-"""The only way to private rows: `with charged_run(verb, data, options) as run:`.
+"""The only way of a verb other than `train` to private rows: `with charged_run(verb, data, options) as run:`.
 
 1. Inside the block, a verb plans with `run.schema`, which is public.
 2. `run.charge(plan)` locks the output folder, opens the ledger, checks that the budget suffices, parses the rows, and
@@ -64,7 +64,7 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
-"""Verbs whose cost is always positive."""
+"""Verbs whose cost is always positive, so that a spent ledger is reported before slow imports."""
 MAX_LINES = 8
 """Largest number of lines of a plan; `verbose` shows all of its sentences."""
 MAX_ASSUMED = 4
@@ -78,7 +78,10 @@ RESUMING = "Resuming: this run is already charged"
 
 @contextmanager
 def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "auto") -> Iterator[ChargedRun]:
-    """Open a run of `verb` on `data`; its folder stays locked from the charge to the end of the block."""
+    """Open a run of `verb` on `data`; its folder stays locked from the charge to the end of the block.
+
+    Raise `WrongInput` for an unknown `learner`, and `BudgetExceeded` for a verb in `TRAINS` whose ledger is spent.
+    """
     rng = Rng(options.seed)
     if learner != "auto":
         registry.expect_name("learners", learner)
@@ -89,12 +92,13 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 
 
 class ChargedRun:
-    """One run: its public facts, then its charge, then its result. It holds rows only between `charge` and `execute`.
+    """One run: its public facts, then its charge, then its result.
 
-    `plan`, `ledger`, `entry` and `name` exist after `charge` was called. `internal` scores, `notices` and `test_rows`
-    are for the data owner only. `search` is what the model card says about a search, and `score` what it says about a
-    charged score. `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why
-    the charge of a dry run would be refused.
+    It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
+    `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
+    owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
+    `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
+    of a dry run would be refused.
     """
 
     plan: Plan
@@ -134,12 +138,12 @@ class ChargedRun:
 
     @property
     def certified(self) -> bool:
-        """Whether the result is certified: an unseeded run, a proven guarantee and a reviewed schema."""
+        """Whether the result is certified: the run has no seed, the plan has no flaw, and the schema is reviewed."""
         return self.options.seed is None and not self.plan.flaw and self.plan.schema.reviewed
 
     @property
     def ledger_file(self) -> str | None:
-        """The file of the charged ledger, if it is kept after the run.
+        """The file of the charged ledger; None without a model, or if the file is not kept after the run.
 
         In a dry run it is the file of the existing ledger that a run would charge.
         """
@@ -150,7 +154,7 @@ class ChargedRun:
 
     @property
     def release(self) -> Release | None:
-        """The model with its plan and its charge, which can be written to a folder later."""
+        """The model with its plan and its charge, which can be written to a folder later; None without a model."""
         if self.model is None:
             return None
         said = {"score": self.score, "search": self.search, "description": self.description}
@@ -167,15 +171,15 @@ class ChargedRun:
             self.options.say(sentence)
 
     def within(self, epsilon: float) -> float:
-        """Return the part of a budget that is left for the plan after a check of persons."""
+        """Return the part of `epsilon` that a requested check of persons leaves to the plan; else all of `epsilon`."""
         return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Write the cost of `plan` to the ledger, and return whether a mechanism is left to execute.
 
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
-        interrupted run that left a complete result in the folder, which is then closed and published. Nothing is
-        shown or charged before the input is known to be usable and the epsilon to be finite.
+        interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
+        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite.
         """
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
@@ -230,7 +234,11 @@ class ChargedRun:
     def publish_model(
         self, model: Model, *, search: Mapping[str, Any] | None = None, score: Mapping[str, Any] | None = None
     ) -> None:
-        """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
+        """Publish a model: stage all files, close the run in the ledger, and move the files to their final names.
+
+        Without `--out`, no file is written, and only the run is closed. `search` and `score` are what the model card
+        says about a search and about a charged score.
+        """
         self.model, self.search, self.score = model, search or {}, score or {}
         best = (self.search.get("point") or {}).get("learner")
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
@@ -257,7 +265,11 @@ class ChargedRun:
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
 
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
-        """Publish a result that is not a model, as one JSON file with its cost."""
+        """Publish a result that is not a model, as one JSON file called `name`, with its cost.
+
+        Without `--out`, no file is written, and only the run is closed. `seconds`, `internal` and `out` are not
+        written.
+        """
         folder = self.options.folder
         kind = Path(name).stem
         if folder is None:
@@ -289,7 +301,7 @@ class ChargedRun:
     def journal(self) -> Path | None:
         """The folder, named after the charge, with the records from which an interrupted run resumes.
 
-        It is removed before the result is published.
+        It is None without `--out`. It is removed before the result is published.
         """
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.entry.hash
 
@@ -321,7 +333,10 @@ class ChargedRun:
             self.say(sentence)
 
     def _ask_about_persons(self) -> None:
-        """Ask the owner whether columns identify persons. In Python the question is a warning."""
+        """Ask the owner whether columns identify persons; without a listener (`say`), the question is a warning.
+
+        Without a listener and without a written schema, also warn about columns that are not used.
+        """
         said: list[tuple[str, type[Warning]]] = []
         repeated = self.source.repeated()
         columns = list(dict.fromkeys((*self.source.persons(), *repeated)))
@@ -338,7 +353,10 @@ class ChargedRun:
             warn_caller(sentence, category)
 
     def _check_persons(self, rows: str | None) -> None:
-        """Charge and run the count of different values; raise `Refused` if values repeat, before the main charge."""
+        """Charge and run the check of persons, if one was requested; raise `Refused` if values repeat.
+
+        The check runs before the main charge. `rows` is the digest of the rows for the ledger.
+        """
         check = self.check
         if check is None:
             return
@@ -486,9 +504,10 @@ class ChargedRun:
         staged.publish(self.entry.time)
 
     def _publish_staged(self, folder: Path, names: tuple[str, ...]) -> bool:
-        """Publish the complete staged result of one of the runs `names`, and return True.
+        """Publish the complete staged result of one of the runs `names` for these rows, and return True.
 
-        If the folder holds no such result, delete the staged files and return False.
+        If `folder` holds no such result, delete the staged files and return False. Raise `WrongInput` if it holds a
+        complete result of another run.
         """
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.find(folder)
@@ -517,7 +536,10 @@ class ChargedRun:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
 
     def _internal_scores(self, model: Model) -> dict[str, float | None]:
-        """Compute scores for the data owner only; they are printed, never written or released."""
+        """Compute the scores of `model` on the test rows, for the data owner only; they are never written or released.
+
+        Without test rows, the only entry is a test score of None.
+        """
         rows = self.test_rows
         if rows is None or not len(rows):
             return {"test_score": None}

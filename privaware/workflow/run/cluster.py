@@ -177,7 +177,11 @@ class Cluster:
         return ClusterParts(self, View())
 
     def listed(self, view: View) -> list[Any]:
-        """Return all parts in this process; if this process can read the pieces itself, they are not sent to it."""
+        """Return all parts of `view` in this process.
+
+        If this process can read the pieces, and `view` has no held parts, it reads them itself. Otherwise the workers
+        send them.
+        """
         if self._near and view.key is None:
             return view.parts(lambda: itertools.chain.from_iterable(piece() for piece in self._pieces), {}).listed()
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
@@ -193,7 +197,10 @@ class Cluster:
         self._log.append(step)
 
     def runs(self, what: Sum[Any, Any, Any], view: View) -> list[Run]:
-        """Return the sums over all pieces, in their order."""
+        """Return the sums over runs of pieces, in their order; together the runs cover all pieces.
+
+        Pieces of lost workers are asked again from other workers. An error about the rows is raised.
+        """
         runs: list[Run] = []
         missing = set(range(len(self._pieces)))
         while missing:

@@ -45,8 +45,8 @@ NOT_CHECKED = (
 def expect_unspent(data: Any, options: RunOptions) -> None:
     """Raise `BudgetExceeded`, before slow imports, if the ledger of `data` is found by its name and has no budget left.
 
-    A run that is charged but not closed, or whose output folder exists, may be resumed. The charge checks such a run
-    later.
+    Nothing is checked in a dry run, for another unit than row, or if `options` contradict the ledger. A run that is
+    charged but not closed, or whose output folder exists, may be resumed: the charge checks it later.
     """
     beside = None
     if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # else built-in data, which have their own ledger
@@ -75,12 +75,16 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
 
 
 def is_new(path: Path | Ledger) -> TypeGuard[Path]:
-    """Whether a run would create the ledger at this path."""
+    """Whether `path` is the path of a ledger that does not exist yet, so that a run would create it."""
     return not isinstance(path, Ledger) and not os.path.lexists(path)
 
 
 def what_fits(plan: Plan, ledger: Ledger) -> float | None:
-    """Return the largest epsilon, rounded down, with which this plan fits into the ledger; None if there is none."""
+    """Return the largest epsilon, rounded down to three digits, with which `plan` would fit into `ledger`.
+
+    Return None if no epsilon fits, if `plan` has no requested epsilon, or if the cost of `plan` does not follow from
+    its noise multiplier alone.
+    """
     if plan.requested is None or plan.at(plan.noise).parts != plan.parts:
         return None
     try:
@@ -93,7 +97,11 @@ def what_fits(plan: Plan, ledger: Ledger) -> float | None:
 
 
 def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
-    """Open the ledger at `place` (the result of `ledger_place`), or create it there with `new_limit`."""
+    """Open the ledger at `place` (the result of `ledger_place`), or create it there.
+
+    A new ledger gets the limit `--limit`, or `new_limit` without it. Raise `WrongInput` if an open ledger has another
+    unit, cap, relation or delta than this run.
+    """
     schema = source.schema
     if isinstance(place, Ledger):
         _expect_same_promise(place, source, options.delta_for(source.schema))
@@ -119,8 +127,9 @@ def register_rows(
 ) -> str | None:
     """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
-    Rows of built-in data have no digest. For a temporary ledger nothing is recorded. Warnings go to `say`, if given.
-    If `run` is already charged, its charge is in the ledger, and `event` is not counted a second time.
+    Rows of built-in data have no digest. For a temporary ledger nothing is recorded, and None is returned. The warnings
+    name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already charged. They
+    go to `say`; without it they are Python warnings.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -140,11 +149,14 @@ def register_rows(
 
 
 def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
-    """Return the given ledger, or the path of the first of: the ledger next to the data, of these rows, a new one.
+    """Return the ledger of `options`, or the path of the ledger for the rows of `source`.
 
     Built-in data are public. Their ledger lies in the output folder, or in a temporary folder that `resources` removes.
-    A file that shares most of its rows with a table that has a ledger raises `WrongInput`, unless the owner asks for a
-    new ledger.
+    For other data, it is the existing ledger next to the data, else the ledger that was charged for these rows before,
+    else a new ledger next to the data, or for a DataFrame in the user's data folder. Raise `WrongInput` if a new ledger
+    is requested for rows that were charged to another ledger. Also raise it if the ledger of a file would be new, no
+    new ledger is requested, and the file shares most of its rows with a table that has a ledger. `event` is the cost of
+    the run, which the message counts.
     """
     place = _named_place(source, options)
     if place is None and source.builtin:
@@ -211,7 +223,10 @@ def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
 
 
 def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
-    """Raise if most of the rows already have a budget: the owner must say whether they get a new one."""
+    """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of these rows.
+
+    The owner must say whether the rows get a new budget.
+    """
     if not similar:
         return
     other, schema = similar[0], source.schema
@@ -232,7 +247,7 @@ def _readable(ledgers: Iterable[KnownLedger]) -> list[Ledger]:
 
 
 def known_path(digest: str) -> Path | None:
-    """Return the first existing ledger that was charged for the rows with this digest."""
+    """Return the path of the first readable ledger that was charged for the rows with this digest; None if none was."""
     return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
 
 

@@ -89,7 +89,10 @@ class SameRows:
             return None
 
     def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
-        """Return the warnings about the other ledgers: one total, and one sentence for each that is not simply counted.
+        """Return the warnings about the other ledgers.
+
+        One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. There is one more
+        sentence for each ledger with another unit or relation, and for each ledger that cannot be read.
 
         Parameters
         ----------
@@ -152,7 +155,11 @@ class SameRows:
 
 
 def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
-    """Return the ledgers of tables that share most of these rows, with other columns or a few rows more or fewer."""
+    """Return the ledgers of other tables that share most of the rows of a table.
+
+    The table is known by its `digest` and its `sketch`. Other tables may have other columns, or a few rows more or
+    fewer. Without a sketch no ledger is returned.
+    """
     ledgers: list[KnownLedger] = []
     for other, content in known_sketches() if sketch is not None else ():
         table = None if other == digest else _read_sketch(other, content)
@@ -175,13 +182,16 @@ def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
 
 
 def _known_of(digest: str, sketch: Sketch | None) -> list[tuple[str, KnownLedger]]:
-    """Return the known ledgers of a table, each with the amount of rows that it shares."""
+    """Return the known ledgers of a table, each with "all" (charged for these rows) or "most" (for a similar table)."""
     similar = [(MOST, known) for known in similar_ledgers(digest, sketch)]
     return [*((ALL, known) for known in known_ledgers(digest)), *similar]
 
 
 def _without_copies(ledger: Ledger, known: Iterable[tuple[str, KnownLedger]]) -> Iterator[OtherLedger]:
-    """Yield each other ledger once: the files that can be read first, then ledgers of which no file can be read."""
+    """Yield each ledger in `known` except `ledger` once: first the readable ledgers, then the unreadable ledgers.
+
+    A readable file whose entries are all in ledgers before it is left out, because it is a copy.
+    """
     others = [OtherLedger(charges=each.charges(), rows=rows) for rows, each in known]
     genesis = {ledger.genesis}
     counted = {entry.hash for entry in ledger.entries()}

@@ -94,7 +94,10 @@ class Signature:
 
     @classmethod
     def parsed(cls, content: Any) -> Signature:
-        """Read a signature from the entries of `signature.json`; wrong types raise TypeError or ValueError."""
+        """Read a signature from the entries of `signature.json`.
+
+        Raise `WrongInput` for another format, and `KeyError`, `TypeError` or `ValueError` for missing or wrong entries.
+        """
         if content["format"] not in (WITHOUT_KIND, FORMAT):
             raise WrongInput(f"{SIGNATURE}: expected format {FORMAT}, got another; use a matching privaware")
         signs_kind = content["format"] == FORMAT

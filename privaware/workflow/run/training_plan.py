@@ -82,7 +82,7 @@ def recipe_plan(
     """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
     `policy` chooses for `auto`. Default: the default policy. If the rows are too few to beat a constant prediction,
-    `auto` plans a constant prediction.
+    `auto` plans a constant prediction, except for the metric auc, a named search space and the standard workflow.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
@@ -125,7 +125,10 @@ def recipe_plan(
 
 
 def _beside_constant(plan: Plan, schema: Schema, recipe: Recipe, reason: str) -> Plan:
-    """Return `plan` with a row about the constant prediction that was considered beside its learner."""
+    """Return `plan` with a row about the constant prediction that was considered beside its learner.
+
+    The row says `reason`. It is undecided if `reason` is `CHECKED`, and otherwise says that no constant was taken.
+    """
     taken = None if reason == CHECKED else False
     row = considered(constant_choice(schema, "", recipe.metric).learner, reason, taken=taken)
     return replace(plan, considered=(*plan.considered, row))
@@ -284,7 +287,10 @@ def expect_time_limit(time_limit: float | None) -> None:
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing."""
+    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing.
+
+    The rate samples at least 64 rows on average, or all rows if there are fewer.
+    """
     if time_limit is None or "rate" not in setting_names(make):
         return {}
     width = (
