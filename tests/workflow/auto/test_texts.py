@@ -166,10 +166,10 @@ class Sentiment:
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
         return [[ord(letter) for letter in text[:length]]]
 
-    def __call__(self, codes: list[int]) -> torch.Tensor:
-        row = torch.zeros(384)
-        row[:2] = torch.tensor([codes.count(ord("g")), codes.count(ord("b"))])
-        return torch.nn.functional.normalize(row, dim=0)
+    def __call__(self, texts: list[list[int]], tokens: int = 0) -> torch.Tensor:
+        rows = torch.zeros(len(texts), 384)
+        rows[:, :2] = torch.tensor([[codes.count(ord("g")), codes.count(ord("b"))] for codes in texts])
+        return torch.nn.functional.normalize(rows, dim=1)
 
 
 def test_card_and_report_name_the_network_and_predict_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
