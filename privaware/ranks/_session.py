@@ -35,6 +35,9 @@ START_TIMEOUT = timedelta(minutes=5)
 IDLE_TIMEOUT = timedelta(days=365)
 """Longest time for which a rank waits for the next job, because rank 0 may compute alone for long."""
 
+GRACE = timedelta(seconds=10)
+"""Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
+
 CHUNK = 2**27
 """Number of bytes of rows that are sent at once."""
 
@@ -109,7 +112,8 @@ class Ranks:
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
         self.expect_equal({"version of privaware": __version__, "version of torch": _torch_version()})
-        if all(self.gathered(_own_gpus(self.local_size))):
+        gpus = self.gathered(_gpu(self.local_gpu))
+        if all(gpus) and len(set(gpus)) == self.size:
             self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
 
     def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
@@ -364,34 +368,60 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     if not ranks.leads:
         followed: T = ranks.follow()
         return followed
-    _leading.append(ranks)
-    try:
-        with _ended_by_torchrun():
-            result = call()
-    except BaseException as problem:
-        ranks.end("failed", " ".join(str(problem).split()))
-        raise
-    finally:
-        _leading.clear()
+    with led(ranks), ended_by_torchrun():
+        result = call()
     ranks.end("ended", result)
     return result
 
 
 @contextmanager
-def _ended_by_torchrun() -> Iterator[None]:
-    """Raise `RanksEnded` if `torchrun` asks this process to end, because another one has ended."""
+def led(ranks: Ranks) -> Iterator[None]:
+    """Lead `ranks`, which are open, inside the block. If it raises, the other ranks end."""
+    _leading.append(ranks)
+    try:
+        yield
+    except BaseException as problem:
+        ranks.end("failed", " ".join(str(problem).split()))
+        raise
+    finally:
+        _leading.clear()
+
+
+@contextmanager
+def ended_by_torchrun() -> Iterator[None]:
+    """Raise `RanksEnded` if `torchrun` asks this process to end, because another one has ended.
+
+    A process that waits for a GPU cannot raise. After `GRACE` it prints the sentence and ends.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    sentence = _lost("torchrun ended this process, because another one had ended")
 
     def end(*_: Any) -> None:
-        raise RanksEnded(_lost("torchrun ended this process, because another one had ended"))
+        raise RanksEnded(sentence)
 
-    before = signal.signal(signal.SIGTERM, end)
+    signals, writes = os.pipe()
+    os.set_blocking(writes, False)
+    left = threading.Event()
+    threading.Thread(target=_end_after_grace, args=(signals, left, sentence), daemon=True).start()
+    before, before_writes = signal.signal(signal.SIGTERM, end), signal.set_wakeup_fd(writes)
     try:
         yield
     finally:
+        left.set()
+        signal.set_wakeup_fd(before_writes)
         signal.signal(signal.SIGTERM, before)
+        os.close(writes)
+
+
+def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
+    """End this process if it got the signal to end, but did not leave its work within `GRACE`."""
+    with os.fdopen(signals, "rb", buffering=0) as numbers:
+        while number := numbers.read(1):
+            if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
+                print(f"privaware: {sentence}", file=sys.stderr, flush=True)
+                os._exit(RanksEnded.code)
 
 
 def _lost(sentence: str) -> str:
@@ -405,12 +435,14 @@ def _close() -> None:
         dist.destroy_process_group()
 
 
-def _own_gpus(local_size: int) -> bool:
-    """Return whether each of the `local_size` ranks of this machine can have a GPU of its own."""
+def _gpu(number: int) -> str:
+    """Return a name for a GPU of this machine that no other GPU has, or an empty one if NCCL cannot use it."""
     import torch
     import torch.distributed as dist
 
-    return dist.is_nccl_available() and torch.cuda.device_count() >= local_size
+    if not dist.is_nccl_available() or not torch.cuda.is_available():
+        return ""
+    return str(torch.cuda.get_device_properties(number).uuid)
 
 
 def _torch_version() -> str:

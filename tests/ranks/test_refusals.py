@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,33 @@ def test_a_lost_connection_is_one_sentence() -> None:
     lost = "expected 2 processes to the end, but one of them ended; a charge stays"
     with pytest.raises(RanksEnded, match=lost), Ranks(0, 2)._connected():
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer")
+
+
+def test_a_blocked_process_says_why_it_ends(tmp_path: Path) -> None:
+    """A mutex that is locked twice blocks as a wait for a GPU does: no signal interrupts it."""
+    script = tmp_path / "blocked.py"
+    script.write_text(
+        """
+import ctypes
+from datetime import timedelta
+from privaware.ranks import _session
+_session.GRACE = timedelta(seconds=0.2)
+mutex, libc = ctypes.create_string_buffer(64), ctypes.CDLL(None)
+with _session.ended_by_torchrun():
+    print("ready", flush=True)
+    libc.pthread_mutex_lock(mutex)
+    libc.pthread_mutex_lock(mutex)
+"""
+    )
+    (process,) = processes.started([str(script)], 1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    _, problem = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert problem.startswith("privaware: torchrun ended this process, because another one had ended; a charge stays")
+
+
+def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
+    with pytest.raises(RanksEnded, match="another one had ended"), _session.ended_by_torchrun():
+        signal.raise_signal(signal.SIGTERM)

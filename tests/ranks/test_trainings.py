@@ -17,7 +17,7 @@ from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from tests.descent.small_training import RecordingRng
 from tests.ranks import processes, threads
-from tests.ranks.trainings import ROWS, TRAININGS, examples, net, one, recipe, weights
+from tests.ranks.trainings import ON_GPU, ROWS, TRAININGS, examples, net, one, recipe, weights
 
 QUICK = ("Poisson", "quantile", "low rank", "population", "fewer rows than ranks", "no row")
 
@@ -55,6 +55,22 @@ def test_two_processes_train_the_network_of_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [2, 4])
 def test_processes_train_every_network_of_one(size: int, tmp_path: Path) -> None:
     assert processes.led(list(TRAININGS), size, tmp_path) == {name: alone(name) for name in TRAININGS}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ON_GPU)
+def test_two_ranks_on_one_gpu_train_the_network_of_one(name: str) -> None:
+    with processes.leading_alone():
+        expected = ON_GPU[name]()
+    assert threads.led(2, ON_GPU[name]) == expected
+
+
+@pytest.mark.cuda
+def test_two_processes_on_a_gpu_train_the_network_of_one(tmp_path: Path) -> None:
+    """They share the GPU if there is one only, and then exchange sums through the host."""
+    with processes.leading_alone():
+        expected = {name: training() for name, training in ON_GPU.items()}
+    assert processes.led(list(ON_GPU), 2, tmp_path) == expected
 
 
 def test_a_microbatch_setting_makes_a_plain_process_equal() -> None:

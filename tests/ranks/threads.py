@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import cloudpickle
 import torch
 from torch import Tensor
 
-from privaware.ranks import Ranks, _session
+from privaware.ranks import Ranks, RanksEnded, _session
 
 T = TypeVar("T")
 
@@ -80,7 +81,8 @@ def led(size: int, call: Callable[[], T], hub: Hub | None = None) -> T:
     def follow(rank: int) -> None:
         with hub.turn:
             try:
-                ThreadRanks(rank, size, hub).follow()
+                with contextlib.suppress(RanksEnded):  # rank 0 failed, and its caller sees why
+                    ThreadRanks(rank, size, hub).follow()
             except BaseException as problem:
                 problems.append(problem)
                 hub.meeting.abort()

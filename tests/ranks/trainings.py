@@ -64,10 +64,10 @@ def weights(modules: list[nn.Module]) -> list[bytes]:
     return [value.detach().numpy().tobytes() for module in modules for value in module.state_dict().values()]
 
 
-def one(module: nn.Module | None = None, rows: int = ROWS, seed: int = 3, **changes: object) -> list[bytes]:
+def one(module: nn.Module | None = None, rows: int = ROWS, device: str = "cpu", **changes: object) -> list[bytes]:
     x, y = examples(rows)
-    trained = recipe(**changes).run(module or net(), x, y, noise=0.7, rows=ROWS, rng=Rng(seed))
-    return weights([trained])
+    trained = recipe(**changes).run(module or net(), x, y, noise=0.7, rows=ROWS, rng=Rng(3), device=device)
+    return weights([trained.cpu()])
 
 
 def several(**changes: object) -> list[bytes]:
@@ -86,6 +86,10 @@ def shifted(inputs: Tensor, draws: object) -> Tensor:
     return inputs + 0.1 * draws.normal(inputs.shape).to(inputs.dtype)  # type: ignore[attr-defined]
 
 
+def made(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.5)
+
+
 def public_inputs() -> Tensor:
     return torch.randn(12, 4, generator=torch.Generator().manual_seed(5))
 
@@ -99,6 +103,7 @@ TRAININGS: dict[str, Callable[[], list[bytes]]] = {
     "quantile": lambda: one(clip=quantile(norm=0.5, count_noise=5.0)),
     "adam and tail": lambda: one(update=adam(0.05), average=tail(0.5)),
     "optimizer of torch": lambda: one(update=torch_optimizer(torch.optim.AdamW, net(), 0.05)),
+    "function that makes an optimizer": lambda: one(update=torch_optimizer(made, net())),
     "copies": lambda: one(copies=2, augment=shifted),
     "low rank": lambda: one(wide(), projection=low_rank(rank=2), update=sgd(0.3)),
     "anchored": lambda: one(projection=anchored(public_inputs, classes=3, directions=6), update=sgd(0.3)),
@@ -112,10 +117,18 @@ TRAININGS: dict[str, Callable[[], list[bytes]]] = {
 }
 
 
+ON_GPU: dict[str, Callable[[], list[bytes]]] = {
+    "GPU": lambda: one(device="cuda"),
+    "GPU, low rank": lambda: one(wide(), device="cuda", projection=low_rank(rank=2), update=sgd(0.3)),
+    "GPU, convolution": lambda: one(convolutional(), device="cuda", clip=quantile(norm=0.5, count_noise=5.0)),
+}
+
+
 def of(names: Sequence[str]) -> dict[str, Any]:
     """The trained weights, or the rows of features, by the name of a training or of a learner."""
-    if set(names) <= set(TRAININGS):
-        return {name: TRAININGS[name]() for name in names}
+    known = TRAININGS | ON_GPU
+    if set(names) <= set(known):
+        return {name: known[name]() for name in names}
     from tests.ranks import models
 
     return {name: models.of(name) for name in names}
