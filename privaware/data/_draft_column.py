@@ -156,7 +156,7 @@ def is_free_text(values: pd.Series) -> bool:
     bool
         Whether `draft_column` returns the kind text.
     """
-    if values.dtype.kind in "biufmM":
+    if values.dtype.kind in "biufmM" or spelt_of(values) is not None:  # a column of numbers
         return False
     distinct = words_of(values).distinct()
     several = sum(" " in word for word in distinct)
