@@ -26,9 +26,13 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out files without the marker: they may import packages that a GPU machine does not have."""
-    if collection_path.name.startswith("test_") and "mark.cuda" not in collection_path.read_text():
-        return True
+    """Leaves out files without the marker, and folders without such files, whose `conftest.py` is not read then.
+
+    They may import packages that a GPU machine does not have.
+    """
+    tests = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
+    if collection_path.is_dir() or collection_path.name.startswith("test_"):
+        return None if any("mark.cuda" in test.read_text() for test in tests) else True
     return None
 
 
