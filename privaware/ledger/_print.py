@@ -27,10 +27,8 @@ def printable(
 
     Parameters
     ----------
-    path, facts, entries
-        The file of the ledger, its facts and its entries.
-    spent
-        The epsilon of all charges together.
+    path, facts, entries, spent
+        The file of the ledger, its facts, its entries, and the epsilon of all charges together.
     totals
         The epsilon of all charges up to and including each charge. Default: the charges are returned without totals.
 
