@@ -32,6 +32,7 @@ from privaware.ui._folder import Folder, model_summary
 from privaware.ui._runs import COMMAND, Run, Runs
 from privaware.ui._tasks import Task, audit_task, data_path, default_name, fit_options, fit_task, predict_task, reading
 from privaware.workflow.fit import Fit, fit
+from privaware.workflow.run.charge import TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
@@ -282,7 +283,7 @@ class _Pages:
         if (self.folder.path / task.out / "model.json").exists():
             raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
         options = fit_options(self.folder, form)
-        planned = fit(data, **options, dry_run=True, say=said.append)
+        planned = fit(data, **options, dry_run=True, out=self.folder.path / out, say=said.append)
         check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
         price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
         return {
@@ -290,7 +291,9 @@ class _Pages:
             "learner": planned.learner,
             "epsilon": price,
             "delta": _words.rounded_up(planned.delta),
-            "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
+            "sentences": [
+                _words.tidy(self.folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line
+            ],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
             **self._budget(data, form, planned, check),
         }
@@ -319,7 +322,7 @@ class _Pages:
             )
         after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
         numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
-        budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
+        budget = f"{name}: {numbers}{TOTAL_AFTER} {_words.rounded_up(after)}."
         full = after > limit * (1 + SLACK) and bool(refused)
         shown = {"ledger": name if full and name in self.folder.ledgers() else "", "budget": budget}
         return shown | {"refused": "The ledger has no room for this run." if full else refused}
