@@ -22,7 +22,7 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "on_all_ranks"]
+__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
 
 T = TypeVar("T")
 
@@ -55,14 +55,14 @@ class RanksEnded(PrivawareError):
 class Ranks:
     """The processes of one run, as seen by the process with number `rank` of `size`.
 
-    `local` is the number of this process on its machine, which has `local_size` of them. Ranks of size 1 communicate
-    with nobody.
+    `local` is the number of this process on its machine. `place` is the address at which ranks meet. Ranks of size 1
+    communicate with nobody.
     """
 
     rank: int
     size: int
     local: int = 0
-    local_size: int = 1
+    place: str = "env://"
     _groups: dict[str, Any] = field(default_factory=dict, repr=False)
     _busy: bool = field(default=False, repr=False)
 
@@ -72,9 +72,8 @@ class Ranks:
         known = os.environ
         if "TORCHELASTIC_RUN_ID" not in known:
             return None
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-        rank, size, local, local_size = (int(known[name]) for name in names)
-        return cls(rank, size, local, local_size)
+        rank, size, local = (int(known[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        return cls(rank, size, local)
 
     @property
     def leads(self) -> bool:
@@ -107,14 +106,23 @@ class Ranks:
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
-                dist.init_process_group("gloo", rank=self.rank, world_size=self.size, timeout=START_TIMEOUT)
-                atexit.register(_close)
+                where = {"init_method": self.place, "rank": self.rank, "world_size": self.size}
+                dist.init_process_group("gloo", timeout=START_TIMEOUT, **where)
+                atexit.register(self.close)
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
         self.expect_equal({"version of privaware": __version__, "version of torch": _torch_version()})
         gpus = self.gathered(_gpu(self.local_gpu))
         if all(gpus) and len(set(gpus)) == self.size:
             self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
+
+    def close(self) -> None:
+        """Disconnect this rank, if it is connected."""
+        import torch.distributed as dist
+
+        if self._groups and dist.is_initialized():
+            dist.destroy_process_group()
+        self._groups.clear()
 
     def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
         """Raise `WrongInput` with `advice` on every rank unless all give the same `facts`; values are not shown."""
@@ -426,13 +434,6 @@ def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None
 
 def _lost(sentence: str) -> str:
     return f"{sentence}; a charge stays in the ledger, and the same command resumes the run"
-
-
-def _close() -> None:
-    import torch.distributed as dist
-
-    if dist.is_initialized() and sys.exc_info()[0] is None:
-        dist.destroy_process_group()
 
 
 def _gpu(number: int) -> str:

@@ -36,17 +36,19 @@ from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
+from privaware.ranks import current
 from privaware.schema import NOT_USED, Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
-from privaware.workflow.run.on_ranks import expect_divisible
+from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
+from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.resume import next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     existing_place,
@@ -89,7 +91,12 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
     if verb in TRAINS:
         expect_unspent(data, options)
     with ExitStack() as resources:
-        yield ChargedRun(verb, resolve(data, options, learner), options, rng, resources)
+        trains = options.ray is not None and trains_on_ranks(learner)
+        run = ChargedRun(
+            verb, resolve(data, replace(options, ray=None) if trains else options, learner), options, rng, resources
+        )
+        run.ranks_on = options.ray if trains else None
+        yield run
 
 
 class ChargedRun:
@@ -99,7 +106,8 @@ class ChargedRun:
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
     `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
-    of a dry run would be refused.
+    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a
+    network together with this process, if there is one.
     """
 
     plan: Plan
@@ -126,6 +134,7 @@ class ChargedRun:
         self.refusal = ""
         self._foreseen: Ledger | None = None
         self.check: PersonsCheck | None = None
+        self.ranks_on: str | None = None
 
     @property
     def schema(self) -> Schema:
@@ -202,6 +211,8 @@ class ChargedRun:
             return False
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
+        if self.ranks_on is not None and current() is None:
+            self._resources.enter_context(ranks_on_ray(self.ranks_on, self.options.device))
         self._open_ledger()
         key = self._key()
         count = next_run(self.ledger, key, self.source.digest)
