@@ -106,7 +106,7 @@ TRAININGS: dict[str, Callable[[], list[bytes]]] = {
     "function that makes an optimizer": lambda: one(update=torch_optimizer(made, net())),
     "copies": lambda: one(copies=2, augment=shifted),
     "low rank": lambda: one(wide(), projection=low_rank(rank=2), update=sgd(0.3)),
-    "anchored": lambda: one(projection=anchored(public_inputs, classes=3, directions=6), update=sgd(0.3)),
+    "anchored": lambda: one(projection=anchored(inputs=public_inputs, classes=3, directions=6), update=sgd(0.3)),
     "microbatch": lambda: one(microbatch=3),
     "convolution": lambda: one(convolutional()),
     "population": several,
