@@ -132,7 +132,9 @@ def fit(
         **run_options,
     )
     lines = [result.sentence, result.attacker_sentence, *result.score_lines]
-    if run_options["dry_run"]:
+    if result.refusal:
+        lines = ["Dry run: this run would be refused, and nothing would be charged. The reason is given above."]
+    elif run_options["dry_run"]:
         lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")

@@ -126,7 +126,7 @@ class Checkpoint:
         Path(self.path).unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> None:
-        """Restore `state` from the file; leave it unchanged if there is no file.
+        """Restore `state` and torch's random generators from the file; change nothing if there is no file.
 
         Raise `WrongInput` if the file is of other settings, other examples or another run.
         """

@@ -105,7 +105,7 @@ class Microbatch:
 
 
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
-    """Return the number of slots that hold the samples of all models with probability `chance` (normal approximation).
+    """Return how many slots each model needs, so that all samples fit with probability `chance` (normal approximation).
 
     `rows` is the declared number of rows. The result is from 1 to `rows`.
     """
@@ -156,7 +156,10 @@ def microbatches(
 
 
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
-    """Return how many examples of a model fit one microbatch in the device's free memory, as a power of two."""
+    """Return how many examples of a model, with `copies` augmented copies each, fit one microbatch, as a power of two.
+
+    The device's free memory decides.
+    """
     example_bytes = _example_bytes(stack, inputs) * MEMORY_OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)
     if stack.device.type == "cpu":

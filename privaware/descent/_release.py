@@ -21,8 +21,9 @@ class GaussianRelease:
     """The release of a step, which adds noise to the exact sums (models, trainable).
 
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
-    `rounding` is the sensitivity divided by the clipping norm, which rounding makes larger than 1 (`_rounding.py`). If
-    `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
+    `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
+    square root of the number of `parts` that a projection releases.
+    If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
     """
 
     clip: Clip
@@ -35,7 +36,8 @@ class GaussianRelease:
     def noisy(self, exact: Tensor, settings: StepSettings, norm: float) -> tuple[Tensor, Any]:
         """Return the noisy sums, and the standard deviation of the noise of each model.
 
-        `norm` is the clipping norm of the first model; it is used if there is one model only.
+        `norm` is the clipping norm of the first model. It is used if `settings.noise` is a float, as for one model
+        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)

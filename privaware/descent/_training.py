@@ -57,7 +57,10 @@ class Prepared:
 
 
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
-    """Stack the modules and probe them; raise `Refused` if they cannot be trained privately."""
+    """Stack the modules and probe the first one; raise `Refused` if it cannot be trained privately.
+
+    If layer rules fail for it, `torch.func.vmap` materialises the per-example gradients of the stack.
+    """
     first, watch = modules[0], getattr(loss, "watch", ())
     check_layers(first)
     prepared = on_device(stacked(modules, device=device, watch=watch), inputs, targets)
@@ -68,7 +71,10 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return the examples as tensors on the stack's device; floats get the stack's type."""
+    """Return the examples as tensors on the stack's device; floats get the stack's type.
+
+    Raise `WrongInput` unless there is one target for each example.
+    """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
         raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
@@ -136,7 +142,10 @@ class Training:
             self._shuffle()
 
     def lay_out(self, slots: int) -> None:
-        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums."""
+        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums.
+
+        With noise, raise `Refused` if the norm of an example depends on its slot.
+        """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
             bits=self.stack.dtype.itemsize * 8,
@@ -323,7 +332,10 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divide the noisy sums by a public number and update the parameters, which is post-processing."""
+        """Divide the noisy sums by a public number and update the parameters, which is post-processing.
+
+        `deviation` is the standard deviation of the noise of the sums.
+        """
         theta = self.state.theta
         if self.stack.projection is not None:
             noisy = self.stack.projection.gradient(noisy)

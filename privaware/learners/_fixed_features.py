@@ -26,7 +26,7 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
     Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
     get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
-    every 16 declared rows, from 64 to 4096 buckets. Raise for a table without columns beside the target.
+    every 16 declared rows, from 64 to 4096 buckets. Raise `WrongInput` for a table without columns beside the target.
     """
     if schema.form == "image":
         return Pixels()
@@ -185,10 +185,15 @@ def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
 
     def synthetic(size: int) -> np.ndarray:
         rng = np.random.default_rng(0)
+        texts = np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
         if schema.form == "text":
-            return np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
+            return texts
         shape = schema.shape if schema.form == "image" else (len(schema.used),)
-        return rng.random((size, *shape), np.float32)
+        rows = np.random.default_rng(0).random((size, *shape), np.float32)
+        if not schema.has_whole_texts:
+            return rows
+        whole = [column.is_whole_text for column in schema.used]
+        return np.where(whole, texts[:, None], rows.astype(object))
 
     return _fixed_size(lambda rows: features.apply(chain, rows, schema, device), synthetic, schema.rows)
 

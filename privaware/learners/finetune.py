@@ -207,7 +207,7 @@ class Finetune(Learner):
     def _frozen(self, architecture: dict[str, Any]) -> int:
         """Return the number of blocks that keep their weights; by default the blocks of the first stage.
 
-        Raise if `frozen` exceeds the number of blocks.
+        Raise `WrongInput` if `frozen` exceeds the number of blocks.
         """
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:

@@ -26,12 +26,12 @@ from privaware.card import ModelCard
 from privaware.data import read_names
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import NOTHING, Event, Pure
-from privaware.ledger import Ledger, explained_lines
+from privaware.ledger import Ledger, explained_lines, ledger_rows
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._runs import COMMAND, Run, Runs
 from privaware.ui._tasks import Task, audit_task, data_path, default_name, fit_options, fit_task, predict_task, reading
-from privaware.workflow.fit import fit
+from privaware.workflow.fit import Fit, fit
 from privaware.workflow.run.persons_check import CHECK_SHARE
 from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
@@ -54,7 +54,7 @@ class Guard:
     """Admits only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
 
     The host is checked, so that a foreign name that resolves to this machine is not served. A POST from another page
-    names its origin, and is refused even with the right token.
+    names its origin, and is refused even with the right token. A refused request gets an empty answer with status 403.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -107,7 +107,7 @@ SLACK = 1e-9
 
 
 def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COMMAND) -> Guard:
-    """Return all pages of a folder behind the guard; `command` calls the command line."""
+    """Return all pages of a folder behind the guard for `token` and `port`; `command` calls the command line."""
     found = Folder(folder.resolve())
     runs = Runs(found, command)
     pages = _Pages(found, runs)
@@ -268,7 +268,7 @@ class _Pages:
         return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
 
     def _columns(self, form: Mapping[str, str]) -> list[str]:
-        """Return the names of the columns of a text file; none if its first line may be a row."""
+        """Return the column names in the header of a CSV file of the folder; none if its first line may be a row."""
         if form.get("data") not in self.folder.data_files():
             return []
         names = read_names(data_path(self.folder, form), reading(self.folder, form))
@@ -292,34 +292,37 @@ class _Pages:
             "delta": _words.rounded_up(planned.delta),
             "sentences": [_words.tidy(self.folder.shown(line), planned.epsilon) for line in said],
             "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            **self._budget(data, form, planned.event + check, options["epsilon"]),
+            **self._budget(data, form, planned, check),
         }
 
-    def _budget(self, data: str, form: Mapping[str, str], event: Event, requested: float) -> dict[str, Any]:
-        """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
-        beside = f"{form.get('data', '')}.ledger"
-        name = form.get("ledger") or beside
-        path = self.folder.ledgers().get(name)
-        if path is None:
-            wanted = form.get("limit") or _words.number(requested)
+    def _budget(self, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
+        """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
+
+        `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives another limit
+        than the ledger has.
+        """
+        refused = self.folder.shown(planned.refusal)
+        if planned.ledger is None:
+            wanted = form.get("limit") or _words.number(float(form.get("epsilon") or 1))
             built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
             new = (
-                f"A new ledger, {beside}, is made, unless these rows already have one elsewhere. "
+                f"A new ledger, {form.get('data', '')}.ledger, is made. "
                 f"All runs on these rows may spend epsilon {wanted} in total."
             )
-            return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": ""}
-        ledger = Ledger.open(path)
-        spent, limit = ledger.spent(), ledger.limit
+            return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": refused}
+        ledger = Ledger.open(planned.ledger)
+        spent, limit, name = ledger.spent(), ledger.limit, self.folder.shown(str(ledger.path))
         if form.get("limit") and _number("limit", form["limit"]) != limit:
             raise WrongInput(
                 f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
                 "of the ledger"
             )
-        after = accounting.epsilon(ledger.total(event), ledger.delta)
+        after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
         numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
         budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
-        refused = "" if after <= limit * (1 + SLACK) else "The ledger has no room for this run. "
-        return {"ledger": name, "budget": budget, "refused": refused}
+        full = after > limit * (1 + SLACK) and bool(refused)
+        shown = {"ledger": name if full and name in self.folder.ledgers() else "", "budget": budget}
+        return shown | {"refused": "The ledger has no room for this run." if full else refused}
 
     def _model_page(
         self,
@@ -349,7 +352,7 @@ class _Pages:
     async def _answer(
         self, page: Callable[[], Response], *, up: str, again: Callable[[str], Response] | None = None
     ) -> Response:
-        """Render a page in a thread; an error becomes one sentence that names no path outside the folder.
+        """Render a page in a thread; an error becomes one sentence, with paths of the folder relative to it.
 
         `again` renders the form with what was typed and the sentence. Without it the sentence is a page of its own.
         """
@@ -402,30 +405,11 @@ def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
         "delta": _words.number(facts["delta"]),
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": facts["unit"],
-        "entries": _entries(facts),
+        "entries": ledger_rows(facts),
         "open": [(entry["number"], entry["what"]) for entry in facts["open"]],
         "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],
         "problems": Ledger.verify(path),
     }
-
-
-def _entries(facts: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the creation, the charges and the changes of the limit in order, from the JSON of a ledger."""
-    created, limit = facts["created"], _words.number(facts["created"]["limit"])
-    shown = [{"number": "0", **_author(created), "what": "created", "epsilon": "", "total": "", "limit": limit}]
-    for entry in sorted([*facts["events"], *facts["limits"]], key=lambda entry: int(entry["number"])):
-        row = {"number": str(entry["number"]), **_author(entry), "what": entry["what"], "epsilon": "", "total": ""}
-        if entry["kind"] == "limit":
-            limit = _words.number(entry["limit"])
-            row["what"] = f"limit changed from {_words.number(entry['limit_before'])} to {limit}"
-        else:
-            row |= {"epsilon": _words.rounded_up(entry["epsilon"]), "total": _words.rounded_up(entry["total"])}
-        shown.append(row | {"limit": limit})
-    return shown
-
-
-def _author(entry: Mapping[str, Any]) -> dict[str, str]:
-    return {"time": entry["time"][:19].replace("T", " "), "who": entry["who"]}
 
 
 def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mapping[str, str] | None) -> dict[str, Any]:
@@ -453,7 +437,11 @@ def _number(name: str, text: str) -> float:
 
 
 def _see(up: str, *parts: str) -> Response:
-    """Lead to another page after a change, so that loading it again changes nothing."""
+    """Redirect to another page after a change, so that loading it again changes nothing.
+
+    `up` is the relative path to the start page, and `parts` is the path of the other page; without `parts` it is the
+    start page.
+    """
     return RedirectResponse("/".join([up, *map(quote, parts)]) if parts else f"{up}/", status_code=303)
 
 

@@ -201,7 +201,10 @@ def train(
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
-    """Return the update that the arguments of `train` ask for."""
+    """Return the update by `optimizer`, else the update in `more`, else gradient descent with learning rate `lr`.
+
+    Raise `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
+    """
     if optimizer is not None:
         if "update" in more:
             raise WrongInput("expected one of optimizer and update, got both")
@@ -215,7 +218,7 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
 
 
 def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Callable[[int, int, float], None] | None:
-    """Return the listener to the steps, or None."""
+    """Return the listener `progress`; for True, the listener that writes to standard error; for False or None, None."""
     if isinstance(progress, bool):
         return step_progress(None) if progress else None
     return progress
@@ -227,7 +230,7 @@ def _bound_to(entry: Entry, digest: str) -> str:
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
-    """Raise, before any charge, if the checkpoint belongs to other rows or another charge.
+    """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
 
     Resuming from such a checkpoint would repeat noise.
     """
@@ -240,7 +243,10 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """Return the digest and the sketch of the rows, each with its target."""
+    """Return the digest and the sketch of the rows, each with its target.
+
+    Inputs and targets of different lengths raise `WrongInput`.
+    """
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
@@ -260,9 +266,10 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
-    """Return `ledger`, or open the ledger file, or the ledger of these rows.
+    """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
-    A new ledger gets `epsilon` as its limit.
+    `digest` identifies the rows. If there is no such ledger, it is created with `epsilon` as its limit and with
+    `delta`. Raise `WrongInput` if the ledger is not for adding or removing one row.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())

@@ -187,6 +187,18 @@ def test_limit_changes_stand_in_the_table_with_author_and_time(run: Run, book: L
     assert line.split()[:4] == ["3", *change["time"][:19].split("T"), "bob"]
 
 
+def test_every_entry_is_in_the_table_with_its_number(run: Run, book: Ledger) -> None:
+    assert run("ledger", book.path, "--close", 4).code == 0
+    book.record_audit("one", files={"audit.json": "0" * 64}, what="audit", who="bob")
+    shown = run("ledger", book.path).out.splitlines()
+    table = shown[shown.index(next(line for line in shown if line.startswith("entry"))) + 1 :][:7]
+    assert [line.split()[0] for line in table] == [str(entry.number) for entry in book.entries()]
+    assert table[2].endswith("entry 1 finished")
+    assert table[5].endswith("entry 4 closed without a result")
+    closings = run("ledger", book.path, "--json").json["closings"]
+    assert [(each["number"], each["of"], each["run"]) for each in closings] == [(2, 1, "one"), (5, 4, "two")]
+
+
 def test_unfinished_runs_are_listed_with_ways_to_end_them(run: Run, book: Ledger) -> None:
     (unfinished,) = run("ledger", book.path, "--json").json["open"]
     assert (unfinished["number"], unfinished["run"], unfinished["what"]) == (4, "two", "another sum")

@@ -44,7 +44,7 @@ NETWORKS = {
         "--features prior,network=small,glyphs=0.5.",
     ),
 }
-"""The public networks by the feature that reads them, which is the name of the fact `installed`."""
+"""The public networks, each by the name of the feature that reads it; this name is a value of the fact `installed`."""
 
 FACTS: dict[str, str] = {
     "form": "table, text or image",
@@ -81,10 +81,13 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
-    """Return the values of `FACTS` for a schema, a budget and a device."""
+    """Return the values of `FACTS` for a schema, a budget and a device.
+
+    A table whose texts are kept whole has the form text, so that the rules for texts apply to it.
+    """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
-        "form": schema.form,
+        "form": "text" if schema.has_whole_texts else schema.form,
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,
@@ -101,7 +104,10 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
 
 
 def holds(condition: Any, value: Any) -> bool:
-    """Whether a fact satisfies one condition: a value, a comparison such as ">= 5", or a list of comparisons."""
+    """Whether the `value` of a fact satisfies `condition`: a value, a comparison such as ">= 5", or a list of them.
+
+    All conditions of a list must hold. If `value` is a set, `condition` must be an element of it.
+    """
     if isinstance(condition, list):
         return all(holds(each, value) for each in condition)
     if isinstance(condition, str) and (found := COMPARISON.fullmatch(condition)):
@@ -120,7 +126,10 @@ def expect_condition(rule: str, fact: str, condition: Any) -> None:
 
 
 def resolved(value: Any, facts: Facts) -> Any:
-    """Return settings with each "$name" replaced by the value of that quantity; entries that are None are left out."""
+    """Return `value`, a setting or settings, with each text "$name" replaced by the quantity called `name`.
+
+    Entries of a mapping whose quantity is None are left out.
+    """
     if isinstance(value, str) and value.startswith("$"):
         return QUANTITIES[value[1:]](facts)
     if isinstance(value, list):
@@ -148,7 +157,8 @@ RESIZED_SIDE = 32
 def slots(facts: Facts) -> int:
     """Return the number of hash buckets of a text.
 
-    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`.
+    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`, or
+    `FEWEST_SLOTS` if there is none.
     """
     number = MOST_SLOTS
     while number > FEWEST_SLOTS and 4 * number * facts["rows"] > TEXT_BYTES:
@@ -168,7 +178,10 @@ def scattering(facts: Facts) -> list[dict[str, Any]]:
 
 
 def size(facts: Facts) -> int | None:
-    """Return the side to which images are enlarged: the largest size of the rule within the time limit, or None."""
+    """Return the side in pixels to which images are enlarged.
+
+    `choose` puts it into `facts`: the largest size of the rule within the time limit. Without it return None.
+    """
     return facts.get("size")
 
 

@@ -29,7 +29,7 @@ __all__ = ["CHECK_SHARE", "DistinctValues", "PersonsCheck", "persons_question"]
 CHECK_SHARE = 0.01
 """The fraction of the budget that `--check-persons` spends."""
 ERROR = 0.01
-"""The probability that the check finds repeated values where there are none."""
+"""The largest probability that the check finds repeated values in a column where there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,10 @@ class DistinctValues:
 
 @dataclass(frozen=True, kw_only=True)
 class _Hashes(Sum[Data, list[np.ndarray], float]):
-    """The hashes of the values of the column at `place`, and how many values are missing."""
+    """The hashes of the different values of the column at `place`, and how many rows have no value.
+
+    The release is their total number, with Laplace noise.
+    """
 
     place: int
 
@@ -100,7 +103,7 @@ class _Hashes(Sum[Data, list[np.ndarray], float]):
 
 @dataclass(frozen=True, kw_only=True)
 class PersonsCheck:
-    """The check of `columns` for `epsilon`, on rows with the facts of `schema`."""
+    """A private count of the different values of `columns` that costs `epsilon`; `schema` has the facts of the rows."""
 
     columns: tuple[str, ...]
     epsilon: float
@@ -108,7 +111,11 @@ class PersonsCheck:
 
     @classmethod
     def of(cls, source: Source, options: RunOptions, epsilon: float) -> PersonsCheck | None:
-        """Build the check that the options ask for, or return None."""
+        """Build the check that `options.check_persons` requests; None if it requests none.
+
+        Raise `WrongInput` for another unit than row, for built-in data, for an `epsilon` of 0, and if no column is
+        named and no name of a column suggests persons.
+        """
         asked: Any = options.check_persons
         if not asked:
             return None
@@ -148,11 +155,11 @@ class PersonsCheck:
 
     @property
     def margin(self) -> float:
-        """The error that the noise of each count exceeds, on one side, with probability `ERROR` over all counts."""
+        """A number of rows: with probability at least `1 - ERROR`, the noise of no count exceeds it on a given side."""
         return self.noise * math.log(len(self.columns) / (2 * ERROR))
 
     def repeated(self, counts: dict[str, float]) -> list[str]:
-        """Return the columns with clearly fewer different values than there are rows."""
+        """Return the columns whose noisy number of different values is below the number of rows by over `margin`."""
         return [name for name, count in counts.items() if self.schema.rows - count > self.margin]
 
     def sentences(self, counts: dict[str, float]) -> list[str]:

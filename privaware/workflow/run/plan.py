@@ -1,6 +1,6 @@
 """A plan: what will be released and what it costs, from public facts only.
 
-A plan is made, shown, calibrated and charged before a row is read.
+A plan is made, calibrated, shown and charged before a mechanism sees a row.
 
 >>> from privaware.datasets import schema
 >>> plan = selection_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5, method="cfs_greedy")
@@ -55,19 +55,19 @@ __all__ = [
 ]
 
 BOUNDS_SHARE = 0.5
-"""Noise multiplier of private bounds divided by the noise multiplier of the learner."""
+"""Noise multiplier of private bounds that are choices, divided by the noise multiplier of the learner."""
 SPAN_SHARE = 1.5
-"""The same ratio for the bounds of a target alone, before its mean or median: they take two fifths of the budget."""
+"""Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
-"""Fraction of the budget for bounds that are computed from counts of all columns at once."""
+"""Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
 CLEAR = 8.0
-"""Ranges, types and categories are clear if the rows are at least this multiple of the noise in a count."""
+"""Smallest number of rows, in standard deviations of the noise in a count, from which on ranges and types are clear."""
 MAX_NAMED = 4
 """Largest number of releases that the summary of a plan names."""
 BINS = {"linear": 8, "boosted": 16, "fourier": 16}
-"""Number of quantile bins that each numeric column gets with its bounds, for each learner that uses bins."""
+"""Number of quantile bins of each numeric column, for each learner that uses bins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def sampler(self) -> str:
-        """How rows are sampled at each step, in words."""
+        """The sentence of the guarantee about how rows are sampled at each step."""
         return sampler_sentence(self.event)
 
     @property
@@ -177,7 +177,7 @@ class Plan:
         return f"Cost: epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}{of if names else ''}."
 
     def at(self, noise: float) -> Plan:
-        """Return the same plan with another noise multiplier."""
+        """Return the same plan with another noise multiplier, and with the events at this noise multiplier."""
         what, _ = self.parts[-1]
         return replace(self, noise=noise, parts=_parts(what, self.mechanism, self.schema, noise))
 
@@ -199,7 +199,10 @@ def selection_plan(
 
 
 def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
-    """Return the plan of releasing only the bounds and categories of a schema, calibrated to (epsilon, delta)."""
+    """Return the plan of releasing only the bounds and categories of a schema, calibrated to (epsilon, delta).
+
+    Raise `WrongInput` if `schema` declares them all.
+    """
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
@@ -228,7 +231,8 @@ def search_plan(
 ) -> Plan:
     """Return the plan of a search, calibrated to the total `epsilon` or to `model_epsilon` for one model.
 
-    With `model_epsilon` the total follows from the search strategy.
+    With `model_epsilon` the total follows from the search strategy. Raise `WrongInput` unless exactly one of the two is
+    given.
     """
     if (epsilon is None) == (model_epsilon is None):
         raise WrongInput(
@@ -253,7 +257,10 @@ def search_plan(
 
 
 def expect_finite_price(plan: Plan) -> None:
-    """Raise if no finite epsilon is proven, as for the best of many runs that may each fail with small probability."""
+    """Raise `WrongInput` if no finite epsilon is proven for `plan`.
+
+    This is so for the best of many runs that may each fail with small probability.
+    """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
             f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
@@ -278,7 +285,9 @@ def priced(
 ) -> Plan:
     """Return the plan of a mechanism, calibrated to (epsilon, delta).
 
-    If the schema declares no bounds, private bounds are released first. `noise` fixes the noise multiplier instead.
+    If the schema does not declare all bounds, private bounds are released first. `name` is the `learner` of the plan,
+    and `what` describes the release. If `noise` is given, it is the noise multiplier, nothing is calibrated, and
+    `epsilon` is only the requested epsilon of the plan.
     """
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
@@ -307,7 +316,7 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
 
 
 def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
-    """Return the release of bounds as a stage before `mechanism`.
+    """Return the release of bounds as a stage before `mechanism`, whose learner is called `name`.
 
     Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two choices for
     each column. Before other releases the bounds are choices, whose noise scales with the noise of the mechanism, or a
@@ -326,12 +335,12 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:
-    """Return the mechanism for private bounds, with at most `delta / 100` of its own."""
+    """Return the mechanism for private bounds; its own delta is its default, but at most `delta / 100`."""
     return NoisyMaximumRanges(delta=min(NoisyMaximumRanges().delta, delta / 100))
 
 
 def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
-    """Raise `WrongInput` for a budget that gives no meaningful guarantee."""
+    """Raise `WrongInput` unless epsilon is positive, delta is in (0, 1), and `delta * schema.rows < 1`."""
     expect_positive("", epsilon=epsilon)
     expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
@@ -342,7 +351,7 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
 
 
 def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
-    """Raise if a learner that protects only labels is used for another unit."""
+    """Raise `WrongInput` if `make`, the learner called `name`, protects only labels and `schema` has another unit."""
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
             f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '
@@ -351,7 +360,7 @@ def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -> tuple[tuple[str, Event], ...]:
-    """Return each release of a chain of mechanisms with its event, in order."""
+    """Return each release of a chain of mechanisms with its event, in order; `what` describes the last release."""
     size = rows_moved(mechanism, schema)
     parts: list[tuple[str, Event]] = []
     while isinstance(mechanism, Then):
@@ -377,7 +386,7 @@ def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
 def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
     """Return how many rows are added or removed between two neighbours.
 
-    It is the number of rows of a unit, doubled if a unit is replaced, and 1 if labels are protected.
+    It is the number of rows of a unit, doubled if a unit is replaced, and 1 if `mechanism` protects labels.
     """
     if unit(mechanism) == "label":
         return 1
@@ -386,7 +395,7 @@ def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
 
 
 def grouped(event: Event, size: int) -> Event:
-    """Return the event for neighbours that differ in `size` rows."""
+    """Return `event` for neighbours that differ in `size` rows; unchanged if `size` is 1 or `event` costs nothing."""
     return event if size == 1 or event == NOTHING else Group(event=event, size=size)
 
 

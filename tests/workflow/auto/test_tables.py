@@ -19,7 +19,7 @@ from privaware.workflow.run.training_plan import recipe_plan, training_plan
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
 
 
-FOURIER = {"count": 512, "share": 0.4}
+FOURIER = {"count": 1024, "share": 0.4}
 
 
 def table_choice(schema: Schema, epsilon: float) -> Choice:
