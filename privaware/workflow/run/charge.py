@@ -106,8 +106,8 @@ class ChargedRun:
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
     `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
-    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a
-    network together with this process, if there is one.
+    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network together
+    with this process, if there is one.
     """
 
     plan: Plan
