@@ -50,7 +50,6 @@ def printable(
             events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
     for event, total in zip(events, totals or (), strict=totals is not None):
         event["total"] = total
-    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
     changes = [entry for entry in entries if entry.kind == "limit"]
     return {
         "path": str(path),
@@ -64,21 +63,21 @@ def printable(
             {name: getattr(entry, name) for name in ("number", "time", "who", "what", "run")}
             for entry in unfinished(entries)
         ],
-        "closings": [
-            {
-                "number": entry.number,
-                "who": entry.who,
-                "what": entry.what,
-                "run": entry.run,
-                "of": charged.get(entry.run),
-            }
-            for entry in entries
-            if entry.kind == "finished"
-        ],
+        "closings": _closings(entries),
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
         "audits": [plain(entry) for entry in entries if entry.kind == "audit"],
         "head": entries[-1].hash,
     }
+
+
+def _closings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the entries that close runs, each with the number of its charge."""
+    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
+    return [
+        {"number": entry.number, "who": entry.who, "what": entry.what, "run": entry.run, "of": charged.get(entry.run)}
+        for entry in entries
+        if entry.kind == "finished"
+    ]
 
 
 def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
