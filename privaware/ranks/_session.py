@@ -106,8 +106,9 @@ class Ranks:
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
-                where = {"init_method": self.place, "rank": self.rank, "world_size": self.size}
-                dist.init_process_group("gloo", timeout=START_TIMEOUT, **where)
+                dist.init_process_group(
+                    "gloo", init_method=self.place, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
+                )
                 atexit.register(self.close)
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
