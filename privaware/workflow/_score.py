@@ -346,7 +346,10 @@ def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float,
     held_out = f"about {schema.rows * share:.0f} of {schema.rows} rows"
     if of_persons(schema):
         held_out = f"{100 * share:.3g}% of the rows used, at most about {schema.rows * share:.0f},"
-    return f"Score: {held_out} are held out of training. They release the {listed} with noise for epsilon {epsilon:g}, {part}."
+    return (
+        f"Score: {held_out} are held out of training. They release the {listed} with noise for epsilon "
+        f"{epsilon:g}, {part}."
+    )
 
 
 def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) -> str:

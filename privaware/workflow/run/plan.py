@@ -169,12 +169,20 @@ class Plan:
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
         sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
-        deviation = self._bounds_deviation
-        if self.schema.rows >= CLEAR * deviation:
+        deviation, schema = self._bounds_deviation, self.schema
+        needed = math.ceil(CLEAR * deviation)
+        if schema.rows >= needed and not (of_persons(schema) and deviation):
             return [sentence]
+        ways = "Declare them (--schema, or --kinds for types), or leave columns out."
+        if schema.rows >= needed:
+            persons = f"{math.ceil(needed / schema.cap):,} different values of {schema.unit!r}"
+            return [
+                f"{sentence} The noise in the counts is about {deviation:,.0f} rows, so many of these {bought} are "
+                f"guesses unless at least {needed:,} rows are used (about {persons}). If there are fewer: {ways}"
+            ]
         return [
-            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {self.schema.rows:,}, so many of "
-            f"these {bought} will be guesses. Declare them (--schema, or --kinds for types), or leave columns out."
+            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {schema.rows:,}, so many of these "
+            f"{bought} will be guesses. {ways}"
         ]
 
     @property
