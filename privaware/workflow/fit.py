@@ -36,7 +36,7 @@ __all__ = ["Fit", "fit"]
 PLAN_SETTINGS = ("search", "workflow", "policy", *SCORE_SETTINGS)
 """Entries of the settings of a plan that are not settings of its learner."""
 NO_SCORE = (
-    "No score was computed, because every row trained the model. For a score that only you see, give test rows "
+    "No score was computed, because no rows were held out. For a score that only you see, give test rows "
     "(--test FILE). For a score that you may release, spend a tenth of the budget (--score) or another part "
     "(--score-epsilon E) on held-out rows."
 )

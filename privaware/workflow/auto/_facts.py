@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from privaware._validate import expect, expect_one_of
+from privaware.data._persons import of_persons
 from privaware.features import _public_photos, _public_text
 from privaware.schema import Schema
 
@@ -51,10 +52,11 @@ FACTS: dict[str, str] = {
     "task": "classification or regression",
     "rows": "the declared number of rows",
     "epsilon": "the privacy budget",
-    "rows_epsilon": "rows times epsilon",
+    "rows_epsilon": "rows times epsilon, divided by the cap if persons are protected",
     "classes": "the number of classes; 0 for a regression",
     "columns": "the number of columns beside the target",
     "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
+    "cap": "the largest number of rows of one person that are used; 1 if rows or labels are protected",
     "channels": "the number of colour channels of an image",
     "side": "the smaller side of an image, in pixels",
     "larger_side": "the larger side of an image, in pixels",
@@ -84,7 +86,9 @@ WORDS: dict[str, tuple[Any, ...]] = {
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
     """Return the values of `FACTS` for a schema, a budget and a device.
 
-    A table whose texts are kept whole has the form text, so that the rules for texts apply to it.
+    A table whose texts are kept whole has the form text, so that the rules for texts apply to it. If persons are
+    protected, the noise hides `schema.cap` rows at once, so each row has about `epsilon / schema.cap` of the budget.
+    The number of rows that are used is private; `schema.rows` is its upper limit.
     """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
@@ -92,10 +96,11 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,
-        "rows_epsilon": schema.rows * epsilon,
+        "rows_epsilon": schema.rows * epsilon / (schema.cap if of_persons(schema) else 1),
         "classes": len(schema.classes),
         "columns": len(schema.used) if schema.form == "table" else 0,
         "levels": _levels(schema),
+        "cap": schema.cap if of_persons(schema) else 1,
         "channels": channels,
         "side": min(sides),
         "larger_side": max(sides),

@@ -172,10 +172,10 @@ class PersonsCheck:
     def _sentence(self, name: str, count: float) -> str:
         rows, repeats = self.schema.rows, self.schema.rows - count
         if repeats > self.margin:
-            values = max(count, 1.0)
+            values, limit = max(count, 1.0), max(count + self.margin, 1.0)
             return (
-                f"Values of {name!r} repeat: about {values:,.0f} different values in {rows:,} rows, "
-                f"{rows / values:.1f} rows for each value ({1 - ERROR:.0%} confidence that values repeat)."
+                f"Values of {name!r} repeat: about {values:,.0f} different values in {rows:,} rows, at most "
+                f"{limit:,.0f} with {1 - ERROR:.0%} confidence, so at least {rows / limit:.1f} rows for each value on average."
             )
         most = min(max(repeats + self.margin, 0.0), rows)
         return (
