@@ -48,7 +48,7 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import next_run, run_key, same_rows
+from privaware.workflow.run.resume import claim_folder, expect_unclaimed, next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -361,11 +361,23 @@ class ChargedRun:
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
+        self._expect_free_folder(place)
         if is_new(place):
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
         self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+
+    def _expect_free_folder(self, place: Path | Ledger | None) -> None:
+        """Raise `WrongInput` if the output folder belongs to another charged run; `place` is the ledger of this run."""
+        path = place.path if isinstance(place, Ledger) else place
+
+        def is_own(ledger: Ledger, charge: Entry) -> bool:
+            same_ledger = path is not None and path.resolve() == ledger.path.resolve()
+            return same_ledger and charge.run is not None and charge.run.rpartition("-")[0] == self._key()
+
+        if self.options.folder is not None:
+            expect_unclaimed(self.options.folder, is_own)
 
     @property
     def _new_limit(self) -> float:
@@ -391,6 +403,7 @@ class ChargedRun:
         """Raise what the charge of this run would raise, and write nothing."""
         check = NOTHING if self.check is None else self.check.event
         place = existing_place(self.source, self.options, self.plan.event)
+        self._expect_free_folder(place)
         if place is None:
             self._expect_new_limit()
             return
@@ -433,6 +446,9 @@ class ChargedRun:
             digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
         if not resumed:
             self._check_persons(digest)
+        if (folder := self.options.folder) is not None:
+            with _output.disk_errors(folder, "choose another --out"):
+                claim_folder(folder, self.ledger, self.name)
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
         self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
