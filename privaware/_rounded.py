@@ -11,7 +11,7 @@ __all__ = ["number", "percent", "rounded_down", "rounded_up"]
 def number(x: float, digits: int = 6) -> str:
     """Format a number with at most `digits` significant digits, such as 12.3, 1e-5 or 1,000,000.
 
-    Positive infinity becomes "infinite".
+    Positive infinity becomes "infinite", negative infinity "-inf" and NaN "nan".
     """
     if not math.isfinite(x):
         return "infinite" if x > 0 else str(x)
@@ -32,7 +32,10 @@ def rounded_up(x: float, digits: int = 4) -> str:
 
 
 def rounded_down(x: float, digits: int = 4) -> str:
-    """Format a lower bound, rounded down to `digits` significant digits after the same rounding to twelve digits."""
+    """Format a lower bound, rounded down to `digits` significant digits.
+
+    As in `rounded_up`, `x` is first rounded to twelve digits, and a number that is not finite becomes "infinite".
+    """
     return _towards(x, digits, ROUND_FLOOR)
 
 

@@ -74,13 +74,19 @@ def shown(value: Any) -> str:
 
 
 def expect(good: object, who: str, expected: str, value: Any) -> None:
-    """Raise `WrongInput` with the message "WHO: expected EXPECTED, got VALUE" unless `good`; all checks call this."""
+    """Raise `WrongInput` with the message "WHO: expected EXPECTED, got VALUE" unless `good`; all checks call this.
+
+    An empty `who` is left out together with its colon.
+    """
     if not good:
         raise WrongInput(f"{who}{': ' if who else ''}expected {expected}, got {shown(value)}")
 
 
 def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **settings: Any) -> None:
-    """Check whole numbers of at least `least`; with `optional` they may also be None."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are whole numbers of at least `least`.
+
+    With `optional` they may also be None.
+    """
     for name, value in settings.items():
         good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
         expect(good or (optional and value is None), who, f"{name} as a whole number >= {least}", value)
@@ -104,7 +110,10 @@ def expect_fraction(who: str, /, **settings: Any) -> None:
 
 
 def expect_in(who: str, interval: str, /, **settings: Any) -> None:
-    """Check finite numbers in an interval in mathematical notation: `(0, 1]` means above 0 and at most 1."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers in `interval`.
+
+    It is in mathematical notation: `(0, 1]` means above 0 and at most 1.
+    """
     low, high = (float(end) for end in interval[1:-1].split(","))
     for name, value in settings.items():
         good = (

@@ -86,7 +86,7 @@ CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")
 
 
 def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning whose location is the nearest line on the call stack outside the packages `CALLING`.
+    """Issue a warning whose location is the nearest line on the call stack outside the packages in `CALLING`.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class Total:
 
 
 def chunk_rows(*lattices: Lattice) -> int:
-    """Return how many products of one value of each lattice a float64 can sum without error, or 2^16 if it is more.
+    """Return how many products of one value of each lattice a float64 can sum without error, but at most 2^16.
 
     Raise `WrongInput` if the lattices have more than `MOST_BITS` bits together.
     """
@@ -220,7 +220,7 @@ def add_column_sums(total: Total, values: Any, lattice: Lattice) -> None:
 
 
 def count(codes: np.ndarray, size: int) -> np.ndarray:
-    """Return how often each of the codes 0 to `size - 1` occurs, as float64."""
+    """Return how often each of the codes 0 to `size - 1` occurs, as float64; other codes must not occur."""
     return np.bincount(codes, minlength=size).astype(np.float64)
 
 

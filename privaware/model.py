@@ -39,7 +39,10 @@ class Model(Summarised):
 
     @classmethod
     def of(cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]) -> Model:
-        """Build a model from a trained PyTorch `module`: its state, copied to the CPU, gives the `tensors`."""
+        """Build a model from a trained PyTorch `module`, whose state on the CPU gives the `tensors`.
+
+        A tensor that is on the CPU already is not copied, so further training of `module` would change the model.
+        """
         tensors = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 

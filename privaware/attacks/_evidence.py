@@ -41,7 +41,8 @@ class Evidence:
 
     `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
     exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
-    `assumes` names the assumptions of the bounds. `inside` and `outside` are scores, which appear in no output.
+    `method` names the test, and `assumes` the assumptions of the bounds. `inside` and `outside` are scores, which
+    appear in no output.
     """
 
     epsilon_claimed: float
@@ -84,9 +85,9 @@ class Evidence:
 def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
     """Compute the evidence of one run with canaries.
 
-    In gradient space the canaries are independent if the noise is. A Gaussian claim is then tested by Student's
-    statistic, and any other claim in the same way as independent runs. Rows as canaries share one model, so only
-    guesses are sound.
+    `gradients` says whether the canaries are in gradient space. There the canaries are independent if the noise is. A
+    Gaussian claim is then tested by Student's statistic, and any other claim in the same way as independent runs. Rows
+    as canaries share one model, so only guesses are sound.
     """
     inside, outside = canaries.sides
     shift = _bounds.shift_of(claim) if gradients else None
@@ -126,8 +127,9 @@ def _evidence(
     assumes: str,
     refuted: bool = False,
 ) -> Evidence:
-    """Build the evidence; `refuted` says whether the whole trade-off function of the claim is refuted.
+    """Build the evidence; `bounds` are `epsilon_lower` and `epsilon_alarm`, and `scores` are `inside` and `outside`.
 
+    `refuted` says whether the whole trade-off function of the claim is refuted.
     The trade-off function may be refuted even if the epsilon at one delta is not.
     """
     claimed = epsilon(claim, delta)
@@ -156,7 +158,10 @@ def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
 
 
 def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
-    """Return the best bound over all pairs in `GUESSED_FRACTIONS`, each at an equal part of the error."""
+    """Return the best lower bound on epsilon at `delta` over all pairs in `GUESSED_FRACTIONS`.
+
+    It holds with `confidence`: each pair gets an equal part of the error.
+    """
     level = 1 - (1 - confidence) / len(GUESSED_FRACTIONS)
     return max(_bounds.epsilon_from_guesses(**tried, delta=delta, confidence=level) for tried in _guesses(canaries))
 

@@ -175,12 +175,15 @@ def challenge(model: Model, members: Data, non_members: Data, rng: Rng, device: 
 
 
 def joined(first: Data, second: Data) -> Data:
-    """Return the rows of `first` followed by the rows of `second`."""
+    """Return the rows of `first` followed by the rows of `second`, with the schema of `first`."""
     return replace(first, x=np.concatenate([first.x, second.x]), y=np.concatenate([first.y, second.y]))
 
 
 def _same(one: Model, two: Model) -> bool:
-    """Return whether two models are the same release; equal constants do not count: they may agree by chance."""
+    """Return whether two models are the same release.
+
+    Two models with the architecture "constant" are not, unless they are one object: they may agree by chance.
+    """
     if one is two:
         return True
     if one.architecture != two.architecture or one.architecture.get("name") == "constant":

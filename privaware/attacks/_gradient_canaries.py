@@ -86,7 +86,8 @@ def gradient_canaries(
 def no_rows(schema: Schema) -> Data:
     """Return data of this schema without rows."""
     shape = schema.shape if schema.form == "image" else () if schema.form == "text" else (len(schema.used),)
-    kind = np.float32 if schema.form == "image" else float if schema.form == "table" and schema.bounded else object
+    numbers = schema.bounded and not schema.has_whole_texts
+    kind = np.float32 if schema.form == "image" else float if numbers else object
     return Data(
         schema=schema, x=np.zeros((0, *shape), dtype=kind), y=np.zeros(0, dtype=np.int64 if schema.classes else float)
     )
@@ -135,7 +136,8 @@ class CanaryRng(Rng):
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
         """Release the exact values with canaries, and add to their scores; each canary changes one of the values.
 
-        An array with fewer values than canaries is released without canaries.
+        `release` adds the noise, and `ratios` computes log-likelihood ratios. An array with fewer values than canaries
+        is released without canaries.
         """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:

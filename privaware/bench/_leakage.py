@@ -59,7 +59,10 @@ REUSING = ("black_box", "white_box")
 
 @dataclass
 class Attacker:
-    """Shadow models and the networks that attacks trained on them, for all models of one network and data set."""
+    """Shadow models (in `game`) and networks that attacks trained on them, for all models of one network and data set.
+
+    `networks` has them by the label of the attack. Attackers with equal `key` are the same.
+    """
 
     key: str
     game: Game

@@ -57,7 +57,7 @@ def chosen_columns(words: str | None, rows: Sequence[SummaryRow]) -> list[str]:
     Returns
     -------
     list of str
-        Names of measures; an unknown name raises `WrongInput`.
+        Names of measures, in the order of `words`. An unknown name, or no name, raises `WrongInput`.
     """
     if words is None:
         return [name for name in DEFAULT if any(row.mean(name) is not None for row in rows)]
@@ -95,8 +95,9 @@ def entry(row: SummaryRow | None, column: str) -> str:
 def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] | None = None) -> str:
     """Return a table with one line for each row of the summary; with a single column, one column for each epsilon.
 
-    Numbers are means over seeds, with 95% intervals in brackets. CSV always has one line for each row; its numbers are
-    fractions of 1, and the ends of an interval have their own columns.
+    `format` is "text", "markdown", "latex" or "csv". `columns` are as in `chosen_columns`. Numbers are means over
+    seeds, with 95% intervals in brackets. CSV always has one line for each row; its numbers are fractions of 1, and the
+    ends of an interval have their own columns.
 
     >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=1, score=0.9, spread=0.0,
     ...     values={"score": [0.9]})

@@ -210,7 +210,10 @@ def with_run_options(verb: Verb) -> Verb:
 
 
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of a repeatable option NAME=VALUE, by name; a value is JSON or else text."""
+    """Return the values of a repeatable option NAME=VALUE, by name; a value is JSON or else text.
+
+    Raise `WrongInput`, which names `option`, for a pair without "=".
+    """
     try:
         return settings(pairs or [])
     except ValueError as problem:
@@ -228,7 +231,7 @@ def feature(text: str) -> dict[str, Any]:
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """Return the values of an option that takes numbers separated by commas."""
+    """Return the values of an option that takes numbers separated by commas; raise `WrongInput` for other text."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

@@ -73,6 +73,8 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return names and descriptions by kind, for one `kind` or, if it is None, for all kinds.
 
+    Raise `WrongInput` for an unknown kind.
+
     >>> "linear" in [thing["name"] for thing in catalogue("learners")["learners"]]
     True
     """

@@ -160,7 +160,7 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
 
 
 def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: float) -> Column:
-    """Return `column` with its likeliest kind, from the probability of each kind in `COUNTED`.
+    """Return `column` with its likeliest kind, from `chances`, the probability of each kind in `COUNTED`.
 
     A column of another kind with many words and texts (see `MIXED`) is a category, with certainty 1.
     """

@@ -296,7 +296,8 @@ def _part(
 ) -> tuple[np.ndarray, Sketch]:
     """Return the hashes of the rows of one part, and its samples.
 
-    Rows are sampled without each column if `one_by_one`, else without groups of columns.
+    `cells` are tuples of `named_cells`. Rows are sampled without each column if `one_by_one`, else without groups of
+    columns. Columns in `running` count only for the hashes.
     """
     hashes = values = np.zeros(1, np.uint64)
     groups: dict[str, np.ndarray] = {}
@@ -323,7 +324,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of samples, one from each side, that mostly hold the same rows."""
+    """Yield the names of pairs of samples, one from each side, that mostly hold the same rows."""
     names, others = list(left), list(right)
     if not names or not others:
         return

@@ -15,7 +15,7 @@ from privaware._validate import expect_count
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._checkpoint import TrainingState
 from privaware.descent._clip import quantile
-from privaware.descent._exact_sum import ExactSum
+from privaware.descent._exact_sum import ExactSum, expect_exact_total
 from privaware.descent._example_draws import ExampleDraws, ExampleKey
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.rules import stacked
@@ -42,6 +42,7 @@ from privaware.descent._subsets import Subsets, settings_digest
 from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
+from privaware.ranks import Ranks, shares
 
 __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
@@ -70,7 +71,10 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return the examples as tensors on the stack's device; floats get the stack's type."""
+    """Return the examples as tensors on the stack's device; floats get the stack's type.
+
+    Raise `WrongInput` unless there is one target for each example.
+    """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
         raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
@@ -89,14 +93,15 @@ class Training:
         rows: int,
         rng: Rng,
         mask: Tensor | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         """Prepare the first step.
 
         `rows` is the declared number of rows. `mask` (models, trainable) is 0 for parameters that a model does not
-        train.
+        train. With `ranks`, each rank sums a part of the microbatches of a step (`_ranks.py`).
         """
         expect_count("", rows=rows)
-        self.recipe, self.rng = recipe, rng
+        self.recipe, self.rng, self.ranks = recipe, rng, ranks
         self.modules: list[Any] = [member.module for member in members]
         self.stack, self.inputs, self.targets = prepared.stack, prepared.inputs, prepared.targets
         self.subsets = Subsets.of([member.subset for member in members], self.examples)
@@ -124,7 +129,7 @@ class Training:
         )
         self.rows, self.divisor = int(rows), recipe.sampler.rate * int(rows)
         sensitivity = (1 + ROUNDING) * math.sqrt(1 if projection is None else projection.parts)
-        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, sensitivity, rng)
+        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, sensitivity, rng, ranks)
         self.tracks_quantile = isinstance(recipe.clip, quantile)
         self.noisy = self.population.noise[0] > 0
         self.exact_sum = ExactSum(self.state.norms, self.stack.columns, counts=self.tracks_quantile, noisy=self.noisy)
@@ -150,6 +155,9 @@ class Training:
         most = arithmetic.group_size() if self.noisy else MAX_GROUP_SIZE
         room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
         microbatch = min(self.microbatch, max(1, room) * most)
+        if self.ranks is not None:
+            expect_exact_total(self.rows, arithmetic.parameters)
+            microbatch = min(microbatch, math.ceil(slots / shares(self.ranks.size)))
         self.layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
         if self.noisy and self.examples:
             batch = self._alike(self.layout)
@@ -242,7 +250,7 @@ class Training:
         if self.stack.projection is not None:
             self.refresh()
         settings = self.population.settings(self.recipe, self.step, self.state.theta)
-        self.step_on(settings, microbatches(self.samples(), self.layout, self.stack))
+        self.step_on(settings, microbatches(self.samples(), self.layout, self.stack, self.ranks))
         self.state.step += 1
 
     def refresh(self) -> None:
@@ -312,6 +320,8 @@ class Training:
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
         """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0."""
         exact = self.exact_sum.value()
+        if self.ranks is not None:
+            self.ranks.add_up(exact)
         if self.mask is not None and self.stack.excluded:
             # Gradients of parameters that a model does not train were not clipped, so they must not be released.
             exact[:, : self.state.theta.shape[1]] *= self.mask
@@ -322,7 +332,10 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divide the noisy sums by a public number and update the parameters, which is post-processing."""
+        """Divide the noisy sums by a public number and update the parameters, which is post-processing.
+
+        `deviation` is the standard deviation of the noise of the sums.
+        """
         theta = self.state.theta
         if self.stack.projection is not None:
             noisy = self.stack.projection.gradient(noisy)

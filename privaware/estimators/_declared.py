@@ -217,8 +217,8 @@ def _column(name: str, kind: Any, missing: str | float) -> Column:
 def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
-    Its columns, unit and cap are those of `typed`. Without `typed` all columns are numbers and the unit is a row. The
-    public number of rows is `shape[0]`.
+    `classes` are the classes of the target; without them it is a regression. Columns, unit and cap are those of
+    `typed`. Without `typed` all columns are numbers and the unit is a row. The public number of rows is `shape[0]`.
     """
     columns = typed.columns if typed else tuple(Column(name=n) for n in _column_names(estimator, shape[1]))
     target = "target"

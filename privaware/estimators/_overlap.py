@@ -237,7 +237,10 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
-    """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced."""
+    """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced.
+
+    The result is None without a ledger.
+    """
     if ledger is None:
         return None
     return (ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).genesis

@@ -161,9 +161,11 @@ class PrivateNormaliser(PrivateTransformer):
 
 
 class PrivatePCA(PrivateTransformer):
-    """Project rows to principal components of bounded rows under (epsilon, delta)-differential privacy.
+    """Project rows to principal components under (epsilon, delta)-differential privacy.
 
-    This is the private counterpart of scikit-learn's `PCA`, without centring, which would be another release.
+    This is the private counterpart of scikit-learn's `PCA` on rescaled columns: numbers are scaled from their bounds to
+    [-1, 1], and each category becomes a column of its own (one-hot). Rows are not centred, because the mean would be
+    another release.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class WordPieces:
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
         """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks.
 
-        A text without words has one window, of end marks only.
+        Further codes are dropped. A text without words has one window, of end marks only.
         """
         codes: list[int] = []
         inner = length - 2

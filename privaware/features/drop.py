@@ -29,7 +29,7 @@ __all__ = ["Drop"]
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """The numeric columns of a table; a missing number becomes the middle of its range.
+    """The numeric columns of a table, scaled from their bounds; a missing number becomes the middle of its range.
 
     Parameters
     ----------

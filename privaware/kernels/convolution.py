@@ -330,8 +330,8 @@ def weighted_gradient_sum(
 ) -> Any:
     """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
-    `x` and `g` are as in `per_example_gradients`. An example with a factor of zero adds nothing, even if its gradient
-    is not finite.
+    `x`, `g` and `geometry` are as in `per_example_gradients`; `tile` is chosen by `_tile` if None. An example with a
+    factor of zero adds nothing, even if its gradient is not finite.
     """
     examples = len(factors)
     tile = tile or _tile_of(x, g, geometry, examples)

@@ -332,7 +332,10 @@ def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
 
 
 def group_norm_backward(g: Any, y: Any, scales: Any) -> Any:
-    """Return the gradient by the inputs of a group norm from the gradient `g` by its output `y`."""
+    """Return the gradient by the inputs of a group norm from the gradient `g` by its output `y`.
+
+    `y` and `scales` are what `group_norm` returned.
+    """
     dx, count = y.new_empty(y.shape), y[0].numel() // scales.shape[1]
     size = _power(count)
     _normed_back[(scales.numel(),)](g, y, scales, dx, count, size, num_warps=_warps(size))

@@ -151,13 +151,14 @@ CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
 class DpGen(PlainNetwork):
     """A learner that trains a network on `samples` synthetic images.
 
-    `score` is a table of `ScoreSettings` that replace the defaults of the `variant`. As published: there are `pairs`
-    pairs of rows and answers, answers come from `candidates` rows at the claimed epsilon `1 / noise`, and the labelling
-    classifier is trained on the `public` rows, or on the private rows if `public` is None. Corrected: `norm` is the
-    clipping norm, and a row gets `draws` draws of noise at each step. The other settings belong to the network that
-    learns from the images.
+    `variant` is "published" or "corrected". `score` is a table of `ScoreSettings` that replace the defaults of the
+    variant. As published: there are `pairs` pairs of rows and answers, answers come from `candidates` rows at the
+    claimed epsilon `1 / noise`, and the labelling classifier is trained on the `public` rows, or on the private rows if
+    `public` is None. Corrected: `norm` is the clipping norm, and a row gets `draws` draws of noise at each step. The
+    other settings belong to the network that learns from the images.
     """
 
+    on_ranks: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "data preparation"
     guarantee: ClassVar[str] = "none: answers with private images themselves; (epsilon, delta) with variant = corrected"

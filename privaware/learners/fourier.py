@@ -9,7 +9,8 @@ Every column is coded by public levels (`features.codes`). The training has four
 3. Random Fourier features: `count` cosines of random sums of one to four columns. Columns for which the additive start
    found much are read more often, which costs nothing; columns with a monotone direction are not read. Rows of features
    are centred at their released mean, and 100 steps of gradient descent with momentum find the amplitudes. The noise in
-   an output depends neither on `count` nor on the kinds of columns.
+   an output depends neither on `count` nor on the kinds of columns. With classes and categories, amplitudes that noise
+   alone explains are shrunk, which costs nothing: the additive start stays as it is where columns do not interact.
 4. Regression only: outputs are corrected for a skewed target, the mean of the last residuals moves the bias, and two
    releases compare the model with a constant, the noisy mean of its outputs. If its squared error is not smaller by at
    least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.

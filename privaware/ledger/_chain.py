@@ -54,7 +54,10 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 
 
 def create(path: Path, entry: Entry) -> None:
-    """Write the first entry to a new file; the file is complete before it gets its name. Raise if `path` exists."""
+    """Write the first entry to a new file; the file is complete before it gets its name.
+
+    Raise `WrongInput` if `path` exists or cannot be created.
+    """
     with _draft(path, entry) as draft:
         _publish(draft, path)
 
@@ -92,7 +95,7 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
 
 
 def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Return every entry, starting with the entry of the creation; raise if the hash chain is broken."""
+    """Return every entry, starting with the entry of the creation; raise `WrongInput` if the hash chain is broken."""
     entries, problems = examine(path, db)
     if problems:
         raise WrongInput(f"{shown_path(path)} was changed: {problems[0]}")
@@ -165,7 +168,7 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
 def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     """Return every row as stored, and the highest entry number ever used (None without rows).
 
-    Raise if the file is no ledger of this version, is cut off, or has other tables or triggers.
+    Raise `WrongInput` if the file is no ledger of this version, is cut off, or has other tables or triggers.
     """
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")

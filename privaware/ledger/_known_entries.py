@@ -23,7 +23,7 @@ RESTORED = "restored entry "
 
 
 class RolledBack(WrongInput):
-    """A ledger lacks entries that it had before."""
+    """The error for a ledger that lacks entries which it had before."""
 
 
 def watch(genesis: str, entries: Iterable[Entry]) -> None:

@@ -18,6 +18,7 @@ from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfini
 from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
+from privaware.ranks import expect_led
 
 __all__ = ["Ledger"]
 
@@ -91,7 +92,7 @@ class Ledger(Summarised):
         partitions: Iterable[str] = (),
         who: str | None = None,
     ) -> Ledger:
-        """Create a new ledger; raise if `path` exists.
+        """Create a new ledger; raise `WrongInput` if `path` exists.
 
         Parameters
         ----------
@@ -129,7 +130,10 @@ class Ledger(Summarised):
 
     @classmethod
     def open(cls, path: Paths) -> Ledger:
-        """Open the ledger at `path`; raise if its hash chain is broken or it lacks entries that it had before."""
+        """Open the ledger at `path`.
+
+        Raise `WrongInput` if there is none, if its hash chain is broken, or if it lacks entries that it had before.
+        """
         absolute = chain.absolute(path)
         with chain.connected(absolute) as db:
             created = chain.read(absolute, db)[0]
@@ -151,7 +155,7 @@ class Ledger(Summarised):
         partitions: Iterable[str] | None = None,
         new_limit: float | None = None,
     ) -> Ledger:
-        """Open the ledger at `path` if it has these facts, or create it with them; raise if it has other facts.
+        """Open the ledger at `path`, or create it with these facts; raise `WrongInput` if it has other facts.
 
         `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
         `new_limit` (which must then be given), the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
@@ -265,6 +269,7 @@ class Ledger(Summarised):
         Entry
             The charge, which is on disk.
         """
+        expect_led()
         entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
         entries = self.entries()  # checked before locking, and again only if another entry was added
         if charged := self._admit(entries, entry):
@@ -314,7 +319,7 @@ class Ledger(Summarised):
         who: str | None = None,
         what: str = "finished",
     ) -> Entry:
-        """Close a charged run, once: raise if nothing was charged for it or it is closed already.
+        """Close a charged run, once: raise `WrongInput` if nothing was charged for it or it is closed already.
 
         Parameters
         ----------
@@ -352,7 +357,7 @@ class Ledger(Summarised):
         Parameters
         ----------
         number
-            The number of the entry that charged the run.
+            The number of the entry that charged the run. Any other number raises `WrongInput`.
         who
             The author of the closing entry. Default: the user of the system.
 
@@ -372,7 +377,7 @@ class Ledger(Summarised):
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
         """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run.
 
-        Raise if `run` is not closed.
+        Raise `WrongInput` if `run` is not closed.
         """
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
         with chain.locked(self.path) as db:
@@ -383,7 +388,10 @@ class Ledger(Summarised):
         return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
-        """Change the limit and record the change; raise if the spent epsilon is infinite or above the new limit."""
+        """Change the limit and record the change.
+
+        Raise `WrongInput` if the spent epsilon is above the new limit, and `Refused` if it is infinite.
+        """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
         with chain.locked(self.path) as db:
@@ -418,7 +426,7 @@ class Ledger(Summarised):
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in order; the first entry created the ledger.
 
-        Raise if the file was changed, was replaced by another ledger, or lacks entries that it had before.
+        Raise `WrongInput` if the file was changed, was replaced by another ledger, or lacks entries that it had before.
         """
         with chain.connected(self.path) as db:
             try:
@@ -452,7 +460,8 @@ class Ledger(Summarised):
     def verify(path: Paths) -> list[str]:
         """Return what is wrong with the ledger at `path`, one sentence each; an empty list if nothing is.
 
-        Whether a limit was exceeded is checked only if nothing else is wrong. Raise if there is no file at `path`.
+        Whether a limit was exceeded is checked only if nothing else is wrong. Raise `WrongInput` if there is no file at
+        `path`.
         """
         absolute = chain.absolute(path)
         chain.expect_file(absolute)
@@ -498,7 +507,11 @@ class Ledger(Summarised):
         return entry
 
     def _admit(self, entries: tuple[Entry, ...], entry: Entry) -> Entry | None:
-        """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now; else raise."""
+        """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now.
+
+        Raise `BudgetExceeded` or `Refused` as `spend` does, and `WrongInput` if the run is closed or was charged for
+        something else.
+        """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")

@@ -74,7 +74,7 @@ def expect_file(path: Path) -> None:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path for a message, on one line and printable."""
+    """Return a path for a message, in quotation marks, on one line and printable."""
     return ascii(str(path)) if not str(path).isprintable() else f"'{path}'"
 
 

@@ -102,7 +102,10 @@ def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
 
 @contextmanager
 def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
-    """Open the file and, on POSIX systems, lock it against other processes of this package."""
+    """Yield the descriptor of the open file, on POSIX systems locked against other processes of this package.
+
+    With `appending` a missing file is created, and writes go to its end.
+    """
     flags = os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0)
     handle = os.open(path, flags, 0o600)
     try:

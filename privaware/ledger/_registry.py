@@ -230,7 +230,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
 
 
 def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = NOTHING) -> float:
-    """Return the epsilon of several ledgers and of `event`, all about the same rows; a copied entry counts once."""
+    """Return the epsilon at `delta` of several ledgers of the same rows and of `event`; a copied entry counts once."""
     counted: set[str] = set()
     together = event
     for ledger in ledgers:

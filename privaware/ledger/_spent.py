@@ -80,7 +80,10 @@ def epsilon_of(event: Event, delta: float) -> float:
 
 
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
-    """Raise `Refused` if `epsilon`, the cost of `entries`, is infinite; name the first entry that is infinite alone."""
+    """Raise `Refused` if `epsilon`, the cost of `entries`, is infinite.
+
+    The message starts with `where` and names the first entry that is infinite alone.
+    """
     if math.isfinite(epsilon):
         return
     alone = (entry for entry in entries if entry.event and not math.isfinite(epsilon_of(entry.event, delta)))
@@ -92,7 +95,10 @@ def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where
 
 
 def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
-    """Yield a sentence for each limit that was exceeded; it is enough to check the last entry under each limit."""
+    """Yield a sentence for each limit that was exceeded, or under which the cost cannot be computed.
+
+    It is enough to check the last entry under each limit.
+    """
     facts = entries[0].facts
     assert facts is not None
     changes = [entry.number for entry in entries if entry.kind == "limit"]

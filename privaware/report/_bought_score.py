@@ -89,7 +89,10 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _threshold(card: ModelCard) -> dict[str, Any] | None:
-    """Return the released threshold in words, and its rates; None if there is none or it is not valid."""
+    """Return the released threshold in words, and its rates.
+
+    Return None without two classes, and if there is no threshold or it is not valid.
+    """
     entries = card.score.get("threshold")
     if not isinstance(entries, dict) or len(card.schema.classes) != 2:
         return None
@@ -164,7 +167,7 @@ def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...],
 
 
 def _estimate(entry: Any) -> tuple[float, float, float] | None:
-    """Return value, low and high of an entry; None if one of them is not a number."""
+    """Return the entries "value", "low" and "high" of a dict; None if it is no dict or one of them is not a number."""
     ends: list[Any] = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
     if len(ends) != 3 or not all(_is_number(end) for end in ends):
         return None

@@ -33,7 +33,7 @@ TIMING = "Time seen from outside the process is not protected."
 
 
 def registry_yaml(card: ModelCard) -> str:
-    """Return the record as YAML text in the form of the registry."""
+    """Return the record as YAML text in the form of OpenDP's registry of deployments."""
     return yaml(registry_record(card))
 
 

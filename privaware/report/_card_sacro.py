@@ -34,8 +34,9 @@ WARNING = (
 def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predictions | None = None) -> dict[str, str]:
     """Return the contents of the files of the folder, by name.
 
-    `target.yaml` is always there, `report.json` only with an `audit`. With `predictions` there are also two CSV files
-    of them, and the warning `OWNER_ONLY`.
+    `target.yaml` is always there, `report.json` only with an `audit`. With `predictions` there are also
+    `proba_train.csv` (members) and `proba_test.csv` (non-members), which `target.yaml` then names, and the warning
+    `OWNER_ONLY`.
     """
     target, files = sacro_target(card), {}
     if predictions is not None:
@@ -49,7 +50,10 @@ def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predict
 
 
 def _lines(rows: np.ndarray) -> str:
-    """Return one line for each row, sorted by value, so that the order of the file reveals nothing about a row."""
+    """Return a comma-separated line for each row, without a header.
+
+    Lines are sorted by value, so that their order reveals nothing about a row.
+    """
     ordered = rows[np.lexsort(rows.T[::-1])]
     return "".join(",".join(repr(float(value)) for value in row) + "\n" for row in ordered)
 

@@ -43,7 +43,8 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
     Returns
     -------
     float
-        The largest true positive rate; 1 for an infinite `epsilon`.
+        The largest true positive rate; 1 for an infinite `epsilon`. A negative `epsilon`, or `delta` or `fpr` outside
+        [0, 1], raises `WrongInput`.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
 
 
 def styled(chart: Any) -> Any:
-    """Apply the style of every chart: transparent, in the colours of the page."""
+    """Return a chart in the style of all charts: no background; axes and legend in the text colour of the page."""
     axis = {f"{part}Color": "currentColor" for part in ("label", "title", "domain", "tick", "grid")}
     return (
         chart.configure(font="sans-serif", background="transparent")

@@ -45,8 +45,9 @@ class Effect:
     All other columns are held at the middle of their ranges or at their first category. `levels` names the categories,
     numbers or bins at which the curves are computed. `points` are the same levels as numbers. `values` has shape
     (levels, outputs); the mean of each curve over the levels is subtracted from it. `missing` is the value of a missing
-    entry on the same scale, or None if the column does not accept missing entries. `noise` is 1.96 standard deviations
-    of the privacy noise at each level, or None if the model does not record them.
+    entry on the same scale, or None unless missing entries of the column are a category of their own (`missing` is
+    "category"). `noise` is 1.96 standard deviations of the privacy noise at each level, or None if the model does not
+    record them.
     """
 
     column: str
@@ -65,9 +66,11 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """The curves of all columns, largest first; `outputs` names the curves, and `unit` the unit of their values.
+    """The curves of all columns, largest first; `unit` is the unit of their values.
 
-    `pairs` are the interaction surfaces of two columns, if the model has trees over two columns.
+    `outputs` names the curves: the second class if there are two, all classes if there are more, else the target.
+
+    `pairs` are the interaction surfaces of two columns, if the model consists of trees of depth 2.
     """
 
     outputs: tuple[str, ...]
@@ -159,7 +162,8 @@ def _curves(model: Model, indices: list[int]) -> list[Effect]:
 def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | None) -> Effect:
     """Return the effect of the column at index `at` from the drawn `values` at its levels.
 
-    The last of `values` is the value of a missing entry; it is not used if the column does not accept missing entries.
+    The last of `values` is the value of a missing entry; it is not used unless missing entries of the column are a
+    category of their own. `deviations` are the entries of `_deviations` for this column, or None.
     """
     column = model.schema.used[at]
     points, levels = _levels(column)
@@ -222,8 +226,8 @@ def _middle(column: Column) -> float:
 def _shown(outputs: np.ndarray, schema: Schema) -> np.ndarray:
     """Convert raw outputs to drawn values.
 
-    They are the log odds for two classes, and the centred log odds of each of more classes. For regression they are
-    differences from the middle of the target's range, in its unit.
+    They are the log odds of the second class for two classes (one column), and the centred log odds of each of more
+    classes. For regression they are differences from the middle of the target's range, in its unit.
     """
     if len(schema.classes) == 2:
         return np.asarray(outputs[:, 1:] - outputs[:, :1])

@@ -60,7 +60,9 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
 def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
     """Draw one effect: a line for each output of a numeric column; bars, or a table of classes, for a category.
 
-    Of a category only the `MAX_BARS` levels with the largest values are shown; `left` counts the others.
+    `top` is the value at the edge of a drawing. `classes` is the number of outputs; a category has bars if it is 1,
+    else a table. Of a category only the `MAX_BARS` levels with the largest absolute values are shown, in the order of
+    the schema; `left` counts the others.
     """
     shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high", "bins"))
     shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
@@ -111,7 +113,10 @@ def _stop(level: str) -> str:
 
 
 def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:
-    """Return a bar from the middle to the right or to the left, in per cent of the width."""
+    """Return a bar from the middle to the right or, for a negative `value`, to the left, in per cent of the width.
+
+    It ends at the edge if abs(value) is `top` or more. `noise` is the text beside it, or None.
+    """
     share = 50 * min(abs(value) / top, 1.0)
     return {
         "name": name,

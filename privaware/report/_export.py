@@ -75,7 +75,7 @@ def export(
         A TOML file, or a mapping, with the owner's statement.
     predictions
         For "sacro": class probabilities of members and non-members. The new folder is then for the owner of the rows
-        only.
+        only. With another format they raise `WrongInput`.
 
     Returns
     -------

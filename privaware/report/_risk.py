@@ -31,9 +31,11 @@ NUMBERS = ("epsilon_lower", "epsilon_claimed", "delta", "confidence", "auc")
 class AuditRecord:
     """The checked content of an audit file, which may come from an untrusted source.
 
-    `epsilon_lower` is the measured lower bound of epsilon at `confidence`. `refuted` is True unless the file says
-    false. `members` and `non_members` are numbers of canaries, 0 if they are not recorded. `roc` has the measured
-    points (false positive rate, true positive rate), at most 100.
+    `attack` names the attack, and `assumes` says in words what it assumes. `epsilon_claimed` and `delta` are the tested
+    claim. `epsilon_lower` is the measured lower bound of epsilon at `confidence`. `refuted` is True unless the file
+    says false. `members` and `non_members` are numbers of canaries, 0 if they are not recorded. `roc` has the measured
+    points (false positive rate, true positive rate), at most 100. `auc_interval` is None in a file of an earlier
+    version.
     """
 
     attack: str

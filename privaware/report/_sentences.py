@@ -70,7 +70,10 @@ def is_public_benchmark(card: ModelCard) -> bool:
 
 
 def introduction(card: ModelCard, certified: bool) -> str:
-    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained."""
+    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained.
+
+    Unless `certified`, they do not mention differential privacy, and say that the guarantee is not certified.
+    """
     rows = (
         f" on rows of {name} ({card.schema.rows:,} rows)"
         if (name := data_name(card))
@@ -82,9 +85,10 @@ def introduction(card: ModelCard, certified: bool) -> str:
 
 
 def protection_class(card: ModelCard, certified: bool) -> tuple[str, str]:
-    """Return the strength of the guarantee in a word, and its colour class: green only if it is strong and certified.
+    """Return the strength of the guarantee ("strong", "moderate" or "weak"), and its colour class.
 
-    A guarantee that is not certified has the colour class "no" and is called "weak" or "not certified".
+    The colour class is "yes" (green), "fair" or "no", in the order of strength. A guarantee that is not certified has
+    the colour class "no" and is called "weak" if it is weak, else "not certified".
     """
     word = protection(card.guarantee.epsilon)
     return (word, CLASSES[word]) if certified else ("weak" if word == "weak" else "not certified", "no")

@@ -47,10 +47,10 @@ class Surface:
 def surfaces(
     model: Model, levels_of: Callable[[int], Levels], middle: np.ndarray, shown: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[Surface, ...]:
-    """Return at most `MAX_DRAWN` surfaces, the largest first; nothing for a model without `strongest_pairs`.
+    """Return the `MAX_DRAWN` largest surfaces of the first `MAX_PAIRS` of `strongest_pairs`, the largest first.
 
-    `levels_of` returns the levels of the column at an index. `middle` is the row at which the other columns are held.
-    `shown` converts outputs to drawn values.
+    `levels_of` returns the values and names of the levels of the column at an index. `middle` is the row at which the
+    other columns are held. `shown` converts outputs to drawn values.
     """
     computed = []
     for first, second in strongest_pairs(model)[:MAX_PAIRS]:
@@ -65,7 +65,7 @@ def surfaces(
 
 
 def strongest_pairs(model: Model) -> list[tuple[int, int]]:
-    """Return pairs of columns, ordered by how far their trees are from a sum of two columns, the strongest first.
+    """Return pairs of column indices, ordered by how far their trees are from a sum of two columns, largest first.
 
     Return no pairs for more than two classes, and for a model that does not consist of trees of depth 2.
     """

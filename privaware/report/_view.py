@@ -56,7 +56,10 @@ class PageFacts:
 
 
 def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
-    """Return everything that the template uses; `draw` renders a chart function and its arguments as SVG."""
+    """Return everything that the template uses.
+
+    `draw` renders a chart function and its arguments as SVG. `page` has the audit and the effects, if there are any.
+    """
     tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
     warning = _warning(card, page.audit)
     rates, unused = largest_rates(card), unused_columns(card)
@@ -223,7 +226,8 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
 def _budget(card: ModelCard) -> dict[str, Any]:
     """Return a bar for the epsilon of each release and of all together, and the composition in words.
 
-    There are no bars if the total or every single epsilon is infinite or unknown.
+    There are no bars if the total is infinite, or if no release has a known finite epsilon. Releases without one have
+    no bar. At most `MAX_BARS` releases have a bar; `left` counts the others.
     """
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]

@@ -75,7 +75,7 @@ def protected_unit(unit: str, cap: int) -> str:
 
 
 def neighbours(relation: str) -> str:
-    """Return the neighbouring relation in words."""
+    """Return the neighbouring relation in words; an unknown `relation` is returned as it is."""
     known = {
         "add_remove": "neighbouring data sets differ by adding or removing one unit",
         "replace_one": "neighbouring data sets differ by replacing one unit",
@@ -84,7 +84,11 @@ def neighbours(relation: str) -> str:
 
 
 def meaning(epsilon: float, delta: float, change: str) -> str:
-    """Say what epsilon and delta mean, for a lay reader, after `change`, the change between neighbouring data sets."""
+    """Say in one sentence, for a lay reader, what epsilon and delta mean.
+
+    `change`, the change between neighbouring data sets, starts the sentence. For an epsilon above 700 the sentence only
+    says that this is no protection in practice.
+    """
     if epsilon > 700:  # exp(epsilon) is beyond the largest float
         return "An epsilon this large is no protection in practice."
     times, chance = rounded_up(math.exp(epsilon), 3), rounded_up(delta)
@@ -92,7 +96,7 @@ def meaning(epsilon: float, delta: float, change: str) -> str:
 
 
 def attack_game(unit: str, relation: str) -> str:
-    """Describe the membership game of the attack-risk curve."""
+    """Describe the membership game of the attack-risk curve, for what `unit` and `relation` protect."""
     start = "An attacker has the model and knows all the data except one fact: "
     if unit in LABEL_UNITS:
         return (
@@ -108,7 +112,9 @@ def attack_game(unit: str, relation: str) -> str:
 
 
 def attack_bound(fpr: str, tpr: str) -> str:
-    """Describe one point of the attack-risk curve: false and true positive rate.
+    """Describe one point of the attack-risk curve: false and true positive rate, written as percentages.
+
+    A `tpr` of "100%" is described as no bound.
 
     >>> attack_bound("1%", "2.72%")
     'at a false positive rate of 1%, no attacker identifies more than 2.72% of the members'

@@ -15,7 +15,7 @@ LARGEST = 1e150
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether `value` is a number of absolute value at most `LARGEST`."""
+    """Return whether `value` is an int or float, but no bool, of absolute value at most `LARGEST`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and -LARGEST <= value <= LARGEST
 
@@ -41,7 +41,8 @@ def is_text(value: Any) -> bool:
 def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
     """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas.
 
-    Raise `WrongInput` for a field that is neither a list nor a tuple.
+    The fields of `declared` are replaced in place. Raise `WrongInput`, with `who` at the start of the message, for a
+    field that is neither a list nor a tuple.
     """
     for name in names:
         value = getattr(declared, name)
@@ -95,7 +96,7 @@ class Column:
     parts : tuple of str
         The parts of a date, or the hash buckets of a text, that are used; by default all.
     slots : int
-        The number of hash buckets for the words of a text.
+        The number of hash buckets for the words of a text; 0 keeps the text itself, for features that read texts.
     certainty : float
         The probability that the column has this kind, if noisy counts decided the kind; 1 for a declared kind.
     """
@@ -132,7 +133,8 @@ class Column:
         for name in ("fold", "day_first"):
             self._expect(isinstance(getattr(self, name), bool), f"{name} as true or false", getattr(self, name))
         self._expect(is_finite(self.certainty) and 0 < self.certainty <= 1, "certainty in (0, 1]", self.certainty)
-        self._expect(is_count(self.slots, MOST_SLOTS), f"slots as a whole number from 1 to {MOST_SLOTS}", self.slots)
+        good = is_count(self.slots, MOST_SLOTS) or self.is_whole_text
+        self._expect(good, f"slots as a whole number from 1 to {MOST_SLOTS}, or 0 for a text", self.slots)
         known = [part for part in self.known_parts if part in self.parts]
         self._expect(list(self.parts) == known, f"parts in order among {', '.join(self.known_parts[:4])}", self.parts)
 
@@ -183,6 +185,11 @@ class Column:
         if self.kind == "date":
             return DATE_PARTS
         return tuple(f"slot {at + 1}" for at in range(self.slots)) if self.kind == "text" else ()
+
+    @property
+    def is_whole_text(self) -> bool:
+        """Whether rows hold the texts of this column themselves instead of numbers."""
+        return self.kind == "text" and self.slots == 0 and not isinstance(self.slots, bool)
 
     @property
     def bounded(self) -> bool:

@@ -165,7 +165,7 @@ class _Trials:
     def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
         """Return the set of highest noisy score among `count` independent random sets, or all columns if `count` is 0.
 
-        No score is cached, so each set is a trial of its own.
+        `search` draws the sets among `width` columns. No score is cached, so each set is a trial of its own.
         """
         top, winner = -np.inf, np.ones(width, dtype=bool)
         for at in range(0, count, SETS_PER_BATCH):
@@ -203,10 +203,10 @@ class _Trials:
 
 
 def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return released weights times rows on the lattice `ENTRIES`, without rounding errors in products or sums.
+    """Return weights (models, columns) times rows (rows, columns) as (models, rows), without rounding errors.
 
-    The weights are rounded for this purpose. The predicted class of a row is then a function of the row and the release
-    alone, not of the row's position.
+    The weights are released. `rows` lie on the lattice `ENTRIES`, and the weights are rounded to another lattice. The
+    predicted class of a row is then a function of the row and the release alone, not of the row's position.
     """
     bits = MANTISSA - ENTRIES.bits - math.ceil(math.log2(rows.shape[1]))
     public = Lattice(bound=max(float(np.abs(weights).max(initial=0.0)), 2.0**-99), bits=bits)

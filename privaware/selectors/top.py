@@ -51,7 +51,7 @@ class Top(Selector):
     columns : int
         Number of columns to select; all if the table has fewer.
     bins : int
-        Number of bins for numbers without declared bins.
+        Number of bins for numbers without declared bins, and for a regression target.
     """
 
     in_parts: ClassVar[bool] = True
@@ -73,7 +73,10 @@ class Top(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
-    """The integer tables (slots, slots of the target) of all columns, and of the target, with the target."""
+    """The integer tables (slots, slots of the target) of all columns, and of the target, with the target.
+
+    The release is the names of `columns` columns, the most dependent on the target.
+    """
 
     schema: Schema
     bins: int
@@ -100,12 +103,15 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
 
 
 def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T of every column: the L1 distance of its table with the target from independence, in rows."""
+    """Return T of every column: the L1 distance of its table with the target from independence, in rows.
+
+    `exact` is a total of `TargetCounts`. `sizes` is the number of slots of each column, the target last.
+    """
     return distances(exact[: -sizes[-1]], np.diagonal(exact[-sizes[-1] :]), sizes[:-1])
 
 
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T, in rows, of each column.
+    """Return T = sum of |n_sc - n_s n_c / n| over slots s and classes c, in rows, of each column.
 
     `table` (slots, classes) holds the counts of all columns, `classes` the class counts, and `sizes` the number of
     slots of each column.
@@ -120,6 +126,8 @@ def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) ->
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:
     """Return the largest expected T of each column if it is independent of the target: all slots equally likely.
+
+    `sizes` is the number of slots of each column, the target last.
 
     >>> by_chance((2, 5, 2), 100).round(1).tolist()
     [8.0, 16.0]

@@ -166,7 +166,7 @@ def explained(
 ) -> np.ndarray:
     """Return the squared error that leaving out each column adds, minus the part that noise alone would explain.
 
-    `selected` is the mask of the columns in the model; `worthy` explains the other parameters.
+    `selected` is the mask of the columns in the model; other columns get 0. `worthy` explains the other parameters.
     """
     inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]

@@ -90,7 +90,7 @@ class TrialPrice:
 def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:
     """Return a learner that runs the fraction `share` of the steps of a training, starting from the model `initial`.
 
-    `initial` is None for a new training. Raise if `learner` cannot stop and continue.
+    `initial` is None for a new training. Raise `WrongInput` if `learner` cannot stop and continue.
     """
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(

@@ -111,7 +111,10 @@ class Search:
         return total
 
     def model_cost(self, schema: Schema, noise: float) -> Event:
-        """Return the cost of one training that covers every candidate."""
+        """Return the cost of one training on the training rows of `schema`; it covers every candidate.
+
+        `noise` is the noise multiplier of the first candidate.
+        """
         return self.price.training(self.train_schema(schema), noise)
 
     def rounds(self, schema: Schema) -> tuple[Round, ...]:
@@ -139,7 +142,7 @@ class Search:
         return self._run(data, noise, noise * scale, rng, public=False)
 
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
-        """Search on public rows: scores are exact, and no number of trials is secret.
+        """Search on public rows: scores are exact, and each number of trials is its expectation, which is not secret.
 
         `noise` is the noise multiplier with which candidates train: 0, or the noise multiplier of the private model
         that is trained later.
@@ -239,9 +242,9 @@ class FoundModel:
 
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
-    """Raise unless every value of every choice builds a learner and, if `priced`, the space declares its cost.
+    """Raise `WrongInput` unless every value of every choice builds a learner whose cost, if `priced`, is declared.
 
-    Each value is checked at one point, not in all combinations. Raise too for a choice that changes nothing.
+    Each value is checked at one point, not in all combinations. A choice that changes nothing raises too.
     """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:

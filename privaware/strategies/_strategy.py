@@ -92,7 +92,7 @@ class TrialCount:
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
         """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`.
 
-        Raise if a mean of 1e8 is too small for it.
+        `eta` is its shape. Raise `WrongInput` if a mean of 1e8 is too small for it.
         """
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
@@ -174,7 +174,9 @@ class RoundStrategy(Protocol):
 class Runtime:
     """How a search procedure runs; nothing here changes what is released.
 
-    `progress` is called with (epoch, epochs, seconds left), `on_epoch` with (epoch, shared weights, controller).
+    After each epoch, `progress` is called with (number of finished epochs, number of all epochs, seconds left), and
+    `on_epoch` with (index of the epoch from 0, shared weights, controller). `checkpoint` is the file from which an
+    interrupted search resumes, or None.
     """
 
     device: str = "cpu"

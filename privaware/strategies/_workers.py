@@ -24,7 +24,7 @@ Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its r
 class Workers(Protocol):
     """Workers that run jobs, `capacity` at a time.
 
-    `run_jobs` yields (index of the job, its result) in the order of completion.
+    `run_jobs` yields (index of the job, its result) in the order of completion; the result is `work(shared, job)`.
     """
 
     @property

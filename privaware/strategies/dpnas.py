@@ -58,7 +58,7 @@ class DpNas(SearchProcedure):
     """The settings of the search.
 
     The cost depends on `epochs`, `warm_up`, `rate`, `updates`, `held_rate`, `reward_noise`, `policy` and the noise
-    multiplier of the steps. `rate` is the sampling rate of a step.
+    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`.
     `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
     `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
     rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
@@ -119,11 +119,14 @@ class DpNas(SearchProcedure):
 
     @property
     def controller_updates(self) -> int:
-        """The number of charged updates of the controller: in each epoch after `warm_up`; 0 with policy "uniform"."""
+        """The number of charged updates of the controller: `updates` in each epoch after `warm_up`; 0 if "uniform"."""
         return self.updates * max(0, self.epochs - self.warm_up) * (self.policy == "controller")
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:
-        """Return the cost of all steps for the training rows, and the cost of all scores for the validation rows."""
+        """Return the cost of all steps for the training rows, and the cost of all scores for the validation rows.
+
+        `noise` is the noise multiplier of a step; scores have `reward_noise * noise`.
+        """
         steps = self.epochs * self.epoch_steps * Gaussian(noise=noise).sampled(rate=self.rate)
         score, updates = Gaussian(noise=noise * self.reward_noise), self.controller_updates
         if self.held_rate == 1:

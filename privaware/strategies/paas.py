@@ -88,7 +88,10 @@ class Paas(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Breeding(TrialHistory):
-    """The current `generation` of candidates; `scored` maps every tried candidate to its trial."""
+    """The current `generation` of candidates; `scored` maps every tried candidate to its trial.
+
+    `best` returns the best trial of the current generation.
+    """
 
     strategy: Paas
     scored: dict[str, Trial] = field(default_factory=dict)
@@ -129,6 +132,8 @@ class Breeding(TrialHistory):
 
     def _child(self, parents: list[Point], siblings: set[str]) -> Point:
         """Breed a child that differs from its siblings and, with `refill="rest"`, from every tried candidate.
+
+        `siblings` are the keys (`point_key`) of its siblings.
 
         After `MAX_ATTEMPTS` failed attempts, return the last child.
         """

@@ -37,7 +37,7 @@ __all__ = ["Racing"]
 class Racing(RoundStrategy):
     """Successive halving that starts with `candidates` candidates, or with `trials` candidates if `trials` is given.
 
-    After each round the best `1 / faster` of the candidates continue, but at least one.
+    After each round the best `1 / faster` of the candidates (rounded down) continue, but at least one.
     """
 
     adaptive: ClassVar[bool] = True

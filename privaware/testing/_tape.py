@@ -86,7 +86,7 @@ class Recorder(Rng):
         return returned.copy()
 
     def _implied(self, problem: Any, returned: np.ndarray, public: dict[str, Any]) -> Call:
-        """Return a call whose exact value is the implied noise vectors, with the log volume in the last column."""
+        """Return a call whose exact value is the noise vectors that `returned` implies, with the log volume last."""
         vectors, volume = problem.implied(returned)
         call = make_call("perturb", np.column_stack([vectors, volume]), returned, public)
         expect_valid(call, len(self.calls))

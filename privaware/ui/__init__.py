@@ -55,7 +55,7 @@ def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) 
     folder
         The folder with data, ledgers and models.
     port
-        The port on this machine. 0 chooses a free port.
+        The port on this machine. 0 chooses a free port. A port that is in use raises `WrongInput`.
     started
         A function that receives the address of the page, with a new token.
     """

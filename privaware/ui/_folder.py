@@ -37,7 +37,11 @@ SHOWN = "Every candidate of this search was paid for; only the best is in the fo
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and its content, two levels deep; `path` is resolved. Links that lead outside are ignored."""
+    """A folder and its content, two levels deep; `path` is resolved.
+
+    Names are paths relative to `path`, in sorted order. Hidden entries and links that lead outside are ignored. At most
+    `MAX_LISTED` entries of a kind are listed.
+    """
 
     path: Path
 
@@ -55,7 +59,7 @@ class Folder:
         return self._named(path for path in files if path.parent != self.path / PREDICTIONS)
 
     def schemas(self) -> dict[str, Path]:
-        """Return the files that may declare a schema, by name."""
+        """Return the files that end in .toml, which may declare a schema, by name."""
         return self._named(path for path in self._entries() if path.is_file() and path.suffix == ".toml")
 
     def predictions(self) -> dict[str, Path]:
@@ -86,7 +90,7 @@ class Folder:
                 yield from self._inside(folder)
 
     def _inside(self, folder: Path) -> list[Path]:
-        """Return the entries of a folder, without hidden ones and without links that lead outside."""
+        """Return the entries of a folder in sorted order, without hidden ones and without links that lead outside."""
         return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self.holds(entry)]
 
     def holds(self, path: Path) -> bool:

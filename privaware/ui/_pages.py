@@ -42,7 +42,7 @@ TITLES = {"fit": "Train", "predict": "Predict", "audit": "Audit"}
 
 
 def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COMMAND) -> Guard:
-    """Return all pages of a folder behind the guard; `command` calls the command line."""
+    """Return all pages of a folder behind the guard for `token` and `port`; `command` calls the command line."""
     found = Folder(folder.resolve())
     runs = Runs(found, command)
     pages = _Pages(found, runs)
@@ -308,7 +308,11 @@ def _known(paths: Mapping[str, Path], name: str) -> Path:
 
 
 def _see(up: str, *parts: str) -> Response:
-    """Lead to another page after a change, so that loading it again changes nothing."""
+    """Redirect to another page after a change, so that loading it again changes nothing.
+
+    `up` is the relative path to the start page, and `parts` is the path of the other page; without `parts` it is the
+    start page.
+    """
     return RedirectResponse("/".join([up, *map(quote, parts)]) if parts else f"{up}/", status_code=303)
 
 

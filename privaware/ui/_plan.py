@@ -56,7 +56,11 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
-    """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge."""
+    """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
+
+    `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives another limit than
+    the ledger has.
+    """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:
         wanted = form.get("limit") or _words.number(float(form.get("epsilon") or 1))

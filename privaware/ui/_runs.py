@@ -161,7 +161,7 @@ class Runs:
         return [run for run in runs if not (run.closed and run.process is None)]
 
     def find(self, verb: str, out: str) -> Run:
-        """Return one run; raise if there is none."""
+        """Return the run of `verb` with the result `out`; raise `WrongInput` if there is none."""
         run = next((run for run in self.all() if (run.task.verb, run.task.out) == (verb, out)), None)
         if run is None:
             raise WrongInput("expected a run of this page, got another; go back to the list")
@@ -170,7 +170,7 @@ class Runs:
     def start(self, task: Task) -> Run:
         """Start a run, resume the interrupted run of the same task, or return the active run of the same task.
 
-        Raise if another task uses the same result, or was interrupted before it was complete.
+        Raise `WrongInput` if another task uses the same result, or was interrupted before it was complete.
         """
         with self._lock:
             active = [run for run in self._runs.values() if run.active and run.task.out == task.out]
@@ -191,14 +191,17 @@ class Runs:
     def resume(self, run: Run) -> Run:
         """Start the call of `run` again, which continues on the charge of `run`, if there is one.
 
-        Raise if `run` is not resumable.
+        Raise `WrongInput` if `run` is not resumable.
         """
         if not run.resumable:
             raise WrongInput("expected a run that was interrupted, got another; go back to the list")
         return self.start(run.task)
 
     def cancel(self, run: Run) -> None:
-        """Interrupt a run as Ctrl-C does; kill it if it has not ended after `SECONDS_TO_END` seconds."""
+        """Interrupt a run as Ctrl-C does, and return at once.
+
+        A timer kills the run if it has not ended after `SECONDS_TO_END` seconds.
+        """
         if not run.active or run.cancelled:
             return
         run.cancelled = True
@@ -208,7 +211,10 @@ class Runs:
         killer.start()
 
     def forget(self, run: Run) -> None:
-        """Remove a run that has ended from the list; its charge stays in the ledger."""
+        """Remove a run that has ended from the list; its charge stays in the ledger.
+
+        An active run raises `WrongInput`.
+        """
         if run.active:
             raise WrongInput("expected a run that has ended, got one that is running; cancel it first")
         with self._lock:
@@ -216,7 +222,7 @@ class Runs:
             self._forget(run.task)
 
     def expect_none(self) -> None:
-        """Raise if a training is active: its charge must not be closed."""
+        """Raise `WrongInput` if a training is active: its charge must not be closed."""
         if any(run.active and run.task.verb == "fit" for run in self.all()):
             raise WrongInput("expected no training on this page, got one that is running; let it end, or cancel it")
 

@@ -32,7 +32,7 @@ class Task:
     verb
         The command: "fit", "predict" or "audit".
     out
-        The name of the result in the folder. Two tasks with the same verb and name never run at the same time.
+        The name of the result in the folder. Two tasks with the same name never run at the same time.
     form
         The fields of the form, from which the task can be built again.
     words
@@ -97,7 +97,7 @@ def predict_task(folder: Folder, form: Form) -> Task:
 
 
 def audit_task(folder: Folder, name: str, form: Form) -> Task:
-    """Return the call of `privaware audit` for a model of the folder."""
+    """Return the call of `privaware audit` that a form describes, for the model `name` of the folder."""
     model = _chosen(folder.models(), name, "a model")
     attack = form.get("attack") or "one_run"
     if attack not in AUDIT_FIELDS:
@@ -115,7 +115,9 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def data_path(folder: Folder, form: Form) -> str:
-    """Return the path of the data file that a form names, or the name of a built-in data set; raise for any other name.
+    """Return the path of the data file that a form names, or the name of a built-in data set.
+
+    Any other name raises `WrongInput`.
 
     A file of the working directory with the name of a built-in data set raises too.
     """
@@ -135,7 +137,7 @@ def default_name(folder: Folder, data: str) -> str:
 
 
 def _free_name(place: Path, stem: str, suffix: str = "") -> str:
-    """Return `stem` with `suffix`, or with a number between them if a file or folder of that name exists."""
+    """Return `stem` with `suffix`, or with -2, -3 and so on between them if that name exists in `place`."""
     names = (f"{stem}{f'-{number}' if number > 1 else ''}{suffix}" for number in range(1, 10_000))
     return next(name for name in names if not (place / name).exists() and not (place / name).is_symlink())
 

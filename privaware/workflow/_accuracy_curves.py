@@ -89,7 +89,7 @@ class Curve:
     accuracies: tuple[float, ...]
 
     def gains(self, signals: np.ndarray) -> np.ndarray:
-        """Return the gain at each of `signals`, which are in powers of ten as `TableFacts.signal` returns them.
+        """Return the gain, (accuracy - constant) / (1 - constant), at each of `signals` (see `TableFacts.signal`).
 
         Measured gains are clipped to [0, 0.999], and a gain below the gain at a smaller epsilon is raised to it.
         Between measured signals the gain is interpolated linearly. Beyond them it is the gain at the nearest measured
@@ -203,7 +203,7 @@ def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expect
 
 
 def _accuracies(gains: np.ndarray, constant: float, facts: TableFacts) -> np.ndarray:
-    """Return the accuracy at each epsilon of `GRID` from the `gains` there; `constant` below `facts.least_epsilon`."""
+    """Return constant + (1 - constant) * gains at each epsilon of `GRID`; `constant` below `facts.least_epsilon`."""
     return np.where(facts.least_epsilon > GRID, constant, constant + (1 - constant) * gains)
 
 

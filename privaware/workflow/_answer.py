@@ -81,7 +81,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
 
 
 def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
-    """Return why no answer is given if only the tables `similar` have a similar size and a worse constant."""
+    """Return why no answer is given if only the tables `similar` are left: of similar size, with a lower constant."""
     tables = len(_similar(_curves(schema), schema.rows))
     if tables < FEWEST_TABLES:
         return f"Not known: only {tables} measured tables have a similar size; {PILOT_ADVICE}."

@@ -51,10 +51,10 @@ ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shad
 class Audit(Summarised):
     """The claimed epsilon of a mechanism, and what an attack on it measured.
 
-    `found` holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is
-    empty if the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry
-    run; it is 0 for attacks that cost nothing. If `owner_only` is true, nothing was charged, and `json` puts all
-    numbers of the attack under `internal`.
+    `subject` is the audited learner or model folder. `found` holds the numbers of the attack: AUC, true positive rates,
+    and `epsilon_lower` with its `confidence`. It is empty if the attack was not run. `epsilon` is the cost of the audit
+    itself, which is charged unless the run is a dry run; it is 0 for attacks that cost nothing. If `owner_only` is
+    true, nothing was charged, and `json` puts all numbers of the attack under `internal`.
     """
 
     subject: str
@@ -153,10 +153,10 @@ STRONGEST: dict[str, dict[str, Any]] = {"black_box": {"reads": "odds", "lr": 1e-
 class AuditSettings:
     """The attack of an audit and its settings.
 
-    `space` and `canaries` are settings of one_run, and `runs` is a setting of many_run. `shadows` is the number of
-    shadow models of a membership attack; None means the default in `SHADOWS`. `shadow_training` is "private" (shadow
-    models are trained with the audited mechanism) or "without_privacy" (they are trained without noise, as some papers
-    do).
+    `space` (one of `SPACES`) and the number of `canaries` are settings of one_run, and the number of `runs` is a
+    setting of many_run. `shadows` is the number of shadow models of a membership attack; None means the default in
+    `SHADOWS`. `shadow_training` is "private" (shadow models are trained with the audited mechanism) or
+    "without_privacy" (they are trained without noise, as some papers do).
     """
 
     attack: str = "one_run"
@@ -246,7 +246,7 @@ def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
 def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
     """Return the noisy score of `result` (0 without one), followed by a hash of each setting of the chosen candidate.
 
-    The hashes are numbers in [0, 1), in the order of the names of the settings. `schema` is not used.
+    The hashes are numbers in [0, 1), in alphabetical order of the names of the settings. `schema` is not used.
     """
     texts = (json.dumps(result.point[name], sort_keys=True) for name in sorted(result.point))
     return np.array([result.score or 0.0, *(zlib.crc32(text.encode()) / 2**32 for text in texts)])

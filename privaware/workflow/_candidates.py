@@ -60,7 +60,7 @@ class SearchSettings:
         """Return the mechanism of the search.
 
         `shared` settings go to the learner of every candidate. Candidates are trained by `workers`, or in this process
-        if `workers` is None.
+        if `workers` is None. `reference_epsilon` is as in `TrialPrice`.
         """
         return Search(
             space=self.space,
@@ -77,7 +77,8 @@ class SearchSettings:
 def candidate(learner: str, shared: Mapping[str, Any], device: str, settings: Mapping[str, Any]) -> Mechanism[Model]:
     """Return the mechanism that trains a candidate: `learner`, or the learner that `settings` names.
 
-    `settings` of the candidate override `shared` settings. `device` is passed to a learner that has this setting.
+    `settings` of the candidate override `shared` settings. `device` is passed to a learner that has this setting; a
+    device among the settings raises `WrongInput`.
     """
     both = {**shared, **settings}
     name = both.pop("learner", learner)

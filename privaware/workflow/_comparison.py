@@ -122,7 +122,8 @@ def correct(model: Model, data: Data) -> float:
     """Return the number of rows of `data` that `model` predicts correctly; 0 if there are no rows.
 
     For regression return the sum of `1 - abs(error) / (high - low)`, where [low, high] is the declared target range.
-    Targets and predictions are clipped to this range, and each summand is rounded to the lattice `SCORES`.
+    Targets and predictions are clipped to this range, each summand is rounded to the lattice `SCORES`, and a NaN
+    prediction adds 0.
     """
     if not len(data):
         return 0.0

@@ -33,7 +33,16 @@ HELD_OUT = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(Plan):
-    """A plan whose `noise` is 1, because each training has its own noise multiplier."""
+    """A plan whose `noise` is 1, because each training has its own noise multiplier.
+
+    `total` is the given largest total epsilon of the comparison, which is the limit of a new ledger.
+    """
+
+    total: float | None = None
+
+    @property
+    def limit(self) -> float:
+        return self.epsilon if self.total is None else self.total
 
     @property
     def total_sentence(self) -> str:
@@ -120,7 +129,7 @@ def _comparison_plan(
 
 
 def _ranges(delta: float) -> Ranges:
-    """Return the mechanism that releases the bounds of all columns at once."""
+    """Return the mechanism that releases the bounds of all columns at once, with a part of `delta`."""
     return Ranges(delta=bounds_within(delta).delta)
 
 

@@ -23,7 +23,10 @@ EXPECTED_FORMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One of the two compared models. It uses all columns if `columns` is None."""
+    """One of the two compared models; `name` is its description as it was given.
+
+    It uses all columns if `columns` is None.
+    """
 
     name: str
     learner: str
@@ -54,6 +57,9 @@ class Contender:
 
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
     """Read the model that `text` describes; a setting in `text` has precedence over the same setting in `more`.
+
+    `text` is a learner with settings, a published model, or their JSON, as in the examples and in `EXPECTED_FORMS`.
+    Anything else raises `WrongInput`.
 
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}

@@ -127,7 +127,10 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
 
 
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them."""
+    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them.
+
+    `grid` holds the epsilons, and `gaps` (repeats, epsilons) the scores of the simple minus those of the complex model.
+    """
     from scipy import stats
 
     logs = np.log(grid)

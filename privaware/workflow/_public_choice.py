@@ -62,6 +62,7 @@ def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Re
 
     `recipe` stays unchanged unless it has a search and `--public` was given, or it is for the standard workflow and has
     a search or a selection. A dry run reads no row: it takes all columns and the first candidate of the space.
+    `plan_of` returns the plan of a recipe.
     """
     standard = recipe.workflow == "standard"
     looks = recipe.search is not None or (standard and recipe.select is not None)

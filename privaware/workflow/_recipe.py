@@ -167,7 +167,10 @@ class Recipe:
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:
-        """Write the recipe and `reasons` to a new file: as TOML if its suffix is .toml, else as JSON."""
+        """Write the recipe and `reasons` to `path`: as TOML if its suffix is .toml, else as JSON.
+
+        An existing file is replaced.
+        """
         entries = {**self.json(), "reasons": list(reasons)}
         if path.suffix == ".toml":
             text = "".join(f"{name} = {_toml(value)}\n" for name, value in entries.items())

@@ -198,7 +198,10 @@ class ScoredTraining:
 
     @property
     def changes(self) -> float:
-        """The number of rows that one unit of `unit` changes: 2 for a label, whose row is removed and added, else 1."""
+        """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
+
+        Several rows of a person are counted by `rows`, not here.
+        """
         return 2.0 if self.unit == "label" else 1.0
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -225,7 +228,7 @@ class ScoredTraining:
         return ScoredModel(model=model, score=score, point=point)
 
     def _constant(self, held_out: Rows, schema: Schema, rng: Rng) -> float:
-        """Release the private median of the targets of the held-out rows for the metric mae; otherwise return 0."""
+        """Release the private median of the held-out targets, in their unit, for the metric mae; otherwise return 0."""
         if not self.constant_share:
             return 0.0
         noise = self.changes * self.rows / (self.epsilon * self.constant_share)
@@ -281,8 +284,9 @@ def with_score(
 ) -> Plan:
     """Return `plan` with a charged score of its model, calibrated again so that the total stays within the budget.
 
-    `epsilon` is the cost of the score, and the budget is `plan.requested`. `also` names tables of `SCORE_ALSO` that are
-    released within `epsilon`. `held_out` is the fraction of the rows that score. Default: it follows from their number.
+    `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
+    `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
+    score. Default: it follows from their number.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
@@ -320,7 +324,7 @@ def with_score(
 
 
 def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
-    """Raise if `epsilon` of a score is above the budget `total`, or above `0.9 * total` if a release comes `before`."""
+    """Raise `WrongInput` if `epsilon` of a score exceeds `total`, or `0.9 * total` if a release comes `before`."""
     most = 0.9 * total if before else total
     if epsilon > most:
         raise WrongInput(
@@ -331,7 +335,10 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
 
 
 def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float, total: float) -> str:
-    """Return the sentence of a plan about its score; `bought` names the metric and the tables."""
+    """Return the sentence of a plan about its score.
+
+    `share` is the fraction of the rows that is held out, and `bought` names the metric and the tables.
+    """
     words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     part = "a tenth of the budget" if abs(epsilon - SCORE_SHARE * total) < 1e-9 else f"within the total of {total:g}"

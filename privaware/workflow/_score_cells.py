@@ -46,7 +46,7 @@ BINNED = ("calibration", "threshold")
 
 
 def scored_words(training: str, metric: str) -> str:
-    """Describe a training that also releases a score."""
+    """Return "TRAINING, and its METRIC on held-out rows", which describes a training that also releases a score."""
     return f"{training}, and its {metric} on held-out rows"
 
 
@@ -65,7 +65,10 @@ class ScoreCells:
 
     @classmethod
     def of(cls, metric: str, classes: int, also: Sequence[str] = ()) -> ScoreCells:
-        """Return the layout for a metric, a number of classes (0 for numbers) and the releases besides the score."""
+        """Return the layout for a metric, a number of classes (0 for numbers) and the releases `also`.
+
+        `also` names the tables of `SCORE_ALSO` that are released with the score.
+        """
         binned = any(name in BINNED for name in also)
         edges: tuple[float, ...] = ()
         if classes == 2:

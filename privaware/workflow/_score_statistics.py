@@ -85,7 +85,10 @@ class NoisyCells:
         return self._rate(classes[most], np.delete(classes, most, axis=0).ravel())
 
     def confusion(self) -> dict[str, list[list[float]]]:
-        """Return the noisy confusion matrix, `confusion[true][predicted]`, and the ends of the intervals."""
+        """Return the noisy confusion matrix, `confusion[true][predicted]`, with its intervals.
+
+        Their ends are the matrices `confusion_low` and `confusion_high`.
+        """
         names = ("confusion", "confusion_low", "confusion_high")
         ends = (np.round(end, 2) for end in self._estimate(self._confusion))
         return {name: end.tolist() for name, end in zip(names, ends, strict=True)}
@@ -202,7 +205,10 @@ class NoisyCells:
         return np.asarray(1 - _ratio(cells[:, 0], variance, 2.0))
 
     def _histogram(self, cells: np.ndarray) -> np.ndarray:
-        """Return the first group of cells, of shape (samples, 2, bins)."""
+        """Return the first group of cells, of shape (samples, 2, bins).
+
+        The second axis is the true class, or wrong and right for more than two classes.
+        """
         return cells[:, : self.cells.sizes[0]].reshape(len(cells), 2, -1)
 
     def _confusion(self, cells: np.ndarray) -> np.ndarray:

@@ -132,8 +132,8 @@ def _agree(stated: float, computed: float, event: Event) -> bool:
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
     """Return where the sentences, plan, unit or score of `card` contradict its schema, its `event` or its seed.
 
-    If the unit of the guarantee is not the unit of the schema, or a model is wrongly called certified, only these
-    problems are returned.
+    If unit, cap or relation of the guarantee are not those of the schema, or a model is wrongly called certified, only
+    these problems are returned.
     """
     guarantee, schema = card.guarantee, card.schema
     stated, declared = guarantee.json(), schema.json()

@@ -151,7 +151,7 @@ def _other_kind(by: str, release: str | None, claim: Claim) -> list[str]:
 
 
 def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
-    """Return a sentence if `files` lacks a file that every release of this kind has."""
+    """Return a sentence if `files` lacks a file that every release of this kind has; `by` says who lists `files`."""
     missing = [repr(name) for name in RELEASE_FILES[claim.release] if name not in files]
     if not missing:
         return []

@@ -23,6 +23,7 @@ from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import SCORE_SETTINGS, SCORE_SHARE, Score, ScoredModel, score_words, with_score
 from privaware.workflow.auto import Policy
 from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.on_ranks import led_by_rank_0
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.paid_features import described_features
 from privaware.workflow.run.plan import Plan
@@ -54,6 +55,8 @@ class ScoreRequest:
 class Fit(Summarised):
     """The result of `fit`.
 
+    `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
+    `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
     the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
@@ -173,6 +176,7 @@ class Fit(Summarised):
 
 
 @shows_run_options
+@led_by_rank_0
 def fit(
     data: Any,
     *,
@@ -248,7 +252,7 @@ def fit(
     device
         "cpu" or "cuda".
     ray
-        The address of a Ray cluster whose workers read Parquet files.
+        The address of a Ray cluster. Its workers train a network, or read Parquet files for other learners.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
@@ -357,7 +361,10 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
-    """Return `settings` with the entry `features`, if `features` are given; raise if both name features."""
+    """Return `settings` with the entry `features`, if `features` are given.
+
+    Raise `WrongInput` if both name features.
+    """
     chosen = dict(settings or {})
     if features and "features" in chosen:
         raise WrongInput("expected features once, got them as --features and as --set features")

@@ -204,7 +204,7 @@ def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
 
 
 def _names(model: ReleasedModel) -> list[str]:
-    """Return the names of the columns with predictions."""
+    """Return the names of the columns with predictions: "prediction", and "probability_CLASS" for each class."""
     return ["prediction", *(f"probability_{name}" for name in model.schema.classes)]
 
 
@@ -261,7 +261,10 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:
-    """Write the pieces one after another, and return their total number of rows."""
+    """Write the pieces one after another to the new file `path`, and return their total number of rows.
+
+    The file is CSV or Parquet, by its suffix. An existing file raises `WrongInput`.
+    """
     write = _write_csv if path.suffix.lower() == ".csv" else _write_parquet
     try:
         with atomic_file(path, overwrite=False) as file:

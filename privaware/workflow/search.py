@@ -44,9 +44,10 @@ __all__ = ["Searched", "search"]
 class Searched(Summarised):
     """The result of `search`.
 
-    `best` are the settings of the chosen candidate. `epsilon_model` is the cost of training one candidate, and
-    `epsilon_total` is the cost of the search with its model. `trials` is the number of trials, or its expectation if
-    the number is secret. In that case `seconds` is None, and the running time is only in `internal`.
+    `best` is the chosen candidate, a value for each active choice of the space; None in a dry run. `epsilon_model` is
+    the cost of training one candidate, and `epsilon_total` is the cost of the search with its model. `trials` is the
+    number of trials, or its expectation if the number is secret. In that case `seconds` is None, and the running time
+    is only in `internal`.
     """
 
     best: Point | None

@@ -111,3 +111,12 @@ def test_of_many_columns_with_strange_values_the_first_are_named() -> None:
     sentences = outside.sentences()
     assert sentences[0].startswith("'v0': 1 value not among the categories")
     assert sentences[20:] == ["1980 more columns have such values; --json counts them all"]
+
+
+def test_whole_texts_stand_in_the_rows_beside_numbers() -> None:
+    columns = (Column(name="note", kind="text", slots=0), Column(name="age", low=0, high=90, missing="category"))
+    schema = Schema(columns=columns, classes=("no", "yes"), target="y", rows=2)
+    rows = Data.of(read(pd.DataFrame({"note": ["in pain", None], "age": [200, None], "y": ["no", "yes"]})), schema)
+    assert [rows.x[0].tolist(), rows.x[1, 0]] == [["in pain", 90.0], ""]
+    assert np.isnan(rows.x[1, 1])
+    assert rows.keep(("note",)).x.tolist() == [["in pain"], [""]]

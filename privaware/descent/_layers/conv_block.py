@@ -118,7 +118,8 @@ def _leaf(
 ) -> Tensor | None:
     """Record a leaf tensor, which takes no memory, whose gradient gives the per-example gradients of a parameter.
 
-    Return None for a frozen parameter, whose `name` is None.
+    `build` turns the gradient, of the given `shape`, into per-example gradients. Return None for a frozen parameter,
+    whose `name` is None.
     """
     if name is None:
         return None

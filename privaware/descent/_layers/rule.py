@@ -23,7 +23,7 @@ Rule = Callable[[Stack, Any], Callable[..., Any]]
 
 
 def check_batch_first(values: Tensor, examples: int) -> None:
-    """Raise `Refused` if the first dimension of `values` cannot be the examples."""
+    """Raise `Refused` unless the length of `values` is a multiple of `examples` (augmented copies), which is not 0."""
     if examples == 0 or len(values) % examples:
         raise Refused(
             f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "

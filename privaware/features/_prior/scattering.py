@@ -49,7 +49,7 @@ class ScatteringStatistics:
 
     @classmethod
     def of(cls, batches: Iterable[Tensor]) -> ScatteringStatistics:
-        """Return the statistics over batches of coefficients."""
+        """Return the statistics over batches of coefficients (rows, 243, h, w)."""
         count, total, square = 0, torch.zeros(()), torch.zeros(())
         for batch in batches:
             rows = batch.transpose(0, 1).flatten(1).double()

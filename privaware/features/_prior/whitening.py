@@ -65,7 +65,7 @@ class Statistics:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Return the statistics over batches of pooled maps."""
+        """Return the statistics over batches of maps at `depths`, each averaged to its entry of `pools`."""
         count = 0
         sums: list[Tensor] = []
         squares: list[Tensor] = []
@@ -151,7 +151,10 @@ class Statistics:
 
 
 class Whitening:
-    """A function from pooled maps to whitened rows."""
+    """A function from pooled maps, one tensor for each depth, to whitened rows, mode after mode.
+
+    `means` and `scales` of Walsh coefficients have one tensor for each depth, `matrices` one for each mode.
+    """
 
     def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
         self.means, self.scales, self.matrices = means, scales, matrices
@@ -188,7 +191,10 @@ def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:
-    """Return pooled maps (rows, channels, p, p) as Walsh coefficients (rows, channels, p * p)."""
+    """Return pooled maps (rows, channels, p, p) as orthonormal Walsh coefficients (rows, channels, p * p).
+
+    `p` is 1, 2 or 4.
+    """
     return maps.flatten(2) @ walsh(maps.shape[-1]).T.to(maps.device, maps.dtype)
 
 

@@ -46,8 +46,8 @@ def network_feature(schema: Schema, description: dict[str, Any] | None = None) -
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
     """Return the full description of the network `description`, or of a small default network if it is None.
 
-    Inputs and outputs that `description` leaves out are added. Raise if it does not fit `schema` or the shape of rows
-    after the features in `chain`.
+    Inputs and outputs that `description` leaves out are added. Raise `WrongInput` if it does not fit `schema` or the
+    shape of rows after the features in `chain`.
     """
     if (description or {}).get("name") == SEQUENCE and schema.form != "text":
         raise WrongInput(

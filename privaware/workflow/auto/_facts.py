@@ -54,6 +54,7 @@ FACTS: dict[str, str] = {
     "rows_epsilon": "rows times epsilon",
     "classes": "the number of classes; 0 for a regression",
     "columns": "the number of columns beside the target",
+    "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
     "channels": "the number of colour channels of an image",
     "side": "the smaller side of an image, in pixels",
     "larger_side": "the larger side of an image, in pixels",
@@ -81,16 +82,20 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
-    """Return the values of `FACTS` for a schema, a budget and a device."""
+    """Return the values of `FACTS` for a schema, a budget and a device.
+
+    A table whose texts are kept whole has the form text, so that the rules for texts apply to it.
+    """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
-        "form": schema.form,
+        "form": "text" if schema.has_whole_texts else schema.form,
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,
         "rows_epsilon": schema.rows * epsilon,
         "classes": len(schema.classes),
         "columns": len(schema.used) if schema.form == "table" else 0,
+        "levels": _levels(schema),
         "channels": channels,
         "side": min(sides),
         "larger_side": max(sides),
@@ -98,6 +103,14 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
         "bounded": schema.bounded,
         "installed": {name for name, network in NETWORKS.items() if network.module.installed()},
     }
+
+
+def _levels(schema: Schema) -> int:
+    """Return the number of levels of all categories, or 0 if fewer than half of the columns are categories."""
+    categories = [column for column in schema.used if column.kind == "category"]
+    if 2 * len(categories) < len(schema.used):
+        return 0
+    return sum(len(column.categories) or UNDECLARED_LEVELS for column in categories)
 
 
 def holds(condition: Any, value: Any) -> bool:
@@ -137,6 +150,12 @@ def resolved(value: Any, facts: Facts) -> Any:
     return value
 
 
+UNDECLARED_LEVELS = 4
+"""The number of levels that is assumed of a category whose levels are not declared."""
+FEATURES = 1_024
+"""The number of random Fourier features of a table."""
+ROWS_PER_LEVEL = 10
+"""The least rows x epsilon for each level of a category at which a table with classes gets random Fourier features."""
 MOST_SLOTS = 32_768
 """The largest number of hash buckets of a text."""
 FEW_SLOTS = 4_096
@@ -149,6 +168,15 @@ LARGEST_SIDE = 40
 """The largest side of an image that is scattered as it is, in pixels: the features grow with the area."""
 RESIZED_SIDE = 32
 """The side to which larger images are resized before scattering, in pixels."""
+
+
+def fourier_features(facts: Facts) -> int:
+    """Return the number of random Fourier features of a table: none where rows are too few for the levels.
+
+    Without features, all of the budget goes to the additive model.
+    """
+    few = facts["classes"] and facts["rows_epsilon"] < ROWS_PER_LEVEL * facts["levels"]
+    return 0 if few else FEATURES
 
 
 def slots(facts: Facts) -> int:
@@ -175,11 +203,15 @@ def scattering(facts: Facts) -> list[dict[str, Any]]:
 
 
 def size(facts: Facts) -> int | None:
-    """Return the side to which images are enlarged: the largest size of the rule within the time limit, or None."""
+    """Return the side in pixels to which images are enlarged.
+
+    `choose` puts it into `facts`: the largest size of the rule within the time limit. Without it return None.
+    """
     return facts.get("size")
 
 
 QUANTITIES: dict[str, Callable[[Facts], Any]] = {
+    "fourier_features": fourier_features,
     "slots": slots,
     "few_slots": few_slots,
     "scattering": scattering,

@@ -31,6 +31,7 @@ from privaware.workflow.auto._considered import considered, unmet
 from privaware.workflow.auto._evidence import benchmark_sentence, wins
 from privaware.workflow.auto._facts import FACTS, NETWORKS, QUANTITIES, expect_condition, facts_of, holds, resolved
 from privaware.workflow.auto._floor import Floor
+from privaware.workflow.auto._mixed import BESIDE, beside_columns, reads_texts
 
 __all__ = ["CONSTANT", "RELEASES", "Limits", "Policy", "Rule", "choose", "default_policy"]
 
@@ -88,7 +89,11 @@ class Rule:
     evidence: str = ""
 
     def variants(self) -> Iterator[tuple[Rule, dict[str, int]]]:
-        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size."""
+        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size.
+
+        Beside the rule is {"size": SIZE}, or {} without a size. The seconds of a size are added to the seconds in
+        `cost`.
+        """
         sizes = self.cost.get("sizes", {})
         for size in sorted(sizes, key=int, reverse=True):
             seconds = self.cost["seconds"] + sizes[size]
@@ -208,7 +213,10 @@ def _rule(number: int, table: Any) -> Rule:
 
 
 def _expect_use(title: str, use: Mapping[str, Any]) -> None:
-    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity."""
+    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity.
+
+    `title` starts the message.
+    """
     _expect_keys(f"{title}: use", use, ("learner", "settings", "before"))
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):
@@ -247,8 +255,10 @@ def choose(
 ) -> Choice:
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
-    A rule with image sizes is tried with each of them, the largest first. `details` also name the first rule before it
-    that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be taken.
+    `time_limit` replaces the seconds in the limits, and `metric` decides which constant prediction is meant. `policy`
+    None means the default policy. A rule with image sizes is tried with each of them, the largest first, and then
+    without a size. `details` also name the first rule before it that only lacked a network, and the first that only
+    lacked time. Raise `WrongInput` if no rule can be taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
@@ -265,10 +275,22 @@ def choose(
         else:
             learner = _learner(rule, schema, metric)
             choice = _choice(rule, learner, facts | size, _better(absent, slower, facts))
+            choice = _mixed(choice) if schema.form == "table" and schema.has_whole_texts else choice
             named = [(each, _learner(each, schema, metric)) for each in policy.rules if each.is_for_kind(facts)]
             return replace(choice, considered=_considered(named, rule.name, facts, policy.limits, limit))
     shown = ", ".join(f"{name} {facts[name]}" for name in ("form", "task", "rows", "epsilon", "classes", "columns"))
     raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
+
+
+def _mixed(choice: Choice) -> Choice:
+    """Return the choice of a rule for texts, if it reads texts, with the other columns of a table beside the texts."""
+    settings = beside_columns(choice.settings)
+    if not reads_texts(settings):
+        return choice
+    first, *others = choice.reasons
+    return replace(
+        choice, settings=settings, reasons=(f"{first} {BESIDE}", *others), releases=(*choice.releases, "bins")
+    )
 
 
 def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
@@ -280,7 +302,10 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not."""
+    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not.
+
+    `seconds` is the time limit.
+    """
     rows = []
     for rule, learner in rules:
         why = rule.why.replace("{learner}", learner)
@@ -315,7 +340,10 @@ def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str
 
 
 def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about the first rule that lacked only a network, and one about the first that lacked time."""
+    """Return a sentence about `absent`, the first rule that lacked only a network, and one about `slower`.
+
+    `slower` is the first rule that lacked only time. None gives no sentence.
+    """
     sentences = []
     if absent is not None:
         module = NETWORKS[absent.when["installed"]].module

@@ -33,6 +33,7 @@ from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
+from privaware.ranks import current
 from privaware.schema import Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
@@ -40,10 +41,12 @@ from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
 from privaware.workflow.run.notices import internal_scores, plan_lines, questions
+from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
+from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
 from privaware.workflow.run.resume import next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
@@ -83,7 +86,12 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
     if verb in TRAINS:
         expect_unspent(data, options)
     with ExitStack() as resources:
-        yield ChargedRun(verb, resolve(data, options, learner), options, rng, resources)
+        trains = options.ray is not None and trains_on_ranks(learner)
+        run = ChargedRun(
+            verb, resolve(data, replace(options, ray=None) if trains else options, learner), options, rng, resources
+        )
+        run.ranks_on = options.ray if trains else None
+        yield run
 
 
 class ChargedRun:
@@ -93,7 +101,8 @@ class ChargedRun:
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
     `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
-    of a dry run would be refused.
+    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network together
+    with this process, if there is one.
     """
 
     plan: Plan
@@ -120,6 +129,7 @@ class ChargedRun:
         self.refusal = ""
         self._foreseen: Ledger | None = None
         self.check: PersonsCheck | None = None
+        self.ranks_on: str | None = None
 
     @property
     def schema(self) -> Schema:
@@ -174,8 +184,10 @@ class ChargedRun:
 
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
-        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite.
+        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite. `what`
+        describes the charge; by default it names verb, data and learner.
         """
+        expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
@@ -194,6 +206,8 @@ class ChargedRun:
             return False
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
+        if self.ranks_on is not None and current() is None:
+            self._resources.enter_context(ranks_on_ray(self.ranks_on, self.options.device))
         self._open_ledger()
         key = self._key()
         count = next_run(self.ledger, key, self.source.digest)
@@ -206,7 +220,8 @@ class ChargedRun:
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
 
-        `mechanism` may replace it by an equal mechanism that reports its progress.
+        `mechanism` may replace it by an equal mechanism that reports its progress. Another mechanism, or a second call
+        after one charge, raises `RuntimeError`.
         """
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
@@ -276,10 +291,13 @@ class ChargedRun:
         self._publish(folder, {name: result_content(result, self.plan, self.schema, **said)}, kind)
 
     def public_rows(self) -> Data:
-        """Return the training rows of a built-in data set; they are public, so nothing is charged."""
+        """Return the training rows of a built-in data set; they are public, so nothing is charged.
+
+        Any other data raise `RuntimeError`.
+        """
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
-        return self.source.read_private_rows()[0].gathered()
+        return self.source.read_private_rows(self.schema)[0].gathered()
 
     @property
     def journal(self) -> Path | None:
@@ -294,7 +312,7 @@ class ChargedRun:
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
+        """Tell the owner, before the charge, what `notices()` returns: which rows are left out, and what is unusual."""
         about_rows = notices()
         self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
         for sentence in about_rows:
@@ -351,7 +369,7 @@ class ChargedRun:
 
     @property
     def _new_limit(self) -> float:
-        """The limit of a new ledger, if no limit is requested."""
+        """The limit of a new ledger, if no limit is requested: the limit of the plan plus the check of persons."""
         return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
 
     def _expect_new_limit(self) -> None:
@@ -390,7 +408,7 @@ class ChargedRun:
         ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
 
     def _read_rows(self) -> None:
-        rows, self.test_rows = self.source.read_private_rows()
+        rows, self.test_rows = self.source.read_private_rows(self.plan.schema)
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
 
     def _charge(self) -> None:
@@ -424,11 +442,11 @@ class ChargedRun:
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
-        """Close the run in the ledger with the hashes of the released `files`."""
+        """Close the run in the ledger with the hashes of the released `files`; `release` is its kind ("model")."""
         return self.ledger.finish(self.name, files=files, release=release)
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files, close the run with their hashes, and publish them."""
+        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))

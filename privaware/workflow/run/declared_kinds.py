@@ -24,7 +24,10 @@ MAX_NAMED = 5
 
 
 def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
-    """Return the kinds of columns by name, from a mapping or a TOML file with lines such as `age = "number"`."""
+    """Return the kinds of columns by name, from a mapping or a TOML file with lines such as `age = "number"`.
+
+    Raise `WrongInput` for a file that cannot be read; names and kinds are checked by `with_kinds`.
+    """
     if isinstance(kinds, Mapping):
         return dict(kinds)
     try:
@@ -55,7 +58,10 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
 
 
 def _of_kind(column: Column, kind: str) -> Column:
-    """Return a column with the name of `column` and with `kind`, without bounds and categories."""
+    """Return a column with the name of `column` and with `kind`, without bounds and categories.
+
+    A category folds case; a date has all parts but the hour.
+    """
     parts = DATE_PARTS[:-1] if kind == "date" else ()
     return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
 

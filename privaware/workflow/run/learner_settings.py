@@ -21,7 +21,10 @@ RUNTIME = ("device", "progress", "public", "journal", "workers")
 
 
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
-    """Build a learner or a selector from `settings`; raise for an unknown name or a value of the wrong type."""
+    """Build `make`, a learner or selector called `name`, with `settings`.
+
+    Raise `WrongInput` for an unknown setting or a value of the wrong type.
+    """
     known = setting_names(make)
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")
@@ -105,8 +108,8 @@ def _said(make: Any) -> dict[str, str]:
 def _expect_kind(what: str, hint: Any, value: Any) -> None:
     """Raise `WrongInput` if a plain setting does not have the declared type, or is a number that is not finite.
 
-    So no such error surfaces after the charge. An int is accepted for a float. A setting whose declared type is not
-    made of bool, int, float, str and None is not checked.
+    `hint` is the declared type, and `what` starts the message. So no such error surfaces after the charge. An int is
+    accepted for a float. A setting whose declared type is not made of bool, int, float, str and None is not checked.
     """
     kinds = get_args(hint) or (hint,)
     if not set(kinds) <= {bool, int, float, str, type(None)}:

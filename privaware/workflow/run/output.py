@@ -33,7 +33,7 @@ DRAFT = ".ledger-"
 
 @contextmanager
 def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
-    """Lock `folder` for this process until the block or the process ends; raise if another process uses it.
+    """Lock `folder` until the block or the process ends; raise `WrongInput` if another process uses it.
 
     Without the lock, two processes with the same command could mix their tensors and release two models for one charge.
     Raise `WrongInput` if the folder holds a finished model or files of others; the file `ledger` may lie in it. A

@@ -26,7 +26,7 @@ FRACTION = 0.2
 def selection_stage(
     schema: Schema, method: str, settings: Mapping[str, Any], learner: Any, budget: Mapping[str, float]
 ) -> Stage:
-    """Return the selection of columns by the selector `method` as a stage before `learner`.
+    """Return the selection of columns by the selector `method` as a stage before the mechanism `learner`.
 
     If the selection has a cost, its noise multiplier is set so that it takes about `FRACTION` of `budget["epsilon"]`.
     """

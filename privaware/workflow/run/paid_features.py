@@ -43,6 +43,8 @@ Described = Mapping[str, Any]
 def described_features(features: Any) -> list[dict[str, Any]]:
     """Return features as a list of tables; a name alone means the table `{"name": NAME}`.
 
+    A single name or table gives a list of one. Raise `WrongInput` for anything else, and for no features.
+
     >>> described_features(["scatter", {"name": "pca", "components": 8}])
     [{'name': 'scatter'}, {'name': 'pca', 'components': 8}]
     """
@@ -105,7 +107,10 @@ class PaidFeatures:
         return sum(others, start=first)
 
     def parts(self, what: str, schema: Schema, noise: float) -> list[tuple[str, Event]]:
-        """Return each release with its event, in order; the last release is the model."""
+        """Return each release with its event, in order; the last release is the model, described by `what`.
+
+        `noise` is the noise multiplier of the learner.
+        """
         paid = [each for each in self.described if each["name"] in PAID]
         events = [
             (f"release {WORDS[each['name']]}", _transformation(each, ()).cost(schema, noise * share))

@@ -45,6 +45,7 @@ __all__ = [
     "expect_budget",
     "expect_finite_price",
     "expect_unit",
+    "fraction_of_columns",
     "grouped",
     "model_event",
     "priced",
@@ -60,6 +61,8 @@ SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
+TEXT_COLUMNS = 2
+"""Number of columns as which a whole text counts when the budget for bounds and bins is set."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
 CLEAR = 8.0
@@ -257,7 +260,10 @@ def search_plan(
 
 
 def expect_finite_price(plan: Plan) -> None:
-    """Raise if no finite epsilon is proven, as for the best of many runs that may each fail with small probability."""
+    """Raise `WrongInput` if no finite epsilon is proven for `plan`.
+
+    This is so for the best of many runs that may each fail with small probability.
+    """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
             f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
@@ -282,8 +288,9 @@ def priced(
 ) -> Plan:
     """Return the plan of a mechanism, calibrated to (epsilon, delta).
 
-    If the schema does not declare all bounds, private bounds are released first. If `noise` is given, it is the noise
-    multiplier, nothing is calibrated, and `epsilon` is only the requested epsilon of the plan.
+    If the schema does not declare all bounds, private bounds are released first. `name` is the `learner` of the plan,
+    and `what` describes the release. If `noise` is given, it is the noise multiplier, nothing is calibrated, and
+    `epsilon` is only the requested epsilon of the plan.
     """
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
@@ -312,7 +319,7 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
 
 
 def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
-    """Return the release of bounds as a stage before `mechanism`.
+    """Return the release of bounds as a stage before `mechanism`, whose learner is called `name`.
 
     Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two choices for
     each column. Before other releases the bounds are choices, whose noise scales with the noise of the mechanism, or a
@@ -324,10 +331,20 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
     share = BOUNDS_SHARE
     if parts and all(isinstance(part, Gaussian) for part in parts):
         chosen = Ranges(delta=bounds_within(delta).delta, bins=BINS.get(name, 0), single=single)
-        share = share_for(cost, BOUNDS_FRACTION)
+        share = share_for(cost, BOUNDS_FRACTION * fraction_of_columns(schema))
     elif all(column.bounded for column in schema.declared):
         chosen, share = TargetHistogramRange(), SPAN_SHARE
     return Stage(what=RELEASE_BOUNDS, mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
+
+
+def fraction_of_columns(schema: Schema) -> float:
+    """Return the number of columns that are not text as a fraction of all columns; a whole text counts `TEXT_COLUMNS`.
+
+    A release that concerns these columns alone takes this fraction of its usual part of the budget.
+    """
+    texts = sum(column.is_whole_text for column in schema.declared)
+    others = max(len(schema.declared) - texts, 1)
+    return others / (others + TEXT_COLUMNS * texts)
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:
@@ -347,7 +364,7 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
 
 
 def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
-    """Raise if a learner that protects only labels is used for another unit."""
+    """Raise `WrongInput` if `make`, the learner called `name`, protects only labels and `schema` has another unit."""
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
             f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '

@@ -36,8 +36,9 @@ def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
     """Return a listener to the steps of a training, which draws a bar or says sentences.
 
     The first sentence comes after `FIRST_SECONDS` seconds of work, the next ones every `seconds` seconds. Without `say`
-    they are written to standard error. The listener's `what` names the stage: "training", "features" while features of
-    the declared rows are computed, or a stage of a learner, such as "teachers".
+    they are written to standard error. The listener takes (step, steps, seconds left, what). `what` names the stage:
+    "training", "features" while features of the declared rows are computed, or a stage of a learner, such as
+    "teachers".
     """
     last: float | None = None
     speak = say or to_stderr

@@ -77,7 +77,7 @@ class Release:
         return ModelCard.of(self.plan, self.model, tensors=tensors, entry=entry, seed=self.seed, **said)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model to a new folder, as `fit` does with `out`.
+        """Write the model to a new or empty folder, as `fit` does with `out`; any other folder raises `WrongInput`.
 
         The run was closed before the files existed. The ledger therefore knows the charge but not the files, and
         `verify` says so.

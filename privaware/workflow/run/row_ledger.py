@@ -80,7 +80,7 @@ def is_new(path: Path | Ledger) -> TypeGuard[Path]:
 
 
 def what_fits(plan: Plan, ledger: Ledger) -> float | None:
-    """Return the largest epsilon, rounded down to three digits, with which `plan` would fit into `ledger`.
+    """Return the largest epsilon, rounded down to three significant digits, with which `plan` would fit into `ledger`.
 
     Return None if no epsilon fits, if `plan` has no requested epsilon, or if the cost of `plan` does not follow from
     its noise multiplier alone.
@@ -99,8 +99,9 @@ def what_fits(plan: Plan, ledger: Ledger) -> float | None:
 def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
     """Open the ledger at `place` (the result of `ledger_place`), or create it there.
 
-    A new ledger gets the limit `--limit`, or `new_limit` without it. Raise `WrongInput` if an open ledger has another
-    unit, cap, relation or delta than this run.
+    A new ledger gets the limit `--limit`, or `new_limit` without it. Raise `WrongInput` if an existing ledger has
+    another unit, cap, relation or delta than this run, or if `place` is a path and the ledger there has another limit
+    than `--limit`.
     """
     schema = source.schema
     if isinstance(place, Ledger):
@@ -180,7 +181,10 @@ def existing_place(source: Source, options: RunOptions, event: Event) -> Path | 
 
 
 def expect_new_limit(epsilon: float, limit: float) -> None:
-    """Raise unless a new ledger with this limit has room for `epsilon`."""
+    """Raise `BudgetExceeded` unless a new ledger with this limit has room for `epsilon`.
+
+    Raise `WrongInput` for a limit that is not positive.
+    """
     expect_positive("", limit=limit)
     if epsilon > limit * (1 + 1e-9):
         raise BudgetExceeded(
@@ -189,7 +193,11 @@ def expect_new_limit(epsilon: float, limit: float) -> None:
 
 
 def _named_place(source: Source, options: RunOptions) -> Path | Ledger | None:
-    """Return the ledger that is found without its rows: the given one, one in the output folder, one by the data."""
+    """Return the ledger that is found without reading rows, or None.
+
+    It is the given ledger; without one, for built-in data `run.ledger` in the output folder, which may be new, and for
+    other data an existing ledger next to the data.
+    """
     if options.ledger is not None:
         return options.ledger if isinstance(options.ledger, Ledger) else options.ledger_path
     if source.builtin:
@@ -204,7 +212,7 @@ def _beside(source: Source) -> Path | None:
 
 
 def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
-    """Return the ledger that was charged for these rows, or the path of a new one."""
+    """Return the ledger that was charged for these rows, or the path of a new one; raise what `ledger_place` raises."""
     digest, sketch = source.digest(), source.sketch()
     assert digest is not None
     assert sketch is not None

@@ -74,7 +74,7 @@ class SameRows:
 
     @property
     def counted(self) -> list[OtherLedger]:
-        """The other ledgers with the unit and the relation of this ledger; their charges compose with its charges."""
+        """The other ledgers with the unit, cap and relation of this ledger; their charges compose with its charges."""
         return [other for other in self.others if other.charges.promise == self.ledger.facts.promise]
 
     def epsilon(self, event: Event = NOTHING) -> float | None:
@@ -92,7 +92,7 @@ class SameRows:
         """Return the warnings about the other ledgers.
 
         One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. There is one more
-        sentence for each ledger with another unit or relation, and for each ledger that cannot be read.
+        sentence for each ledger with another unit, cap or relation, and for each ledger that cannot be read.
 
         Parameters
         ----------

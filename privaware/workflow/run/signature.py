@@ -58,7 +58,8 @@ def other_release_files(names: Iterable[str], kind: str) -> list[str]:
     Returns
     -------
     list of str
-        The names that are a file of a release, or differ from one only in upper and lower case.
+        The names that are a file of a release, or differ from one only in upper and lower case. In a model folder the
+        names in `BESIDE_A_MODEL` are allowed and are not returned.
     """
     allowed = BESIDE_A_MODEL if kind == "model" else ()
     taken = {name for files in RELEASE_FILES.values() for name in files}
@@ -111,7 +112,10 @@ class Signature:
         return cls(closing=closing, files=files, release=release, run=run, signature=signature)
 
     def is_by(self, key: str | Path) -> bool:
-        """Whether the owner of the public key in the file `key` made this signature."""
+        """Whether the owner of the public key in the file `key` made this signature.
+
+        A file without such a key raises `WrongInput`.
+        """
         from cryptography.exceptions import InvalidSignature
 
         public = _public_key(key)

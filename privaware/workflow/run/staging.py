@@ -60,7 +60,7 @@ class Staged:
 
     @classmethod
     def write(cls, folder: Path, contents: dict[str, bytes], *, run: str, charge: str, release: str) -> Staged:
-        """Write the hashes of a set of files, then the files in their order."""
+        """Write the hashes of a set of files to the private folder in `folder`, then the files in their order."""
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         staged = cls(folder=folder, run=run, charge=charge, release=release, files=files)
         facts = {"run": run, "charge": charge, "release": release, "files": files}
