@@ -88,6 +88,14 @@ def test_few_rows_for_many_levels_get_an_additive_model(epsilon: float, count: i
     assert table_choice(schema, epsilon).settings["count"] == count
 
 
+@pytest.mark.parametrize(("epsilon", "learner"), [(0.3, "fourier"), (3.0, "linear")])
+def test_pairs_of_categories_are_learnt_where_rows_are_enough(epsilon: float, learner: str) -> None:
+    letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(10))
+    choice = table_choice(Schema(columns=letters, classes=("no", "yes"), rows=1_000), epsilon)
+    assert choice.learner == learner
+    assert (choice.settings.get("features") == [{"name": "crosses"}]) == (learner == "linear")
+
+
 def test_levels_do_not_count_beside_more_numbers() -> None:
     numbers_first = (*(replace(COLUMNS[0], name=f"n{at}") for at in range(2)), COLUMNS[1])
     schema = Schema(columns=numbers_first, classes=("no", "yes"), rows=100)
