@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import pickle
 import signal
@@ -225,6 +226,47 @@ class Ranks:
             for part in _bytes(tensor).split(CHUNK):
                 self._broadcast(part, "cpu")
         return tensors
+
+    def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
+        """Send to each other rank r the entries `bounds[r]` to `bounds[r + 1] - 1` of `tensors`."""
+        import torch.distributed as dist
+
+        for rank in range(1, self.size):
+            for tensor in tensors:
+                part = tensor[bounds[rank] : bounds[rank + 1]].detach().cpu().contiguous()
+                with self._connected():
+                    for piece in _bytes(part).split(CHUNK):
+                        dist.send(piece, dst=rank, group=self._groups["cpu"])
+
+    def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
+        """Return the tensors of these `shapes` that rank 0 sends to this rank alone."""
+        import torch
+        import torch.distributed as dist
+
+        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
+        with self._connected():
+            for piece in (piece for tensor in tensors for piece in _bytes(tensor).split(CHUNK)):
+                dist.recv(piece, src=0, group=self._groups["cpu"])
+        return tensors
+
+    def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
+        """Send `sent[r]` of `rows` to each rank r, in the order of ranks; return the rows that all ranks send here.
+
+        `received[r]` is the number of rows that rank r sends here.
+        """
+        if self.size == 1:
+            return rows
+        import torch
+        import torch.distributed as dist
+
+        group = self._groups.get("cuda", self._groups["cpu"]) if rows.is_cuda else self._groups["cpu"]
+        place = rows.device if group is not self._groups["cpu"] else torch.device("cpu")
+        width = rows.element_size() * math.prod(rows.shape[1:])
+        flat = _bytes(rows.contiguous()).to(place).view(-1, width)
+        here = torch.empty(sum(received), width, dtype=torch.uint8, device=place)
+        with self._connected():
+            dist.all_to_all_single(here, flat, list(received), list(sent), group=group)
+        return here.view(-1).view(rows.dtype).view(-1, *rows.shape[1:]).to(rows.device)
 
     def shared_rows(self, rows: Any) -> Any:
         """Return the array `rows` of rank 0 on every rank; arrays of other things than numbers are pickled."""
