@@ -47,10 +47,11 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
     best, runs = wins(candidate, facts)
+    measure = "rows x epsilon" if facts["cap"] == 1 else "rows x epsilon / cap"
     if not runs:
-        return f"No benchmark was run on {sets} of similar size and budget (rows x epsilon {signal:,.0f})."
+        return f"No benchmark was run on {sets} of similar size and budget ({measure} {signal:,.0f})."
     return (
-        f"In {runs} benchmark runs on {sets} of similar size and budget (rows x epsilon {signal / 10:,.0f} to "
+        f"In {runs} benchmark runs on {sets} of similar size and budget ({measure} {signal / 10:,.0f} to "
         f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times."
     )
 
