@@ -541,7 +541,8 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                way = "change it with --set-limit" if name == "limit" else "use another ledger"
+                ways = {"limit": "change it with --set-limit", "cap": f"take --cap {has}, or use another ledger"}
+                way = ways.get(name, "use another ledger")
                 where = chain.shown_path(self.path)
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
 

@@ -419,3 +419,9 @@ def test_replaced_file_is_noticed(ledger: Ledger, path: Path) -> None:
     with pytest.raises(WrongInput, match="there is no ledger"):
         ledger.spend(pure(0.1), what="a count")
     assert not path.exists()
+
+
+def test_another_cap_is_refused_with_the_cap_that_fits(path: Path) -> None:
+    Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=3)
+    with pytest.raises(WrongInput, match="expected cap 3 as the ledger has it, got 5; take --cap 3, or use another"):
+        Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=5)

@@ -175,8 +175,8 @@ class PersonsCheck:
             values, limit = max(count, 1.0), max(count + self.margin, 1.0)
             return (
                 f"Values of {name!r} repeat: about {values:,.0f} different values in {rows:,} rows, at most "
-                f"{limit:,.0f} with {1 - ERROR:.0%} confidence, so at least {rows / limit:.1f} rows for each "
-                "value on average."
+                f"{limit:,.0f} with {1 - ERROR:.0%} confidence, so at least {rows / limit:.1f} rows for each value on "
+                "average."
             )
         most = min(max(repeats + self.margin, 0.0), rows)
         return (

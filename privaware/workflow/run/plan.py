@@ -176,16 +176,18 @@ class Plan:
         needed = math.ceil(CLEAR * deviation)
         if schema.rows >= needed and not (of_persons(schema) and deviation):
             return [sentence]
-        ways = "Declare them (--schema, or --kinds for types), or leave columns out."
+        ways = "(--schema, or --kinds for types), or leave columns out."
         if schema.rows >= needed:
-            persons = f"{math.ceil(needed / schema.cap):,} different values of {schema.unit!r}"
+            each = "" if schema.cap == 1 else f" with {schema.cap:,} rows each"
+            persons = f"{math.ceil(needed / schema.cap):,} different values of {schema.unit!r}{each}"
             return [
                 f"{sentence} The noise in the counts is about {deviation:,.0f} rows, so many of these {bought} are "
-                f"guesses unless at least {needed:,} rows are used (about {persons}). If there are fewer: {ways}"
+                f"guesses unless at least {needed:,} rows are used ({persons}). If there are fewer, declare "
+                f"the {bought} {ways}"
             ]
         return [
             f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {schema.rows:,}, so many of these "
-            f"{bought} will be guesses. {ways}"
+            f"{bought} will be guesses. Declare them {ways}"
         ]
 
     @property
