@@ -23,6 +23,8 @@ from privaware.ranks import expect_led
 __all__ = ["Ledger"]
 
 Paths = str | os.PathLike[str]
+BEGUN: list[str] = []
+"""Files of the ledgers that this process began to charge, in order, for what an interrupted command says."""
 CHARGES_SHOWN = 5
 """Largest number of charges in a card for notebooks."""
 
@@ -272,6 +274,7 @@ class Ledger(Summarised):
         expect_led()
         entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
         entries = self.entries()  # checked before locking, and again only if another entry was added
+        BEGUN.append(str(self.path))
         if charged := self._admit(entries, entry):
             return charged
         with chain.locked(self.path) as db:

@@ -12,6 +12,7 @@ import numpy as np
 
 from privaware import accounting, report
 from privaware._rounded import rounded_up
+from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
@@ -243,8 +244,9 @@ def _wrong_unit(card: ModelCard) -> list[str]:
 def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Check:
     """Check that the report in `folder` is the report of this card and these tensors.
 
-    It is unchecked if there is no report, if the epsilon is infinite, or if the report has all required statements in
-    other words than this version writes. It is a problem if the report cannot be read, or if a statement is missing.
+    It is unchecked if there is no report, if the epsilon is infinite, or if another version of privaware wrote all
+    required statements in other words. It is a problem if the report cannot be read, if a statement is missing, or if
+    this version wrote the model and the text differs anywhere.
     """
     path = folder / REPORT
     if not path.is_file():
@@ -261,4 +263,11 @@ def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray
         return Check()
     if missing := report.missing_statements(card, text):
         return Check(problems=[f"{REPORT} does not say what the events do: {missing[0]:.200}"])
+    if card.version == __version__:
+        pairs = enumerate(zip(text, expected, strict=False))
+        at = next((at for at, (own, other) in pairs if own != other), min(len(text), len(expected)))
+        near = slice(max(at - 40, 0), at + 40)
+        return Check(
+            problems=[f"{REPORT} is not the page of this model: expected {expected[near]!r}, got {text[near]!r}"]
+        )
     return Check(unchecked=[f"{REPORT} is worded otherwise than this version words it"])

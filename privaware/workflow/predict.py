@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,19 @@ from privaware._files import atomic_file
 from privaware.card import Guarantee, ModelCard
 from privaware.data import Data, Outside, Raw, large_csv, large_table
 from privaware.errors import WrongInput
-from privaware.model import Model, is_built_in, read_tensors
+from privaware.model import TENSORS, Model, is_built_in, read_tensors
 from privaware.workflow._kept_columns import expect_keepable, expect_no_formulas, kept_columns
 from privaware.workflow.run.options import expect_device
 
-__all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
+__all__ = [
+    "ReleasedModel",
+    "changed_tensors",
+    "load",
+    "loaded",
+    "outside_sentences",
+    "predict",
+    "predictions_for_owner",
+]
 
 SUFFIXES = (".csv", ".parquet")
 BLOCKWISE_FROM_BYTES = 2**26
@@ -65,6 +74,22 @@ def load(folder: str | Path) -> ReleasedModel:
     >>> model.guarantee.epsilon <= 1.0, model.card.learner, len(model.predict("wisconsin")) > 100
     (True, 'majority', True)
     """
+    model = loaded(folder)
+    problem = changed_tensors(Path(folder), model.card)
+    if problem and model.card.tensors:  # a card of an older version has no hash
+        raise WrongInput(f"{problem}; restore the folder")
+    return model
+
+
+def changed_tensors(folder: Path, card: ModelCard) -> str:
+    """Return a sentence if the hash of the tensor file is not the hash on `card`, else nothing; it may still load."""
+    if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
+        return ""
+    return f"{TENSORS} is not the file that was released: its hash differs from model.json"
+
+
+def loaded(folder: str | Path) -> ReleasedModel:
+    """Load a model from its folder, as `load` does, without comparing the tensor file with the card."""
     card = ModelCard.read(folder)
     tensors = read_tensors(Path(folder))
     try:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privaware._summary import Summarised
-from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.events import NOTHING
-from privaware.model import TENSORS
 from privaware.workflow._statements import (
     Check,
     Priced,
@@ -24,7 +21,7 @@ from privaware.workflow._statements import (
     wrong_words,
 )
 from privaware.workflow._tamper_checks import Claim, against_ledger, against_signature
-from privaware.workflow.predict import load
+from privaware.workflow.predict import changed_tensors, loaded
 from privaware.workflow.run.result_file import ResultFile, result_name
 
 __all__ = ["Verdict", "verify"]
@@ -146,7 +143,7 @@ class _Subject:
 
 
 def _model(folder: Path) -> _Subject:
-    released = load(folder)
+    released = loaded(folder)
     card = released.card
     guarantee, parts = card.guarantee, card.events
     if not math.isfinite(guarantee.epsilon) or guarantee.delta == 0:
@@ -157,7 +154,7 @@ def _model(folder: Path) -> _Subject:
     event = sum((part.event for part in parts), start=NOTHING)
     priced = price(event, guarantee.delta)
     problems = [
-        *_changed_tensors(folder, card),
+        *filter(None, [changed_tensors(folder, card)]),
         *wrong_prices(guarantee.epsilon, guarantee.delta, parts, priced),
         *wrong_accountants(card, priced),
         *wrong_words(card, event),
@@ -188,10 +185,3 @@ def _result(path: Path) -> _Subject:
         checks=(Check(problems=problems),),
         claim=Claim(release=path.stem, entry=result.ledger, run=None, event=event, facts=result.facts),
     )
-
-
-def _changed_tensors(folder: Path, card: ModelCard) -> list[str]:
-    """Return a sentence if the hash of the tensor file is not the hash on `card`; such a file may still load."""
-    if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
-        return []
-    return [f"{TENSORS} is not the file that was released: its hash differs from model.json"]

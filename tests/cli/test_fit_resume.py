@@ -37,6 +37,16 @@ def test_interrupted_run_exits_130_and_resumes_uncharged(
     assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
 
 
+def test_interrupt_before_the_charge_claims_no_charge(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    with monkeypatch.context() as broken:
+        broken.setattr("privaware.workflow.fit.recipe_plan", stop)
+        assert run(*call).err.splitlines()[-1] == "privaware: interrupted; this command charged nothing"
+
+
 def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `call`, and interrupt it after its charge."""
 
@@ -45,7 +55,9 @@ def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) ->
 
     with monkeypatch.context() as broken:
         broken.setattr(Model, "tensor_file", stop)
-        assert run(*call).code == 130
+        result = run(*call)
+    assert result.code == 130
+    assert result.err.endswith("; the charge stays in the ledger, and the same command resumes the run\n")
 
 
 @pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])

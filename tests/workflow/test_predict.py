@@ -78,6 +78,16 @@ def test_card_that_does_not_fit_the_tensors_is_refused(tmp_path: Path) -> None:
         load(folder)
 
 
+def test_model_with_changed_tensors_is_refused(tmp_path: Path) -> None:
+    fit("wisconsin", epsilon=1.0, learner="majority", out=tmp_path / "m")
+    path = tmp_path / "m" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(WrongInput, match="its hash differs from model"):
+        load(tmp_path / "m")
+
+
 @pytest.fixture
 def many() -> pd.DataFrame:
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -335,8 +336,18 @@ def test_p44_page_of_another_model_is_noticed_without_the_ledger(place: Path, te
     assert any("report.html does not say" in problem for problem in verify(place / "one").problems)
 
 
-def test_page_in_other_words_is_left_to_the_ledger(place: Path) -> None:
+def test_number_that_was_changed_in_the_report_is_noticed(place: Path) -> None:
+    path = place / "one" / "report.html"
+    page = path.read_text()
+    stated = re.findall(r"\d+\.\d+%", report.page_text(page))[0]
+    path.write_text(page.replace(stated, "1.23%"))
+    [problem] = verify(place / "one").problems
+    assert problem.startswith("report.html is not the page of this model: expected '")
+
+
+def test_page_of_another_version_is_left_to_the_ledger(place: Path) -> None:
     other_report(place)
+    edit_card(place / "one", lambda entries: entries.update(version="0.0.9"))
     verdict = verify(place / "one")
     assert verdict.valid
     assert verdict.unchecked[0] == "report.html is worded otherwise than this version words it"
