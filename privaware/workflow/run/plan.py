@@ -214,7 +214,7 @@ class Plan:
     @property
     def total_sentence(self) -> str:
         total = f"total epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}"
-        return f"noise multiplier {self.noise:.4g}: {total}"
+        return f"calibrated noise factor {self.noise:.4g}: {total}"
 
 
 def selection_plan(
