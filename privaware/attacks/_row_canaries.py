@@ -26,7 +26,7 @@ WORDS = 4096
 def row_canaries(
     learner: Mechanism[Model], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Train once on the rows and on each crafted canary with probability 1/2, and return the score of each canary.
+    """Train once on `data` and on each crafted canary with probability 1/2, and return the score of each canary.
 
     Crafted rows are public, so scores are post-processing of the released model.
     """
@@ -49,9 +49,10 @@ def label_scores(model: Model, rows: Data) -> np.ndarray:
 
 
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
-    """Return random rows over the whole declared ranges, with labels that are independent of the rows.
+    """Return `count` random rows over the whole declared ranges, with labels that are independent of the rows.
 
-    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds.
+    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds. Raise
+    `WrongInput` without declared bounds or categories.
     """
     if not schema.bounded:
         raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
@@ -60,8 +61,7 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
     if schema.form == "image":
         x = draw.random((count, *schema.shape)).astype(np.float32)
     elif schema.form == "text":
-        words = draw.integers(0, WORDS, (count, 12))
-        x = np.array([" ".join(f"w{word}" for word in text) for text in words], dtype=object)
+        x = _texts(count, draw)
     else:
         columns = [_values(column, count, draw) for column in schema.used]
         x = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
@@ -87,7 +87,14 @@ def _uncoded(column: Column, number: float) -> Any:
     return number if column.kind in ("number", "undecided") else "word"
 
 
+def _texts(count: int, draw: np.random.Generator) -> np.ndarray:
+    words = draw.integers(0, WORDS, (count, 12))
+    return np.array([" ".join(f"w{word}" for word in text) for text in words], dtype=object)
+
+
 def _values(column: Column, count: int, draw: np.random.Generator) -> np.ndarray:
+    if column.is_whole_text:
+        return _texts(count, draw)
     if column.kind == "category":
         return draw.integers(0, len(column.categories), count).astype(float)
     low, high = column.low, column.high

@@ -68,23 +68,32 @@ def _is_correct(model: Model, rows: Data, device: str) -> np.ndarray:
 def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
     """Apply the same random change to every row, within the declared ranges.
 
-    A number without declared bounds stays as it is.
+    `scale` is the standard deviation of the change of a number, as a fraction of its range, and the probability that a
+    category changes or a word is lost. A number without declared bounds stays as it is.
     """
     if rows.schema.form == "image":
         noise = scale * generator.standard_normal(rows.schema.shape)
         return replace(rows, x=np.clip(rows.x + noise, 0, 1).astype(rows.x.dtype))
     if rows.schema.form == "text":
-        lost = generator.random(WORDS) < scale
-        return replace(rows, x=np.array([_without(text, lost) for text in rows.x] or [""], dtype=object)[: len(rows)])
+        return replace(rows, x=_shortened(rows.x, scale, generator))
     x = rows.x.copy()
     for at, column in enumerate(rows.schema.used):
         draw, other = generator.standard_normal(), generator.random()
-        if column.kind == "category":
+        if column.is_whole_text:
+            x[:, at] = _shortened(x[:, at], scale, generator)
+        elif column.kind == "category":
             count = max(len(column.categories), 1)
             x[:, at] = np.where(other < scale, (x[:, at] + 1 + generator.integers(count)) % count, x[:, at])
         elif column.low is not None and column.high is not None:
-            x[:, at] = np.clip(x[:, at] + scale * draw * (column.high - column.low), column.low, column.high)
+            moved = x[:, at].astype(float) + scale * draw * (column.high - column.low)
+            x[:, at] = np.clip(moved, column.low, column.high)
     return replace(rows, x=x)
+
+
+def _shortened(texts: np.ndarray, scale: float, generator: np.random.Generator) -> np.ndarray:
+    """Return the texts without the words at some positions, the same for every text; `scale` is their fraction."""
+    lost = generator.random(WORDS) < scale
+    return np.array([_without(text, lost) for text in texts] or [""], dtype=object)[: len(texts)]
 
 
 def _without(text: str, lost: np.ndarray) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from privaware.data._code import has_date_type
 from privaware.data._data import target_of
-from privaware.data._draft_column import FEW_VALUES, draft_column, outward
+from privaware.data._draft_column import FEW_VALUES, draft_column, is_free_text, outward
 from privaware.data._names import UNNAMED, is_identifier_name
 from privaware.data._raw import Raw
 from privaware.data._values import got, no_single_values, numbers_of, quoted, words_of
@@ -91,11 +91,11 @@ def typed(
     """Return a schema whose columns follow from their names and types, so that no row changes them, without bounds.
 
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
-    dates, truth values and categories follow from types. Text columns and the columns of a text file are undecided,
-    because only a count over rows tells their kind. Columns that are named like identifiers are not used, unless their
+    dates, truth values and categories follow from types. Columns of free text are text, which is assumed to be public.
+    Other columns of words, and the other columns of a text file, are undecided, because only a count over rows tells
+    their kind. Columns that are named like identifiers are not used, unless their
     type is boolean. Columns of lists or records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of
-    them are free text, the schema has the form text, which needs no bounds; a column that is constant except in one row
-    is not free text.
+    them are free text, the schema has the form text, which needs no bounds.
 
     Parameters
     ----------
@@ -127,20 +127,25 @@ def typed(
             )
             for name in _feature_names(raw, facts)
         )
-        used = [column for column in columns if column.kind not in NOT_USED]
-        if 0 < len(used) <= MAX_TEXT_COLUMNS and all(column.kind == "undecided" for column in used):
-            drafts = [draft_column(column.name, raw.frame[column.name], identifies=False) for column in used]
-            texts = {column.name: column for column in drafts}
-            if all(column.kind == "text" for column in texts.values()):
-                drafted = tuple(texts.get(column.name, column) for column in columns)
-                return Schema(columns=drafted, form="text", assumed=_assumed(drafted, facts), **facts)
+        frame = raw.frame
+        columns = tuple(
+            Column(name=column.name, kind="text")
+            if column.kind == "undecided" and is_free_text(frame[column.name])
+            else column
+            for column in columns
+        )
+        if _form(columns) == "text" and len([each for each in columns if each.kind == "text"]) <= MAX_TEXT_COLUMNS:
+            return Schema(columns=columns, form="text", assumed=_assumed(columns, facts), **facts)
         return Schema(columns=columns, **facts)
 
 
 def _facts(
     raw: Raw, *, target: str, task: str | None, unit: str, cap: int, labels: pd.Series | None = None
 ) -> dict[str, Any]:
-    """Return what a schema says about the target, the rows and the unit."""
+    """Return what a schema says about the target, the rows and the unit, by field of `Schema`.
+
+    `labels` replace the target of `raw`. Raise `WrongInput` without rows.
+    """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     values = target_of(raw, target) if labels is None else labels
@@ -241,7 +246,7 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
 
 
 def _hint(numbers: np.ndarray) -> str:
-    """Return advice for a target whose first value alone is not a number."""
+    """Return advice for a target whose first value alone is not a number (NaN or infinite); else an empty text."""
     alone = len(numbers) > 1 and not np.isfinite(numbers[0]) and np.isfinite(numbers[1:]).all()
     return "; if the first row holds second names or units of the columns, remove it" if alone else ""
 

@@ -119,7 +119,10 @@ class Fourier(AdditiveStart):
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)
 
     def _chances(self, schema: Schema, chances: np.ndarray | None) -> np.ndarray:
-        """Return the probability of each column to be read by a feature: 0 for columns with a monotone direction."""
+        """Return the probability of each column to be read by a feature: `chances` (None: equal ones), scaled to sum 1.
+
+        The probability of a column with a monotone direction is 0.
+        """
         free = np.array([float(column.name not in self.monotone) for column in schema.used])
         free = free if chances is None else free * chances
         return np.asarray(free / max(free.sum(), 1e-99))

@@ -241,7 +241,7 @@ class Linear(Learner):
     def _parts(self, schema: Schema) -> Any:
         """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty tuple.
 
-        Raise if blocks are to be weighted without classes, or without one feature of several blocks.
+        Raise `WrongInput` if blocks are to be weighted without classes, or without one feature of several blocks.
         """
         if not self.weigh:
             return ()
@@ -256,8 +256,8 @@ class Linear(Learner):
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """Return the noise multiplier of a release that takes the fraction `part` of the budget, relative to one
-        step's.
+        """Return the noise multiplier of a release that takes the fraction `part` of the budget, divided by the noise
+        multiplier of one step. `check` is the fraction of the budget for the check.
         """
         return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
 
@@ -374,7 +374,7 @@ class Linear(Learner):
         signal = self.norm * self.steps / spread  # rows / noise of all steps together
         if self.centre:
             times_noise *= float(np.clip(math.sqrt(signal / CENTRED_SIGNAL), 1.0, 2.0))
-        careful = self.base > 0 or schema.form == "text"
+        careful = self.base > 0 or schema.has_whole_texts
         if careful:
             times_noise *= min(1.0, signal / CAREFUL_SIGNAL)
         return float(np.clip(times_noise / spread, 1e-4 if careful else 0.01, MAX_NAMED_LR * slower))

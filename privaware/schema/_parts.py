@@ -34,12 +34,16 @@ class CodedColumn(Column):
 
 
 def coded_columns(column: Column) -> tuple[Column, ...]:
-    """Return the numbers and categories that a declared column is coded into; an undecided column stays as it is."""
+    """Return the numbers and categories that a declared column is coded into.
+
+    A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
+    part. A text that is kept whole, and a column of any other kind, stay as they are.
+    """
     if column.kind == "boolean":
         return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
     if column.kind == "time":
         return (replace(column, kind="number", low=0.0, high=24.0),)
-    if column.kind in ("date", "text"):
+    if column.kind in ("date", "text") and not column.is_whole_text:
         return tuple(_part(column, part) for part in column.parts or column.known_parts)
     return (column,)
 

@@ -132,7 +132,10 @@ class Schema:
 
     @cached_property
     def used(self) -> tuple[Column, ...]:
-        """The coded columns that a learner sees; a declared column may become several numbers and categories."""
+        """The coded columns that a learner sees; a declared column may become several numbers and categories.
+
+        For images and texts these are the columns in `declared`, unchanged.
+        """
         if self.form != "table":
             return self.declared
         return tuple(coded for column in self.declared for coded in coded_columns(column))
@@ -146,8 +149,24 @@ class Schema:
         known = bool(self.classes) or self.low is not None
         return known and all(column.bounded for column in self.declared)
 
+    @cached_property
+    def has_whole_texts(self) -> bool:
+        """Whether rows hold texts: data of form text, or a table with a text column of no hash buckets."""
+        return self.form == "text" or any(column.is_whole_text for column in self.declared)
+
+    def with_whole_texts(self) -> Schema:
+        """Return the schema of a table whose text columns are kept whole, for features that read texts.
+
+        A column of which only some hash buckets are used stays as it is.
+        """
+        if self.form != "table":
+            return self
+        whole = {column.name for column in self.columns if column.kind == "text" and not column.parts}
+        columns = (replace(column, slots=0) if column.name in whole else column for column in self.columns)
+        return replace(self, columns=tuple(columns))
+
     def keep(self, names: tuple[str, ...]) -> Schema:
-        """Return the schema with only the columns in `names`.
+        """Return the schema with only the columns in `names`, in the schema's order.
 
         Parameters
         ----------
@@ -173,8 +192,10 @@ class Schema:
     def bare(self) -> Schema:
         """Return the schema without bounds, bins and categories, which are then released under privacy.
 
-        Whether a column has missing values is not public either, so each column gets a category for them. The spellings
-        of booleans, and columns of text or that are not used, stay as they are.
+        The bounds of the target go too; its classes stay. Whether a column has missing values is not public either, so
+        each column gets a category for them, and undeclared values count as other. The spellings of booleans, and
+        columns of text or that are not used, stay as they are. `assumed` lists what is still taken as public: the
+        number of rows, names, kinds and classes.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
@@ -245,7 +266,7 @@ class Schema:
         Parameters
         ----------
         path : str or Path
-            The file.
+            The file. A file that cannot be read or is no schema raises `WrongInput`.
 
         Returns
         -------
@@ -287,7 +308,7 @@ class Schema:
         Parameters
         ----------
         value : dict
-            The values.
+            The values. Unknown or ill-formed entries raise `WrongInput`.
 
         Returns
         -------

@@ -14,6 +14,12 @@ from privaware.schema import Column, Schema
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 """Words of synthetic texts."""
+EXTREME_TEXTS = {
+    "an empty text": "",
+    "one word a thousand times": "amber " * 1000,
+    "a text of unknown words": " ".join(f"w{at}" for at in range(300)),
+}
+"""Extreme texts, with their descriptions."""
 
 
 def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: Any) -> Schema:
@@ -95,13 +101,15 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
     elif schema.form == "text":
         x = np.array([_sentence(rng, at) for at in noisy_signal] or [""], dtype=object)[:rows]
     else:
-        x = np.zeros((rows, len(schema.used)))
+        x = np.zeros((rows, len(schema.used)), object if schema.has_whole_texts else float)
         for at, column in enumerate(schema.used):
             x[:, at] = _values(column, noisy_signal if at == 0 else rng.random(rows), rng)
     return Data(schema=schema, x=x, y=_targets(schema, signal))
 
 
 def _values(column: Column, share: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if column.is_whole_text:
+        return np.array([_sentence(rng, at) for at in share] or [""], dtype=object)[: len(share)]
     if column.kind == "category":
         return np.minimum((share * len(column.categories)).astype(int), len(column.categories) - 1)
     low, high = _span(column)
@@ -164,8 +172,7 @@ def _same(small: Data, large: Data, shift: int) -> np.ndarray:
     if one.shape != two.shape:
         return np.zeros(len(small), dtype=bool)
     equal = np.asarray(one == two, dtype=bool)
-    if one.dtype.kind == "f":
-        equal |= np.isnan(one) & np.isnan(two)
+    equal |= np.asarray((one != one) & (two != two), dtype=bool)  # NaN
     return np.asarray(equal.all(axis=tuple(range(1, equal.ndim))) & (small.y == large.y[rows]))
 
 
@@ -218,7 +225,7 @@ def _relabelled(data: Data) -> Iterator[tuple[str, Data]]:
 
 
 def joined(data: Data, x: Any, y: Any, *, front: bool = False) -> Data:
-    """Return `data` with one more row, at the front or at the end."""
+    """Return `data` with one more row, input `x` and target `y`, at the front or, by default, at the end."""
     row = np.empty((1, *data.x.shape[1:]), dtype=data.x.dtype)
     row[0] = x
     label = np.array([y], dtype=data.y.dtype)
@@ -252,15 +259,16 @@ def extremes(schema: Schema) -> Iterator[tuple[str, Any, Any]]:
 
 def _extreme_inputs(schema: Schema) -> Iterator[tuple[str, Any]]:
     if schema.form == "text":
-        yield "an empty text", ""
-        yield "one word a thousand times", "amber " * 1000
-        yield "a text of unknown words", " ".join(f"w{at}" for at in range(300))
+        yield from EXTREME_TEXTS.items()
         return
     if schema.form == "image":
         yield "a white image", np.ones(schema.shape, dtype=np.float32)
         yield "a black image", np.zeros(schema.shape, dtype=np.float32)
         yield "a chequered image", (np.indices(schema.shape).sum(axis=0) % 2).astype(np.float32)
         yield "an image of NaN", np.full(schema.shape, np.nan, dtype=np.float32)
+        return
+    if schema.has_whole_texts:
+        yield from _extremes_with_texts(schema)
         return
     used = schema.used
     ends = np.array([_ends(column) for column in used]).reshape(-1, 2).T
@@ -274,6 +282,18 @@ def _extreme_inputs(schema: Schema) -> Iterator[tuple[str, Any]]:
     numbers = np.array([column.kind == "number" for column in used], dtype=bool)
     for words, value in (("NaN", np.nan), ("infinite", np.inf), ("minus infinite", -np.inf)):
         yield f"{words} in every number column", np.where(numbers, value, ends[0])
+
+
+def _extremes_with_texts(schema: Schema) -> Iterator[tuple[str, Any]]:
+    """Yield extreme rows of a table with whole texts: the extreme rows of the other columns, each with a text."""
+    texts = list(EXTREME_TEXTS.items())
+    whole = [column.is_whole_text for column in schema.used]
+    numbers = replace(schema, columns=tuple(column for column in schema.columns if not column.is_whole_text))
+    for at, (words, others) in enumerate(_extreme_inputs(numbers)):
+        described, text = texts[at % len(texts)]
+        left = iter(others.tolist())
+        row = [text if each else next(left) for each in whole]
+        yield f"{words}, and {described}", np.array(row, dtype=object)
 
 
 def _ends(column: Column) -> tuple[float, float]:

@@ -38,6 +38,16 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return texts, labels
 
 
+def columns(name: str, of: tuple[str, ...], folder: Path) -> np.ndarray:
+    """Return further columns of a set in `TABBED`, in the order of `load`."""
+    _, label, text = TABBED[name]
+    rows = [line.split("\t") for line in _content(name, folder)]
+    head = rows[0]
+    used = [row for row in rows[3:] if _complete(row, head.index(label), head.index(text))]
+    order = np.random.default_rng(0).permutation(len(used))
+    return np.array([[used[at][head.index(each)] for each in of] for at in order], dtype=object)
+
+
 def _sms() -> list[tuple[str, str]]:
     from privaware import datasets
 
@@ -49,11 +59,20 @@ def _sms() -> list[tuple[str, str]]:
 
 
 def _tabbed(name: str, folder: Path) -> list[tuple[str, str]]:
-    file, label, text = TABBED[name]
-    content = (folder / ORANGE / f"{file}.tab").read_text(encoding="utf-8", errors="replace")
-    rows = [line.split("\t") for line in content.split("\n")]
+    _, label, text = TABBED[name]
+    rows = [line.split("\t") for line in _content(name, folder)]
     at, of = rows[0].index(label), rows[0].index(text)
-    return [(row[at], row[of]) for row in rows[3:] if len(row) > max(at, of) and row[at] and row[of]]
+    return [(row[at], row[of]) for row in rows[3:] if _complete(row, at, of)]
+
+
+def _content(name: str, folder: Path) -> list[str]:
+    """Return the lines of a file of `TABBED`."""
+    return (folder / ORANGE / f"{TABBED[name][0]}.tab").read_text(encoding="utf-8", errors="replace").split("\n")
+
+
+def _complete(row: list[str], label: int, text: int) -> bool:
+    """Return whether a row has a label and a text."""
+    return len(row) > max(label, text) and bool(row[label] and row[text])
 
 
 def _lines(name: str, folder: Path) -> list[tuple[str, str]]:

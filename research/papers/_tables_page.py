@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean
 from typing import Any
 
 from privaware.bench._shown import markdown, spread
 from privaware.bench._store import Cell
 from privaware.workflow.auto import evidence
+from research.papers import _declared_bounds as bounds
 from research.papers._page import Page
 from research.papers._table_selection import measured_selection, selection_table
 
@@ -106,7 +108,10 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
             rows.append([name, len(faced), won, f"{mean(leads):+.3f}", sum(one.best_peer == name for one in faced)])
         return markdown(["peer", "cells", "`auto` at least equal", "mean lead", "best peer in"], rows)
 
+    declared = Page("declared_bounds", results=page.results).cells(bounds.ITEM)
     return {
+        "declared_bounds": lambda: bounds.declared_bounds(declared),
+        "declared_gain": partial(bounds.declared_gain, declared),
         "cells": cells,
         "summary": summary,
         "peers": peers,

@@ -98,7 +98,7 @@ def test_target_without_a_value_is_refused_by_its_line(tmp_path: Path, value: st
 def test_columns_a_model_lacks_are_named_with_other_spellings() -> None:
     frame = pd.DataFrame({"AGE": [3], "town": ["Ulm"]})
     schema = Schema(columns=(Column(name="age", low=0, high=9),), target="y", classes=("0", "1"), rows=1)
-    with pytest.raises(WrongInput, match=r"the schema names 'age', .*; 'age' is there as 'AGE'; rename or add columns"):
+    with pytest.raises(WrongInput, match=r"the model needs 'age', .*; 'age' is there as 'AGE'; rename or add columns"):
         Data.of(read(frame), schema, labelled=False)
     with pytest.raises(WrongInput, match="the columns 'town'; rename or add columns"):
         Data.of(read(frame[["town"]]), schema, labelled=False)
@@ -111,3 +111,12 @@ def test_of_many_columns_with_strange_values_the_first_are_named() -> None:
     sentences = outside.sentences()
     assert sentences[0].startswith("'v0': 1 value not among the categories")
     assert sentences[20:] == ["1980 more columns have such values; --json counts them all"]
+
+
+def test_whole_texts_stand_in_the_rows_beside_numbers() -> None:
+    columns = (Column(name="note", kind="text", slots=0), Column(name="age", low=0, high=90, missing="category"))
+    schema = Schema(columns=columns, classes=("no", "yes"), target="y", rows=2)
+    rows = Data.of(read(pd.DataFrame({"note": ["in pain", None], "age": [200, None], "y": ["no", "yes"]})), schema)
+    assert [rows.x[0].tolist(), rows.x[1, 0]] == [["in pain", 90.0], ""]
+    assert np.isnan(rows.x[1, 1])
+    assert rows.keep(("note",)).x.tolist() == [["in pain"], [""]]

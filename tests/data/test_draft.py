@@ -70,7 +70,7 @@ def test_one_row_does_not_turn_texts_into_a_table() -> None:
     alike = frame.assign(source="web")
     for other in (alike, alike.assign(source=["phone"] + ["web"] * (ROWS - 1))):
         schema = typed(read(other), target="y")
-        assert (schema.form, [column.kind for column in schema.columns]) == ("table", ["undecided"] * 2)
+        assert (schema.form, [column.kind for column in schema.columns]) == ("table", ["text", "undecided"])
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_a_person_who_leaves_moves_no_sum_by_more_than_cap_rows(
     frame, moved = pd.read_parquet(path), []
     for person in (None, 0, 1, 2):
         frame[frame.person != person].to_parquet(path, row_group_size=250)
-        rows, _ = resolve(path, RunOptions(schema=schema)).read_private_rows()
+        rows, _ = resolve(path, RunOptions(schema=schema)).read_private_rows(schema)
         assert isinstance(rows, Streamed)
         moved.append(rows.parts.total(_Rows()))
     assert [moved[0] - each for each in moved[1:]] == [2, 2, 2]

@@ -192,7 +192,10 @@ class CodedLayout:
 
     @cached_property
     def groups(self) -> list[tuple[int, ...]]:
-        """Return groups of neighbouring columns; the columns of a group share one code."""
+        """Return groups of neighbouring columns; the columns of a group share one code.
+
+        With fewer than `MANY` declared rows each column is a group of its own.
+        """
         most = TOGETHER if self.schema.rows >= MANY else 1
         groups: list[tuple[int, ...]] = []
         for at, size in enumerate(self.sizes):
@@ -233,7 +236,8 @@ class CodedLayout:
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
         """Return the codes of `values` of the column at position `at`.
 
-        A missing number has the last code if the column keeps missing values as a category, else the code of 0.
+        A missing number has the last code if the column keeps missing values as a category, else the code of the number
+        0.
         """
         column = self.schema.used[at]
         if column.kind == "category":

@@ -128,9 +128,9 @@ def _add_column(
 def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
     """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent on their amplitudes.
 
-    The amplitudes are the mean over the last half of the steps, times `_kept`. Features times amplitudes are added to
-    the outputs of the rows. The returned amplitudes and bias are for features before centring and before scaling to
-    norm 1.
+    `frequencies` are the result of `random_frequencies`. The amplitudes are the mean over the last half of the steps,
+    times `_kept`. Features times amplitudes are added to the outputs of the rows. The returned amplitudes and bias are
+    for features before centring and before scaling to norm 1.
     """
     layout, rows, noises = stage.data.layout, stage.data.rows, stage.noises
     declared = layout.schema.rows
@@ -159,7 +159,7 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
 
 
 def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """Return the largest standard deviation that noise may give an output, in units.
+    """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
 
     `noise` is the noise multiplier of all releases as one.
     """

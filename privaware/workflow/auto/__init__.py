@@ -5,6 +5,7 @@ from privaware.workflow.auto._considered import CHECKED, SEARCHED, considered, s
 from privaware.workflow.auto._evidence import evidence
 from privaware.workflow.auto._facts import FACTS, QUANTITIES
 from privaware.workflow.auto._floor import Floor, share_for, strength
+from privaware.workflow.auto._mixed import beside_columns, reads_texts
 from privaware.workflow.auto._policy import Policy, Rule, choose, default_policy
 
 __all__ = [
@@ -17,11 +18,13 @@ __all__ = [
     "Policy",
     "Rule",
     "Stage",
+    "beside_columns",
     "choose",
     "considered",
     "constant_choice",
     "default_policy",
     "evidence",
+    "reads_texts",
     "settled",
     "share_for",
     "strength",

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from privaware._validate import expect, expect_one_of
+from privaware.data._persons import of_persons
 from privaware.features import _public_photos, _public_text
 from privaware.features.crosses import combinations_of
 from privaware.schema import Schema
@@ -46,17 +47,18 @@ NETWORKS = {
         "--features prior,network=small,glyphs=0.5.",
     ),
 }
-"""The public networks by the feature that reads them, which is the name of the fact `installed`."""
+"""The public networks, each by the name of the feature that reads it; this name is a value of the fact `installed`."""
 
 FACTS: dict[str, str] = {
     "form": "table, text or image",
     "task": "classification or regression",
     "rows": "the declared number of rows",
     "epsilon": "the privacy budget",
-    "rows_epsilon": "rows times epsilon",
+    "rows_epsilon": "rows times epsilon, divided by the cap if persons are protected",
     "classes": "the number of classes; 0 for a regression",
     "columns": "the number of columns beside the target",
     "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
+    "cap": "the largest number of rows of one person that are used; 1 if rows or labels are protected",
     "rows_per_cross": "rows x epsilon for each pair of levels of two columns; 0 unless all are declared categories",
     "channels": "the number of colour channels of an image",
     "side": "the smaller side of an image, in pixels",
@@ -85,17 +87,23 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
-    """Return the values of `FACTS` for a schema, a budget and a device."""
+    """Return the values of `FACTS` for a schema, a budget and a device.
+
+    A table whose texts are kept whole has the form text, so that the rules for texts apply to it. If persons are
+    protected, the noise hides `schema.cap` rows at once, so each row has about `epsilon / schema.cap` of the budget.
+    The number of rows that are used is private; `schema.rows` is its upper limit.
+    """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
-        "form": schema.form,
+        "form": "text" if schema.has_whole_texts else schema.form,
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,
-        "rows_epsilon": schema.rows * epsilon,
+        "rows_epsilon": schema.rows * epsilon / (schema.cap if of_persons(schema) else 1),
         "classes": len(schema.classes),
         "columns": len(schema.used) if schema.form == "table" else 0,
         "levels": _levels(schema),
+        "cap": schema.cap if of_persons(schema) else 1,
         "rows_per_cross": schema.rows * epsilon / _crosses(schema),
         "channels": channels,
         "side": min(sides),
@@ -125,7 +133,10 @@ def _crosses(schema: Schema) -> float:
 
 
 def holds(condition: Any, value: Any) -> bool:
-    """Whether a fact satisfies one condition: a value, a comparison such as ">= 5", or a list of comparisons."""
+    """Whether the `value` of a fact satisfies `condition`: a value, a comparison such as ">= 5", or a list of them.
+
+    All conditions of a list must hold. If `value` is a set, `condition` must be an element of it.
+    """
     if isinstance(condition, list):
         return all(holds(each, value) for each in condition)
     if isinstance(condition, str) and (found := COMPARISON.fullmatch(condition)):
@@ -144,7 +155,10 @@ def expect_condition(rule: str, fact: str, condition: Any) -> None:
 
 
 def resolved(value: Any, facts: Facts) -> Any:
-    """Return settings with each "$name" replaced by the value of that quantity; entries that are None are left out."""
+    """Return `value`, a setting or settings, with each text "$name" replaced by the quantity called `name`.
+
+    Entries of a mapping whose quantity is None are left out.
+    """
     if isinstance(value, str) and value.startswith("$"):
         return QUANTITIES[value[1:]](facts)
     if isinstance(value, list):
@@ -208,7 +222,8 @@ def _deep(facts: Facts) -> bool:
 def slots(facts: Facts) -> int:
     """Return the number of hash buckets of a text.
 
-    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`.
+    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`, or
+    `FEWEST_SLOTS` if there is none.
     """
     number = MOST_SLOTS
     while number > FEWEST_SLOTS and 4 * number * facts["rows"] > TEXT_BYTES:
@@ -228,7 +243,10 @@ def scattering(facts: Facts) -> list[dict[str, Any]]:
 
 
 def size(facts: Facts) -> int | None:
-    """Return the side to which images are enlarged: the largest size of the rule within the time limit, or None."""
+    """Return the side in pixels to which images are enlarged.
+
+    `choose` puts it into `facts`: the largest size of the rule within the time limit. Without it return None.
+    """
     return facts.get("size")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from privaware.data import Data
@@ -28,10 +29,12 @@ from privaware.workflow.auto import (
     SEARCHED,
     Choice,
     Policy,
+    beside_columns,
     choose,
     considered,
     constant_choice,
     default_policy,
+    reads_texts,
     strength,
 )
 from privaware.workflow.run.learner_settings import setting_names
@@ -61,6 +64,7 @@ def training_plan(
 ) -> Plan:
     """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
+    `time_limit`, in seconds, replaces the limit of the policy. `public` are rows for a learner that needs them.
     `runtime` values (a device, a listener to progress) go to a learner that has fields of these names. They change
     neither the release nor its cost, so they are not in the settings of the plan.
     """
@@ -81,17 +85,21 @@ def recipe_plan(
 ) -> Plan:
     """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`. Default: the default policy. If the rows are too few to beat a constant prediction,
-    `auto` plans a constant prediction.
+    `policy` chooses for `auto`. Default: the default policy. `public`, `time_limit` and `runtime` are as for
+    `training_plan`. If the rows are too few to beat a constant prediction, `auto` plans a constant prediction, except
+    for the metric auc, a named search space and the standard workflow.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
     expect_time_limit(time_limit)
     left_out = recipe.left_out(schema)
     schema, extra = recipe.restricted(schema), dict(runtime or {})
+    if schema.form == "table" and any(column.kind == "text" for column in schema.declared):
+        recipe = replace(recipe, settings=beside_columns(recipe.settings))
     space = named_space(recipe)
     device = str(extra.get("device", "cpu"))
     choice = _chosen(schema, recipe, budget, time_limit, device=device, space=space, policy=policy)
+    schema = schema.with_whole_texts() if reads_texts(choice.settings) else schema
     choice = trained_for(choice, recipe.metric, searched=recipe.search is not None)
     choice = replace(choice, reasons=(*choice.reasons, *left_out))
     search = search_settings(recipe, choice, space, schema)
@@ -125,7 +133,10 @@ def recipe_plan(
 
 
 def _beside_constant(plan: Plan, schema: Schema, recipe: Recipe, reason: str) -> Plan:
-    """Return `plan` with a row about the constant prediction that was considered beside its learner."""
+    """Return `plan` with a row about the constant prediction that was considered beside its learner.
+
+    The row says `reason`. It is undecided if `reason` is `CHECKED`, and otherwise says that no constant was taken.
+    """
     taken = None if reason == CHECKED else False
     row = considered(constant_choice(schema, "", recipe.metric).learner, reason, taken=taken)
     return replace(plan, considered=(*plan.considered, row))
@@ -144,7 +155,14 @@ def _chosen(
     """Return the requested learner, the learner of the requested space, or the choice of `auto`."""
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
-        choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy)
+        choose_for = partial(
+            choose, epsilon=epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy
+        )
+        choice = choose_for(schema if recipe.select else schema.with_whole_texts())
+        if reads_texts(choice.settings):
+            schema = schema.with_whole_texts()
+        elif schema.form == "table":
+            choice = choose_for(schema)
         choice = with_releases(choice, schema, recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
         if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
@@ -200,7 +218,8 @@ def _with_selection(
 ) -> Choice:
     """Return `choice` with the selection of columns that `recipe` requests before its other releases.
 
-    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged.
+    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged. Raise `WrongInput` if
+    the learner needs public rows.
     """
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
@@ -237,6 +256,7 @@ def planned(
         expect_unit(each, find_learner(each), schema)
     if not make.uses_columns:
         schema = schema.keep(())
+    _expect_text_features(name, choice, schema)
     chosen = dict(choice.settings)
     extra = {key: value for key, value in runtime.items() if key in setting_names(make)}
     if make.needs_public:
@@ -269,6 +289,15 @@ def planned(
     return replace(plan, settings=shown, **said)
 
 
+def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
+    """Raise if a table holds whole texts that no feature of the learner reads."""
+    if schema.form == "table" and schema.has_whole_texts and not reads_texts(choice.settings):
+        raise WrongInput(
+            f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "
+            "--features hashed"
+        )
+
+
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
     if schema.task not in make.tasks:
         raise WrongInput(
@@ -278,13 +307,16 @@ def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def expect_time_limit(time_limit: float | None) -> None:
-    """Raise for a time limit that is not positive."""
+    """Raise `WrongInput` for a time limit that is not positive; None is allowed."""
     if time_limit is not None and not time_limit > 0:
         raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing."""
+    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing.
+
+    The rate samples at least 64 rows on average, or all rows if there are fewer.
+    """
     if time_limit is None or "rate" not in setting_names(make):
         return {}
     width = (

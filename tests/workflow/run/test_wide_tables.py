@@ -23,7 +23,7 @@ def test_cost_of_a_table_is_linear_in_the_number_of_columns(tmp_path: Path) -> N
 
     def read(path: Path) -> None:
         source = resolve(path, RunOptions(target="y"))
-        source.read_private_rows()
+        source.read_private_rows(source.schema)
         source.notices()
 
     assert growth(prepared, 300) < 2.1

@@ -1,0 +1,32 @@
+"""Tables with free text: the rules for texts choose, and the other columns stand beside the features of the texts.
+
+>>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
+[{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["BESIDE", "beside_columns", "reads_texts"]
+
+MIXED = "mixed"
+"""The feature that reads texts and the other columns of a table."""
+TEXT_FEATURES = ("hashed", "sentences")
+"""Features that read texts."""
+BESIDE = "All other columns are read by random Fourier features beside the features of the texts."
+"""The sentence of the plan about the columns that are not text."""
+
+
+def reads_texts(settings: Mapping[str, Any]) -> bool:
+    """Return whether the features in `settings` read the texts of a table."""
+    return any(feature["name"] == MIXED for feature in settings.get("features") or ())
+
+
+def beside_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` whose first feature, if it reads texts, also reads the other columns of a table."""
+    described = list(settings.get("features") or ())
+    if not described or described[0]["name"] not in TEXT_FEATURES:
+        return dict(settings)
+    return {**settings, "features": [{"name": MIXED, "text": described[0]}, *described[1:]]}
