@@ -19,6 +19,10 @@ BELOW = 0.01
 """How far a cell at a small budget may be below the better of the private constant and `linear`."""
 
 
+METHODS = ("auto", "constant", "linear", "additive", "boosted", "fourier", "waves", "network")
+"""The methods in the order of their columns."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One table at one epsilon: the mean score over seeds of each method."""
@@ -86,9 +90,6 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         return markdown(["table", "rows", "epsilon", "seeds", "takes", *methods], lines)
 
     return {"best": best, "small": small, "every": every}
-
-
-METHODS = ("auto", "constant", "linear", "additive", "boosted", "fourier", "waves", "network")
 
 
 def _epsilons(rows: list[Row]) -> list[float]:
