@@ -26,6 +26,8 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 FENCE = re.compile(r"^```(?P<info>[^\n`]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = ("console", "python", "{code-cell}")
+PYTHON = {"python": [sys.executable], "torchrun": [sys.executable, "-m", "torch.distributed.run"]}
+"""Commands that this interpreter runs."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Reader:
     def _command(self, command: str) -> tuple[int, str]:
         words = shlex.split(command)
         if words[0] != "privaware":
-            words = [sys.executable, *words[1:]] if words[0] == "python" else words
+            words = [*PYTHON.get(words[0], words[:1]), *words[1:]]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             return done.returncode, done.stdout + done.stderr
         from privaware.cli import main

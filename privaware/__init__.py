@@ -60,7 +60,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that `import privaware` stays quick."""
+    """Import a name of `_MODULES` when it is used, so that `import privaware` stays quick.
+
+    Raise `AttributeError` for any other name.
+    """
     if name in _MODULES:
         return getattr(import_module(f"privaware.{_MODULES[name]}"), name)
     raise AttributeError(f"privaware has no {name!r}")

@@ -37,7 +37,10 @@ def ledger_folder() -> Path:
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o666) -> None:
-    """Replace the file by `content`; a crash leaves the old or the new file. A link is replaced, not followed."""
+    """Write `content` to `path`, as `atomic_file` does; a crash leaves the old or the new file.
+
+    A link at `path` is replaced, not followed.
+    """
     with atomic_file(path, mode=mode) as file:
         file.write(content)
 
@@ -46,8 +49,10 @@ def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o
 def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Yield a file that gets the name `path` when the block ends without an error, after it is flushed to disk.
 
-    Until then its name is `path` with `.partial` appended, and another process that writes to the same path waits. The
-    mode 0o600 hides the file from other users. Without `overwrite`, an existing `path` raises `FileExistsError`.
+    Until then its name is `path` with `.partial` appended. On POSIX, another process that writes to the same path waits
+    for this one. If the block raises, the partial file is removed and `path` does not change. `mode` has the permission
+    bits of the file: 0o600 hides it from other users. Without `overwrite`, an existing `path` raises `FileExistsError`
+    at the end of the block.
     """
     target = Path(path)
     partial = target.with_name(f"{target.name}.partial")
@@ -72,7 +77,7 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make the names in a folder durable, if the system supports it."""
+    """Flush the names in `folder` to disk on POSIX; do nothing on other systems."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -83,7 +88,10 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def _own_file(path: Path, mode: int) -> int:
-    """Create and lock a new file, after another writer has finished; the remains of a crash are removed."""
+    """Create and lock the new file `path`, and return its descriptor.
+
+    If `path` exists, wait until no other process has it locked, and remove it: it is what a crash left behind.
+    """
     while True:
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
@@ -96,6 +104,7 @@ def _own_file(path: Path, mode: int) -> int:
 
 
 def _remove_when_free(path: Path) -> None:
+    """Wait until no process has `path` locked, and remove it; remove a link or an unreadable file without waiting."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:  # a link, or a file of another user: no process of this package writes to it
@@ -109,9 +118,10 @@ def _remove_when_free(path: Path) -> None:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """Wait for the lock of an open file, and return whether the file still has this name.
+    """Wait for the lock of the open file `handle`, and return whether `path` still names this file.
 
-    Without support for locks, nothing is locked.
+    On systems other than POSIX nothing is locked or checked, and the result is True. On a file system without locks
+    only the name is checked.
     """
     if not LOCKS_FOLDERS:
         return True
@@ -126,7 +136,7 @@ def _lock(handle: int, path: Path) -> bool:
 
 
 def _rename_new(partial: Path, target: Path) -> None:
-    """Rename a file unless the target exists."""
+    """Rename `partial` to `target`; raise `FileExistsError` if `target` exists."""
     try:
         os.link(partial, target)
     except FileExistsError:
@@ -144,7 +154,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Create the folder if it is missing, and lock it for this process until the block or the process ends.
 
     If another process holds the lock, raise `BlockingIOError`. On POSIX the folder itself is locked and no file is left
-    behind. Other systems cannot lock a folder, so a file beside it is locked.
+    behind. Other systems cannot lock a folder, so the file `.NAME.lock` beside the folder NAME is locked.
     """
     locked_folder = Path(folder)
     if LOCKS_FOLDERS:
@@ -169,6 +179,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _lock_folder(folder: Path) -> int:
+    """Create `folder` if it is missing, lock it, and return its descriptor; raise `BlockingIOError` if it is locked."""
     from filelock import lock_descriptor
 
     while True:

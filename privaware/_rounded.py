@@ -9,14 +9,21 @@ __all__ = ["number", "percent", "rounded_down", "rounded_up"]
 
 
 def number(x: float, digits: int = 6) -> str:
-    """Format a number: 12.3, 1e-5, 1,000,000."""
+    """Format a number with at most `digits` significant digits, such as 12.3, 1e-5 or 1,000,000.
+
+    Positive infinity becomes "infinite", negative infinity "-inf" and NaN "nan".
+    """
     if not math.isfinite(x):
         return "infinite" if x > 0 else str(x)
     return _plain(Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x))))
 
 
 def rounded_up(x: float, digits: int = 4) -> str:
-    """Format an upper bound, such as an epsilon, rounded up so that the printed number is never below it.
+    """Format an upper bound, such as an epsilon, rounded up to `digits` significant digits.
+
+    Before that, `x` is rounded to the nearest number of twelve digits, because further digits are artefacts of binary
+    fractions. So the printed number is below `x` by at most a relative 5e-12. A number that is not finite becomes
+    "infinite".
 
     >>> rounded_up(2.71828), rounded_up(0.1 + 0.2), rounded_up(0.99996), rounded_up(1e-5)
     ('2.719', '0.3', '1', '1e-5')
@@ -25,16 +32,20 @@ def rounded_up(x: float, digits: int = 4) -> str:
 
 
 def rounded_down(x: float, digits: int = 4) -> str:
-    """Format a lower bound, rounded down so that the printed number is never above it."""
+    """Format a lower bound, rounded down to `digits` significant digits.
+
+    As in `rounded_up`, `x` is first rounded to twelve digits, and a number that is not finite becomes "infinite".
+    """
     return _towards(x, digits, ROUND_FLOOR)
 
 
 def percent(x: float) -> str:
-    """Format the upper bound of a probability as a percentage, rounded up."""
+    """Format `x`, an upper bound of a probability, as a percentage rounded up to three significant digits."""
     return f"{rounded_up(100 * x, 3)}%"
 
 
 def _towards(x: float, digits: int, rounding: str) -> str:
+    """Round `x` to the nearest number of twelve digits, then by the decimal mode `rounding` to `digits` digits."""
     if not math.isfinite(x):
         return "infinite"
     # Round to twelve digits first: further digits are artefacts of binary fractions.
@@ -43,6 +54,7 @@ def _towards(x: float, digits: int, rounding: str) -> str:
 
 
 def _plain(x: Decimal) -> str:
+    """Return `x` without trailing zeros: plain from 1e-4 to below 1e15, such as 1,234.5, and otherwise such as 1e-5."""
     if x == 0:
         return "0"
     if -4 <= x.adjusted() < 15:

@@ -15,9 +15,9 @@ LONGEST_VALUE = 60
 LONGEST_CELL = 400
 """Largest number of characters of one value in a card."""
 COSTS = ("epsilon", "delta", "spent")
-"""Starts of the names of facts that are costs."""
+"""Prefixes of the names of facts that are costs, which are rounded up."""
 NAMES_SHOWN = 3
-"""Largest number of names of a list in a `repr`."""
+"""Largest number of items of a list that a `repr` shows."""
 STYLE = "border:1px solid #8888;border-radius:6px;padding:8px 12px;display:inline-block;max-width:48em"
 """CSS of a card."""
 
@@ -36,11 +36,11 @@ class Summarised:
     """
 
     def _facts(self) -> Mapping[str, Any]:
-        """Return the facts by name; None is not shown."""
+        """Return the public facts by name; a fact that is None is not shown."""
         raise NotImplementedError
 
     def _words(self) -> str:
-        """Return a sentence for the card."""
+        """Return the sentence below the facts on the card; by default there is none."""
         return ""
 
     def __repr__(self) -> str:
@@ -83,7 +83,10 @@ def card_html(title: str, facts: Mapping[str, Any], words: str = "") -> str:
 
 
 def _short(name: str, value: Any) -> str:
-    """Return a value for a `repr`: four digits of a number, the first names of a list."""
+    """Return `value` as text for a `repr`, of at most `LONGEST_VALUE` characters unless it is a float.
+
+    A float has four significant digits. A list of more than `NAMES_SHOWN` items is its first items and its length.
+    """
     if isinstance(value, float):
         return _digits(name, value)
     if _is_list(value) and len(value) > NAMES_SHOWN:
@@ -93,7 +96,10 @@ def _short(name: str, value: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """Return a value for a card."""
+    """Return `value` as text for a card: yes or no, four digits of a float, or the items of a list after one another.
+
+    A text of more than `LONGEST_CELL` characters loses its middle.
+    """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -102,7 +108,10 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _digits(name: str, value: float) -> str:
-    """Return four digits of a number: a cost is rounded up, and a lower bound down, as everywhere."""
+    """Return `value` with four significant digits.
+
+    `epsilon_lower` is rounded down, a fact whose name starts with one of `COSTS` up, and any other to the nearest.
+    """
     if name == "epsilon_lower":
         return rounded_down(value)
     return rounded_up(value) if name.startswith(COSTS) else f"{value:.4g}"
@@ -113,6 +122,6 @@ def _is_list(value: Any) -> bool:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return `text` without its middle if it is longer than `length`; paths differ at their ends."""
+    """Return `text`, without its middle if it has more than `length` characters, because paths differ at their ends."""
     kept = length // 2 - 2
     return text if len(text) <= length else f"{text[:kept]}...{text[-kept:]}"

@@ -37,7 +37,9 @@ __all__ = [
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Return the name in `known` that is most similar to `word`; None if the similarity is below `cutoff`.
+    """Return the only name in `known` that starts with `word`, or else the name that is most similar to `word`.
+
+    Case is ignored. Return None if the similarity (of `difflib`, from 0 to 1) of every name is below `cutoff`.
 
     >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
     ('linear', 'bounds', None)
@@ -63,7 +65,7 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, on one line of at most 120 characters."""
+    """Return the `repr` of `value` for a message, cut to 120 characters."""
     try:
         text = repr(value)
     except ValueError:  # integers with thousands of digits have no repr
@@ -72,13 +74,19 @@ def shown(value: Any) -> str:
 
 
 def expect(good: object, who: str, expected: str, value: Any) -> None:
-    """Raise `WrongInput` unless `good`; this is the general form of the other checks."""
+    """Raise `WrongInput` with the message "WHO: expected EXPECTED, got VALUE" unless `good`; all checks call this.
+
+    An empty `who` is left out together with its colon.
+    """
     if not good:
         raise WrongInput(f"{who}{': ' if who else ''}expected {expected}, got {shown(value)}")
 
 
 def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **settings: Any) -> None:
-    """Check whole numbers of at least `least`; `optional` values may be None."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are whole numbers of at least `least`.
+
+    With `optional` they may also be None.
+    """
     for name, value in settings.items():
         good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
         expect(good or (optional and value is None), who, f"{name} as a whole number >= {least}", value)
@@ -102,7 +110,10 @@ def expect_fraction(who: str, /, **settings: Any) -> None:
 
 
 def expect_in(who: str, interval: str, /, **settings: Any) -> None:
-    """Check numbers in an interval in mathematical notation: `(0, 1]` means above 0 and at most 1."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers in `interval`.
+
+    It is in mathematical notation: `(0, 1]` means above 0 and at most 1.
+    """
     low, high = (float(end) for end in interval[1:-1].split(","))
     for name, value in settings.items():
         good = (
@@ -114,7 +125,7 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
 
 
 def expect_between(who: str, low: float, high: float, /, **settings: Any) -> None:
-    """Check numbers from `low` to `high`, both included.
+    """Check finite numbers from `low` to `high`, both included.
 
     >>> expect_between("linear", 1e-9, 1e9, norm=0)
     Traceback (most recent call last):
@@ -142,6 +153,8 @@ T = TypeVar("T")
 
 def renamed_keywords(**new_names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function accept earlier names of keyword arguments, each with a `DeprecationWarning`.
+
+    A call with both the earlier and the new name of an argument raises `WrongInput`.
 
     Parameters
     ----------

@@ -40,6 +40,8 @@ MAX_DEPTH = 60
 class Guarantee(Summarised):
     """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
 
+    `unit`, `cap` and `relation` come from the schema. `sampler` says in words how rows are sampled. `certified` is
+    False for a seeded run, a plan with a flaw, an unreviewed schema, or an `overlap`. `seed` is None without a seed.
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
     selection, `trade_off` or `papernot_steinke`. The last three are no keys of `accountants`.
@@ -102,7 +104,10 @@ class Guarantee(Summarised):
         return self.sentence
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`; an infinite epsilon becomes None."""
+        """Return plain values for `model.json`; an infinite epsilon becomes None.
+
+        `cap` is left out if it is None, and `overlap` if it is empty.
+        """
         entries = asdict(self) | {"assumptions": list(self.assumptions)}
         entries["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
         absent = {"cap": None, "overlap": ""}
@@ -132,7 +137,10 @@ class Guarantee(Summarised):
 
 @dataclass(frozen=True, kw_only=True)
 class PricedEvent:
-    """One release: its description, its event, and the epsilon of the event alone at the card's delta, if known."""
+    """One release of a run.
+
+    `what` describes the release. `epsilon` is the cost of `event` alone at the delta of the card, or None if unknown.
+    """
 
     what: str
     event: events.Event
@@ -164,10 +172,12 @@ class LedgerEntry:
 class ModelCard(Summarised):
     """Everything that a released model states about itself.
 
-    `created` is the time of its charge. `tensors` is the SHA-256 hash of `model.safetensors`. `score` is its charged
-    score on held-out rows, if any. `description` is the owner's statement. `data` has public facts about the data set:
-    its `name`, the `origin` of its schema (as in `Source.facts`), and the names of the `unused` columns. `considered`
-    has a row for each learner that the plan considered: `learner`, `rule`, `taken` and `reason`.
+    `version` is the version of privaware that trained it. `plan` has the sentences of the plan. `search` describes the
+    search that chose the settings, if there was one. `created` is the time of the model's charge in the ledger.
+    `tensors` is the SHA-256 hash of `model.safetensors`. `score` is the charged score on held-out rows, if any.
+    `description` is the owner's statement. `data` has public facts about the data set: its `name`, the `origin` of its
+    schema (as in `Source.facts`), and the names of the `unused` columns. `considered` has a row for each learner that
+    the plan considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     version: str
@@ -255,7 +265,10 @@ class ModelCard(Summarised):
         return self.guarantee.sentence
 
     def json(self) -> dict[str, Any]:
-        """Return the entries of `model.json`, in their order."""
+        """Return the entries of `model.json`, in their order.
+
+        The entries `search`, `score`, `description`, `data` and `considered` are left out if they are empty.
+        """
         return {
             "format": FORMAT,
             "version": self.version,
@@ -288,7 +301,7 @@ class ModelCard(Summarised):
         Parameters
         ----------
         folder
-            The model folder. A damaged or foreign file raises `WrongInput`.
+            The model folder. A missing, damaged or foreign `model.json` raises `WrongInput`.
 
         Returns
         -------
@@ -315,7 +328,8 @@ class ModelCard(Summarised):
         Parameters
         ----------
         value
-            The entries. Unknown entries are ignored. A missing entry raises `WrongInput` unless `json` may omit it.
+            The entries. Unknown entries are ignored. A missing entry raises `WrongInput` unless `json` may omit it, or
+            it is `tensors` or `ledger.run`, which older cards do not have.
 
         Returns
         -------
@@ -360,9 +374,9 @@ class ModelCard(Summarised):
 
 
 def _data_facts(plan: PricedPlan, model: Model) -> dict[str, Any]:
-    """Return the facts about the data set of a plan, with the columns that the model does not use.
+    """Return the facts `plan.data` without `columns`, and as `unused` the names of the columns the model does not use.
 
-    Return no facts if the plan has none other than the names of the columns.
+    Return an empty dict if `plan.data` has no fact but `columns`.
     """
     used = {column.name for column in model.schema.declared}
     facts = {name: value for name, value in plan.data.items() if name != "columns"}
@@ -409,7 +423,10 @@ def _entries(value: dict[str, Any], name: str, kind: type, where: str = "") -> t
 
 
 def _number(value: dict[str, Any], name: str, where: str) -> float | None:
-    """Return a nonnegative number, possibly infinite, or None."""
+    """Return the entry `name` of `value`, a number of at least 0 (infinity is allowed) or None.
+
+    Raise `WrongInput` for anything else; `where` is the path of `value` for the message.
+    """
     entry = _entry(value, name, object, where)
     if entry is None:
         return None

@@ -35,8 +35,9 @@ class WrongInput(PrivawareError, ValueError):
 class BudgetExceeded(PrivawareError):
     """The ledger would pass its limit: nothing was recorded and no row was read.
 
-    `needed` is the limit that would be enough, for the `ledger` at this path; `fits` the largest epsilon of such a run
-    that the ledger still has room for, where it is known; `spent` what was spent before, where nothing is left.
+    `ledger` is the path of the ledger. `needed` is the limit that would be enough for this run. `fits` is the largest
+    epsilon of such a run for which the ledger has room. `spent` is what was spent before, set only if the ledger has no
+    room for any run. Each is None if it is unknown.
     """
 
     code = 3
@@ -77,11 +78,15 @@ class UnusedColumnWarning(UserWarning):
 
 
 class OpenBoundsWarning(UserWarning):
-    """An estimator got real numbers without declared bounds, which may be what another step read off the rows."""
+    """An estimator got real numbers without declared bounds; an earlier step may have computed them from other rows."""
 
 
-def warn_caller(sentence: str, category: type[Warning]) -> None:
-    """Issue a warning at the line outside this package that called into it.
+CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")
+"""Packages whose lines a user does not write: this one, and those that call its estimators."""
+
+
+def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning whose location is the nearest line on the call stack outside the packages in `CALLING`.
 
     Parameters
     ----------
@@ -91,6 +96,6 @@ def warn_caller(sentence: str, category: type[Warning]) -> None:
         Its class.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privaware":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:
         level, frame = level + 1, frame.f_back
     warnings.warn(sentence, category, stacklevel=level)

@@ -324,7 +324,7 @@ class Composed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class _OneOf(Event):
-    """Several events, only one of which affects a given row."""
+    """A nonempty tuple of events, of which one event applies: the base of `Disjoint` and `AnyOf`."""
 
     events: tuple[Event, ...]
 
@@ -370,9 +370,9 @@ class Selected(Event):
         The trial-count distribution: "negative_binomial" (truncated), "logarithmic" or "poisson".
     mean : float
         The expected number of trials: above 1, or above 0 for "poisson".
-    shape : float, optional
-        The parameter eta of the truncated negative binomial distribution; 1 is the geometric distribution. (The
-        logarithmic distribution is the limit eta = 0.)
+    shape : float or None
+        The parameter eta of the truncated negative binomial distribution, above -1 and not 0; 1 is the geometric
+        distribution. (The logarithmic distribution is the limit eta = 0.) None for the other distributions.
     """
 
     event: Event
@@ -435,21 +435,21 @@ NOTHING: Event = Composed(events=())
 
 
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yield the simple events inside an event, with their numbers of repetitions.
+    """Yield the events inside `event` that are neither `Repeated` nor `Composed`, with their numbers of repetitions.
 
-    The PLD and the RDP accountant, ledgers and descriptions use this function. The CF accountant reads events itself.
+    Other events that contain events, such as `Sampled`, `Group` or `Selected`, are yielded as they are.
 
     Parameters
     ----------
     event : Event
-        The event; `Repeated` and `Composed` are resolved.
+        The event.
     count : int
         Number of repetitions of `event` itself.
 
     Returns
     -------
     iterator of (Event, int)
-        Simple events and how often each occurs.
+        Each event and how often it occurs, times `count`.
 
     Examples
     --------
@@ -466,7 +466,7 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 
 def nested(event: Event) -> Iterator[Event]:
-    """Yield the event and every event inside it.
+    """Yield `event` and every event inside it, at any depth, an outer event before its inner ones.
 
     >>> [type(each).__name__ for each in nested(3 * Pure(epsilon=0.1).sampled(rate=0.5))]
     ['Repeated', 'Sampled', 'Pure']
@@ -478,7 +478,9 @@ def nested(event: Event) -> Iterator[Event]:
 
 
 def describe(event: Event) -> str:
-    """Describe an event in words, for plans, reports and ledgers; after `MAX_DESCRIBED` releases only their number.
+    """Describe an event in words, for plans, reports and ledgers.
+
+    Of a composition the first `MAX_DESCRIBED` releases are described, and the further ones only counted.
 
     Parameters
     ----------
@@ -583,7 +585,7 @@ def from_json(value: Any, depth: int = 0) -> Event:
     Raises
     ------
     WrongInput
-        If `value` does not describe an event.
+        If `value` does not describe an event, or its events are nested more than `MAX_DEPTH` levels deep.
     """
     if depth > MAX_DEPTH:
         raise WrongInput(f"expected events nested at most {MAX_DEPTH} levels deep, got more")

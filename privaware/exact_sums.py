@@ -85,9 +85,10 @@ class Lattice:
         return whole
 
     def nearest(self, values: Any) -> Any:
-        """Clip finite `values` to the bound, and round them to the nearest lattice value.
+        """Clip finite `values` to the bound, and round them to the nearest multiple of `step`.
 
-        A value moves by at most half a step, which may make a norm larger.
+        A clipped value moves by at most half a step. This may make a norm larger, and may lead beyond `bound` if
+        `bound` is no multiple of `step`.
         """
         scaled = values.clip(-self.bound, self.bound) * (1 / self.step)
         whole = np.rint(scaled, out=scaled) if isinstance(scaled, np.ndarray) else scaled.round_()
@@ -106,10 +107,10 @@ def row_lattice(norm: float, width: int) -> Lattice:
 def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64) -> Any:
     """Round rows to a `row_lattice` and clip them to an L2 norm of `norm * (1 - MARGIN)`.
 
-    Entries that are not finite become 0. Each result depends, bit for bit, on its own row only: squared norms are
-    exact, and all other operations act on single entries. A float32 tensor gives a float32 tensor of the same values on
-    its device. `dtype` is the type of the result if `rows` is an array. Raise if squared norms are not exact on
-    `lattice`.
+    Entries that are not finite become 0. A row with an entry beyond `lattice.bound` is first scaled so that its largest
+    entry is `lattice.bound`. Each result depends, bit for bit, on its own row only: squared norms are exact, and all
+    other operations act on single entries. A tensor gives a tensor of the same type on its device. `dtype` is the type
+    of the result if `rows` is an array. Raise `WrongInput` if squared norms are not exact on `lattice`.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
@@ -181,7 +182,10 @@ class Total:
 
 
 def chunk_rows(*lattices: Lattice) -> int:
-    """Return how many products of one value of each lattice (at most 2^16) a float64 can sum without error."""
+    """Return how many products of one value of each lattice a float64 can sum without error, but at most 2^16.
+
+    Raise `WrongInput` if the lattices have more than `MOST_BITS` bits together.
+    """
     bits = sum(lattice.bits for lattice in lattices)
     expect(bits <= MOST_BITS, "", f"lattices of at most {MOST_BITS} bits together", bits)
     return int(2 ** min(MANTISSA - bits, 16))
@@ -216,7 +220,7 @@ def add_column_sums(total: Total, values: Any, lattice: Lattice) -> None:
 
 
 def count(codes: np.ndarray, size: int) -> np.ndarray:
-    """Return how often each of the codes 0 to `size - 1` occurs, as float64."""
+    """Return how often each of the codes 0 to `size - 1` occurs, as float64; other codes must not occur."""
     return np.bincount(codes, minlength=size).astype(np.float64)
 
 

@@ -213,16 +213,16 @@ def _protection_sentence(epsilon: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AttackRates:
-    """The largest true positive rates of any membership attack.
+    """Upper bounds on the true positive rates of any membership attack.
 
-    `of_events` says whether they follow from the events, or from epsilon and delta alone.
+    `of_events` is True if the bounds follow from the events, and False if they follow from epsilon and delta alone.
     """
 
     trade_off: TradeOff
     of_events: bool
 
     def at(self, fprs: np.ndarray) -> np.ndarray:
-        """Return the largest true positive rates at these false positive rates."""
+        """Return the bound on the true positive rate at each false positive rate in `fprs`."""
         return self.trade_off.powers(fprs)
 
     @property
@@ -238,19 +238,19 @@ class AttackRates:
 
 
 def attack_rates(event: Event, epsilon: float, delta: float) -> AttackRates:
-    """Compute the largest rates of an attack on the releases `event`, whose guarantee is (epsilon, delta).
+    """Compute bounds on the rates of an attack on the releases `event`, whose guarantee is (epsilon, delta).
 
     Parameters
     ----------
     event
         All releases.
     epsilon, delta
-        Their guarantee, which alone gives the rates if the trade-off function of `event` is not computable.
+        Their guarantee, which alone gives the bounds if the trade-off function of `event` is not computable.
 
     Returns
     -------
     AttackRates
-        The rates.
+        The bounds. An `epsilon` above `LARGEST_EXPONENT` counts as `LARGEST_EXPONENT`.
     """
     epsilons, deltas = np.array([min(epsilon, LARGEST_EXPONENT)]), np.array([delta])
     try:
@@ -276,7 +276,8 @@ def attacker_sentence(rates: AttackRates, schema: Schema, *, certified: bool = T
     Returns
     -------
     str
-        The sentence, and one more if the guarantee is not certified.
+        The largest fraction of correct guesses; or, if it rounds to 100%, that the attacker may always be right. A
+        sentence that the bound is not certified follows unless `certified`.
     """
     right = percent(rates.accuracy)
     guesser = f"an attacker who must guess {_secret(schema)}"
@@ -340,7 +341,7 @@ def _oldest_sentence_of(schema: Schema, numbers: _Numbers, seed: object, flaw: s
 
 
 def sampler_sentence(event: Event) -> str:
-    """Return how rows are sampled at each step, in words.
+    """Return in words how rows are sampled at each step.
 
     Parameters
     ----------
@@ -350,20 +351,21 @@ def sampler_sentence(event: Event) -> str:
     Returns
     -------
     str
-        The sampling, without a full stop.
+        The sampling rates of all Poisson samples in `event`, or, if it has none, that every row takes part in every
+        step; without a full stop.
     """
     words = _sampled_at({part.rate for part in nested(event) if isinstance(part, Sampled)})
     return words or "every row of the training takes part in every step"
 
 
 def earlier_sampler_sentence(event: Event) -> str:
-    """Return the sentence of cards of version 0.1, which did not count samples inside groups, parts and selections."""
+    """Return the sentence of cards of version 0.1, which ignores samples inside `Group`, `Disjoint` or `Selected`."""
     words = _sampled_at({part.rate for part, _ in leaves(event) if isinstance(part, Sampled)})
     return words or "every row takes part in every step"
 
 
 def _sampled_at(rates: set[float]) -> str:
-    """Return the sentence about Poisson samples at these `rates`; nothing without rates."""
+    """Return the sentence about Poisson samples at these `rates`; an empty string if there are no rates."""
     shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
     return f"Poisson samples: each row is in a step with probability {shown}, independently" if rates else ""
 
@@ -391,6 +393,6 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
 
 
 def _features(plan: PricedPlan) -> list[str]:
-    """Return the names of the features of a plan's learner."""
+    """Return the names in the setting `features` of the plan; an empty list without this setting."""
     features = plan.settings.get("features") or ()
     return [str(each.get("name")) if isinstance(each, Mapping) else str(each) for each in features]

@@ -3,7 +3,7 @@
 Everything that reads private rows is a `Mechanism`:
 
 1. Its fields are public settings.
-2. `cost` sees public facts only, so the cost is known, calibrated and on disk before a row is read.
+2. `cost` sees public facts only, so the cost is known, calibrated and on disk before `run` gets a row.
 3. Private rows arrive only as the argument of `run`.
 4. More noise never costs more.
 5. `run` releases nothing beyond what `cost` accounts for.
@@ -79,7 +79,7 @@ class DeclaresUnit(Protocol):
 
 @runtime_checkable
 class RunsInParts(Protocol):
-    """A mechanism whose `run` takes any `Rows`, because it computes only a `Sum` over their parts from them."""
+    """A mechanism whose `run`, if `in_parts` is True, takes any `Rows`: it computes only a `Sum` over their parts."""
 
     in_parts: bool
 

@@ -60,7 +60,8 @@ def r2(truth: np.ndarray, predictions: np.ndarray) -> float:
     Returns
     -------
     float
-        The coefficient of determination. For a constant truth it is 1 if all predictions are exact, else 0.
+        The coefficient of determination. For a constant truth, or fewer than two rows, it is 1 if all predictions are
+        exact, else 0.
     """
     from sklearn.metrics import r2_score
 
@@ -100,8 +101,9 @@ def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str,
     Returns
     -------
     dict
-        `test_score` and `constant_score`; for regression also `mae` and `constant_mae`, the error of the median. Scores
-        of a regression that diverged are None.
+        `test_score` is the accuracy or R2. `constant_score` is the accuracy of the most frequent class of `truth`, or 0
+        for regression. For regression, `mae` and `constant_mae` are the mean absolute errors of the predictions and of
+        the median of `truth`; `test_score` and `mae` are None if a prediction is not finite.
     """
     if task == "classification":
         best = float(np.bincount(truth).max() / len(truth))
@@ -160,7 +162,9 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
 
 
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each member, the fraction of non-members below it, and for each non-member, of members above it."""
+    """Return for each member the fraction of non-members with a lower score, and for each non-member the fraction of
+    members with a higher score. Ties count one half. Raise `WrongInput` without members or without non-members.
+    """
     from scipy.stats import rankdata
 
     inside, outside = np.asarray(inside, dtype=float), np.asarray(outside, dtype=float)

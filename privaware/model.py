@@ -27,7 +27,10 @@ TENSORS = "model.safetensors"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Model(Summarised):
-    """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`."""
+    """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`.
+
+    `schema` has the public facts by which rows are encoded and predictions decoded.
+    """
 
     schema: Schema
     features: tuple[Any, ...]
@@ -36,12 +39,15 @@ class Model(Summarised):
 
     @classmethod
     def of(cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]) -> Model:
-        """Build the released form of a trained PyTorch module."""
+        """Build a model from a trained PyTorch `module`, whose state on the CPU gives the `tensors`.
+
+        A tensor that is on the CPU already is not copied, so further training of `module` would change the model.
+        """
         tensors = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Return the raw outputs of the network.
+        """Apply the features to rows, and return the raw outputs of the network.
 
         Parameters
         ----------
@@ -58,7 +64,7 @@ class Model(Summarised):
         return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Return the raw outputs for rows to which the features were already applied."""
+        """Return raw outputs of shape (rows, outputs) for `inputs`, rows to which the features were applied before."""
         return self._microbatches(inputs, device, lambda rows: rows)
 
     def _microbatches(self, rows: np.ndarray, device: str, transform: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -85,7 +91,7 @@ class Model(Summarised):
         return self.softmax(self.outputs(data.x, device))
 
     def softmax(self, outputs: np.ndarray) -> np.ndarray:
-        """Compute probabilities from raw outputs."""
+        """Return the softmax of each row of raw `outputs`: probabilities of shape (rows, classes)."""
         weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -107,7 +113,10 @@ class Model(Summarised):
         return self.decide(self.outputs(data.x, device))
 
     def decide(self, outputs: np.ndarray) -> np.ndarray:
-        """Compute class codes or numbers from raw outputs."""
+        """Return the class code of the largest of the raw `outputs` of each row.
+
+        For regression, return the first output, scaled from [-1, 1] to the range of the target and clipped to it.
+        """
         if self.schema.task == "classification":
             return np.asarray(outputs.argmax(axis=1))
         middle, half = _range(self.schema)
@@ -151,7 +160,7 @@ class Model(Summarised):
         Returns
         -------
         numpy.ndarray
-            Probabilities of shape (rows, classes).
+            Probabilities of shape (rows, classes). A model that predicts numbers raises `WrongInput`.
         """
         if not self.schema.classes:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
@@ -159,7 +168,7 @@ class Model(Summarised):
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes, in the order of the columns of `predict_proba`; a model of numbers has none."""
+        """The classes, in the order of the columns of `predict_proba`; a regression model raises `AttributeError`."""
         if not self.schema.classes:
             raise AttributeError("a model that predicts numbers has no classes_")
         return np.array(self.schema.classes, dtype=object)
@@ -176,7 +185,7 @@ class Model(Summarised):
 
     @property
     def n_features_in_(self) -> int:
-        """The number of columns of an array of rows."""
+        """The number of columns of an array of rows; models of images and texts raise `AttributeError`."""
         return len(self.feature_names_in_)
 
     def score(self, X: Any, y: Any = None, *, device: str = "cpu") -> float:
@@ -206,7 +215,7 @@ class Model(Summarised):
         return metrics.accuracy(truth, predictions) if self.schema.classes else metrics.r2(truth, predictions)
 
     def _truth(self, X: Any, y: Any) -> np.ndarray:
-        """Return the targets `y`, or the targets of `X`, as class codes or numbers."""
+        """Return `y`, or the target column of `X` if `y` is None, as class codes or unclipped numbers."""
         import pandas as pd
 
         schema = replace(self.schema, low=None, high=None)
@@ -259,7 +268,10 @@ class Model(Summarised):
         return self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
-        """Read an array of images, or of the columns of a table in the order of the schema."""
+        """Read an array of images, or of all columns of a table in the order of the schema.
+
+        Raise `WrongInput` if the array of a table has another number of columns.
+        """
         names = [column.name for column in self.schema.columns] if self.schema.form == "table" else None
         if names is not None and (rows.ndim != 2 or rows.shape[1] != len(names)):
             raise WrongInput(
@@ -275,13 +287,13 @@ class Model(Summarised):
         return {**target, **shape, "parameters": sum(value.size for value in self.tensors.values())}
 
     def tensor_file(self) -> bytes:
-        """Return the content of `model.safetensors`."""
+        """Return the content of the file `model.safetensors`, which has all `tensors`."""
         from safetensors.numpy import save
 
         return save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()})
 
     def check(self) -> None:
-        """Run one synthetic example; raise if architecture, features and tensors do not fit together."""
+        """Run one synthetic example; raise if architecture, features, tensors and schema do not fit together."""
         if self.schema.task == "regression":
             _range(self.schema)
         shapes = {"image": self.schema.shape, "text": (), "table": (len(self.schema.used),)}
@@ -309,7 +321,7 @@ class Model(Summarised):
 
 
 def is_built_in(data: Any) -> bool:
-    """Return whether `data` is the name of a built-in data set, and of no file."""
+    """Return whether `data` is the name of a built-in data set and no file or folder has this name."""
     return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
 
 
@@ -343,7 +355,7 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def _among(model: Schema, data: Schema) -> bool:
-    """Return whether `data` has every column that the model reads, with the same kind, categories and bounds."""
+    """Return whether `data` has every coded column of `model`, with the same kind, categories and bounds."""
     coded = {column.name: (column.kind, column.categories, column.low, column.high) for column in data.used}
     return all(
         coded.get(column.name) == (column.kind, column.categories, column.low, column.high) for column in model.used

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 PAGE = ROOT / "docs" / "results" / "gpu_tests.md"
 OUTCOMES = ("passed", "failed", "error", "skipped")
 
@@ -26,10 +27,17 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out files without the marker: they may import packages that a GPU machine does not have."""
-    if collection_path.name.startswith("test_") and "mark.cuda" not in collection_path.read_text():
-        return True
-    return None
+    """Leaves out test files without the marker, and folders of tests without such a file.
+
+    They may import packages that a GPU machine does not have: a folder does so in its `conftest.py`.
+    """
+    if collection_path.is_dir() and TESTS in collection_path.parents:
+        files = list(collection_path.rglob("test_*.py"))
+    elif collection_path.name.startswith("test_"):
+        files = [collection_path]
+    else:
+        return None
+    return None if any("mark.cuda" in file.read_text() for file in files) else True
 
 
 @pytest.hookimpl(trylast=True)

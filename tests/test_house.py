@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
     {"_version", "errors"},
     {"_rounded", "_validate", "_files"},
-    {"exact_sums", "_summary"},
+    {"exact_sums", "_summary", "ranks"},
     {"registry", "events", "schema", "metrics", "kernels"},
     {"noise", "accounting"},
     {"data"},

@@ -27,6 +27,9 @@ UNSAFE = {
     "marshal.loads",
 }
 
+MESSAGES = {"_session.py": ["pickle.loads"]}
+"""Calls that read messages of other ranks, which are trusted, and no file."""
+
 
 def page() -> str:
     return (ROOT / "docs" / "security.md").read_text()
@@ -98,7 +101,7 @@ def test_no_file_is_opened_in_a_way_that_runs_code() -> None:
         "torch.load",
     ]
     for path in (ROOT / "privaware").rglob("*.py"):
-        assert unsafe_calls(path.read_text()) == [], path
+        assert unsafe_calls(path.read_text()) == MESSAGES.get(path.name, []), path
 
 
 def test_data_with_pickled_objects_are_refused(tmp_path: Path) -> None:

@@ -101,6 +101,11 @@ def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS)
         accountant does not cover the event. `epsilon` is the reported epsilon. `method` names its accountant: pld or
         rdp; trade_off or papernot_steinke (the Rényi bound) for private selection; pure if there is no PLD bound and
         the sum of pure epsilons is smaller than the RDP bound.
+
+    Raises
+    ------
+    Refused
+        As in `epsilon`.
     """
     _check_delta(delta)
     return _price.bounds(event, delta, orders)
@@ -117,7 +122,7 @@ def delta(event: Event, epsilon: float) -> float:
     event
         What was released.
     epsilon
-        The epsilon of the guarantee.
+        The epsilon of the guarantee, finite and at least 0.
 
     Returns
     -------
@@ -176,7 +181,7 @@ class DpSgdRun:
     steps: int
 
     def event(self, noise: float) -> Event:
-        """Return the event of the run with this noise multiplier."""
+        """Return the event of the run: `steps * Gaussian(noise=noise).sampled(rate=rate)`."""
         return self.steps * Gaussian(noise=noise).sampled(rate=self.rate)
 
 
@@ -188,9 +193,9 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     rows
         The number of rows.
     batch
-        The expected batch size.
+        The expected batch size, at most `rows`.
     epochs
-        The number of epochs.
+        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number.
 
     Returns
     -------

@@ -15,14 +15,14 @@ VERSION = 4
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return the name of the entry for public values (events, numbers, words)."""
+    """Return the name of the cache entry for the public values `parts` (events, numbers, words): a SHA-256 in hex."""
     plain = [to_json(part) if isinstance(part, Event) else part for part in parts]
     text = json.dumps([VERSION, metadata.version("dp-accounting"), *plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """Return the entry, or None if it does not exist or cannot be read."""
+    """Return the cache entry called `name`, or None if it does not exist or cannot be read."""
     try:
         entry = json.loads((cache_folder() / "noise" / f"{name}.json").read_text())
     except (OSError, ValueError):
@@ -31,7 +31,7 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def write(name: str, entry: dict[str, Any]) -> None:
-    """Write an entry. A disk error is ignored, because a missing entry only costs time."""
+    """Write the cache entry called `name`. A disk error is ignored, because a missing entry only costs time."""
     place = cache_folder() / "noise"
     try:
         place.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ def _remembered(entry: dict[str, object] | None) -> float | None:
 
 
 def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
-    """Return whether a cached `noise` still fits: its epsilon is within the budget, and close to it."""
+    """Return whether a cached `noise` still fits: its epsilon is within the budget, and at most 2% below it."""
     try:
         return (1 - _WORTHWHILE) * epsilon <= _price.epsilon(cost(noise), delta) <= epsilon
     except (Refused, WrongInput):
@@ -62,8 +62,8 @@ def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, de
 def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
     """Return an approximate noise multiplier, by Brent's method on ln(epsilon) as a function of ln(noise).
 
-    This function is close to a straight line. Return `_SMALLEST` if it fits the budget already. Raise `WrongInput` if
-    no noise multiplier up to `_LARGEST` does.
+    The budget is (epsilon, delta), and `cost(noise)` the event. This function is close to a straight line. Return
+    `_SMALLEST` if it fits the budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
     """
     from scipy import optimize
 
@@ -91,7 +91,11 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
 
 
 def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> float:
-    """Return a noise multiplier near `noise` that fits the budget; it is too large by about `TOLERANCE` at most."""
+    """Return a noise multiplier near `noise` that fits the budget.
+
+    It exceeds the smallest one by a fraction of at most about `TOLERANCE`. Raise `WrongInput` if none up to `_LARGEST`
+    fits.
+    """
 
     def fits(candidate: float) -> bool:
         return _price.epsilon(cost(candidate), delta) <= epsilon

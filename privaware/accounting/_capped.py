@@ -47,7 +47,8 @@ def candidates(
     """Return pairs such that, for every true number of rows up to `rows`, one of them dominates a step.
 
     A step adds Gaussian noise with the multiplier `noise` to a Poisson sample at `rate`, cut to `cap` rows. `replace`
-    says whether neighbours differ by replacing a row. A finer covering is used while it gives at most `most` pairs.
+    says whether neighbours differ by replacing a row. A finer covering is used while it gives at most `most` pairs; the
+    coarsest may give more.
     """
     kept: list[CappedGaussian] = []
     for shared, ratio in _COVERINGS:
@@ -65,9 +66,11 @@ def candidates(
 
 
 def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> list[tuple[float, float]]:
-    """Return (overflow, pushed), w(b) and r(a) of the module docstring, for intervals of true row counts up to `rows`.
+    """Return (overflow, pushed) = (w(b), r(a)) of the module docstring, for intervals (a, b] of true row counts.
 
-    The first pair is (0, 0), for batches that never overflow. `shared` and `ratio` are an entry of `_COVERINGS`.
+    For an interval of one integer `pushed` is r(b). The intervals reach from `cap` to the peak of p(n), at most to
+    `rows`. The first pair is (0, 0), for batches that never overflow. `shared` and `ratio` are an entry of
+    `_COVERINGS`.
     """
     last = _peak(rate, rows, cap)
     steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
@@ -89,7 +92,10 @@ def _overflow(rows: int, rate: float, cap: int) -> float:
 
 
 def _pushed(rows: int, rate: float, cap: int) -> float:
-    """Return r(n) of the module docstring; it is at most `rate * cap / (cap + 1)`, which is r(cap + 1)."""
+    """Return r(n) of the module docstring for n = `rows`.
+
+    It is at most `rate * cap / (cap + 1)`, which is r(cap + 1).
+    """
     from scipy import stats
 
     most = rate * cap / (cap + 1)
@@ -123,7 +129,10 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 
 
 def _profile(pair: CappedGaussian) -> Array:
-    """Return the hockey-stick divergences of one step at epsilons >= 0, for both directions."""
+    """Return the hockey-stick divergences of one step at the epsilons of `_grid`.
+
+    Those of the direction "remove" come first, then those of "add".
+    """
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()
     plain = [_divergences(usual, direction, epsilons) for direction in ("remove", "add")]
@@ -139,7 +148,10 @@ def _grid(noise: float) -> Array:
 
 
 def _divergences(pair: SampledGaussian, direction: str, epsilons: Array) -> Array:
-    """Return the hockey-stick divergences `P(loss > e) - exp(e) * Q(loss > e)` at each e of `epsilons`."""
+    """Return the hockey-stick divergences `P(loss > e) - exp(e) * Q(loss > e)` at each e of `epsilons`.
+
+    `direction` is "remove" or "add"; it has no effect if neighbours differ by replacing a row (`pair.replace`).
+    """
     from scipy import special
 
     s, q = pair.noise, pair.rate

@@ -32,7 +32,10 @@ from privaware.accounting._quadrature import Array
 
 
 def epsilon(total: LossSum, delta: float) -> float:
-    """Return the epsilon of the composition at `delta`; infinite if its failure probability is at least `delta`."""
+    """Return the epsilon of the composition `total` at `delta`.
+
+    It is infinite if the failure probability of `total` is at least `delta`.
+    """
     if total.failure >= delta:
         return math.inf
     if not total.losses:

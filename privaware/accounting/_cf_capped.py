@@ -32,7 +32,7 @@ _COUNTS = 320
 def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
     """Return the losses of one step in the direction `side`, at the row counts with the largest moment of some order.
 
-    `noise` is the noise multiplier of the step.
+    `event` is a composition of Gaussians on a capped batch; `noise` is the noise multiplier of the step.
     """
     rows, cap, rate = int(event.rows or 0), int(event.cap or 0), event.rate
     usual = MixtureLoss(noise=noise, rate=rate, side="replace" if event.relation == "replace_one" else side)
@@ -58,7 +58,7 @@ def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """Return the count up to `rows` at which a row most often replaces another."""
+    """Return the true number of rows, from `cap` to `rows`, at which a row most often replaces another (w(n) r(n))."""
     low, high = cap, rows
     while high - low > 2:
         counts = np.unique(np.linspace(low, high, 64).astype(np.int64))

@@ -26,7 +26,10 @@ _NODES = 24
 
 
 class LossLattice:
-    """The composed loss on a fine lattice. Each loss is split between the two nearest points, which keeps its mean."""
+    """The composed loss `total` on a lattice, precise where its delta is about `delta` or more.
+
+    Each loss is split between the two nearest points, which keeps its mean.
+    """
 
     def __init__(self, total: LossSum, delta: float) -> None:
         from scipy import fft
@@ -110,7 +113,9 @@ def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
 
 
 class Line:
-    """The integrand on the line Re z = t, evaluated once; then delta at any epsilon near the given one is one sum.
+    """The integrand of step 1 in `_cf.py` for the loss `total` on the line Re z = t, evaluated once.
+
+    Then delta at any epsilon near `epsilon` is one sum.
 
     The line is cut into panels, which double in length away from the real axis. A loss has features of all sizes: the
     bulk of a rarely sampled release is thousands of times narrower than its tail. Away from the axis the wide features
@@ -202,7 +207,10 @@ class Line:
         return np.where(sums > 0, np.exp(np.minimum(logs, 0.0)), 0.0), sums * (1 + self.t) > 1e-5
 
     def epsilon(self, aim: float, low: float, high: float) -> float:
-        """Return the epsilon between `low` (where delta is too large) and `high` at which ln(delta) equals `aim`."""
+        """Return the epsilon between `low` (where delta is too large) and `high` at which ln(delta) equals `aim`.
+
+        If delta is too large at `high`, too, a larger epsilon is returned.
+        """
         from scipy import optimize
 
         def gap(epsilon: float) -> float:

@@ -28,7 +28,7 @@ class Loss:
     """Expected number of rows of the unit in the release's sample."""
 
     def log_mgf(self, z: Array) -> Array:
-        """Return K(z) for an array of complex z with equal real parts."""
+        """Return K(z) = ln E[exp(z l)] for an array of complex z with equal real parts."""
         raise AssertionError(type(self).__name__)
 
     def work(self, z: Array) -> float:
@@ -73,7 +73,10 @@ class NormalLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureLoss(Loss):
-    """The loss of Gaussian noise on a Poisson sample, for a unit of `group` rows that each move the sum by up to 1."""
+    """The loss of Gaussian noise of standard deviation `noise` on a sum over a Poisson sample at `rate`.
+
+    A unit has `group` rows, and each moves the sum by up to 1. `side` is explained at the top of the file.
+    """
 
     noise: float
     rate: float
@@ -194,7 +197,10 @@ class AtomsLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseLoss(AtomsLoss):
-    """The loss of randomised response among `classes` on a Poisson sample; 2 classes dominate any epsilon-DP event."""
+    """The loss of `epsilon`-DP randomised response among `classes` classes, on a Poisson sample at `rate`.
+
+    With 2 classes it dominates any epsilon-DP event. `side` is explained at the top of the file.
+    """
 
     epsilon: float
     classes: int
@@ -214,7 +220,10 @@ class ResponseLoss(AtomsLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceLoss(Loss):
-    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample."""
+    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample at `rate`.
+
+    `side` is explained at the top of the file.
+    """
 
     noise: float
     rate: float
@@ -240,9 +249,10 @@ class LaplaceLoss(Loss):
         return self._points(256)
 
     def _points(self, panels: int) -> tuple[Array, Array]:
-        """Return losses and probabilities: two atoms (noisy value below 0, above 1), and nodes between.
+        """Return losses and probabilities: two atoms, and between them 16 nodes in each of `panels` panels.
 
-        At a value x in [0, 1] the loss is `(1 - 2 * x) / noise`.
+        The atoms are the noisy values below 0 and those above 1. Without sampling, the loss at a value x in [0, 1] is
+        `(1 - 2 * x) / noise`.
         """
         e = 1 / self.noise
         nodes, weights = np.polynomial.legendre.leggauss(16)
@@ -255,7 +265,10 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class TableLoss(AtomsLoss):
-    """The tabulated loss of an event without a formula. Two tables are equal if event, rate and side are equal."""
+    """The loss of an event without a formula, on a Poisson sample at `rate`: `table` is (losses, probabilities).
+
+    Two tables are equal if event, rate and side are equal.
+    """
 
     event: Event
     rate: float
@@ -273,9 +286,10 @@ def _largest(loss: float, rate: float, side: str) -> float:
 
 
 def _sampled(losses: Array, p: Array, q: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """Return losses and probabilities (under the new P) of a release on a Poisson sample.
+    """Return losses and probabilities (under the new P) of a release on a Poisson sample at `rate`.
 
-    `losses`, and the probabilities `p` under P and `q` under Q, are those of the release without sampling.
+    `side` is the direction. `losses`, and the probabilities `p` under P and `q` under Q, are those of the release
+    without sampling.
     """
     if rate == 1:
         return losses, p

@@ -42,7 +42,9 @@ Run = tuple[LossSum, LossSum]
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
     """Return the epsilon of one private selection without other releases.
 
-    It is infinite if a run fails with probability `delta` or more. Raise `TooSlow` if `delta` is below `_LEAST`.
+    `runs` are the alternatives of one run; the largest epsilon counts. It is infinite if `selected.mean` times the
+    probability that a run fails is `delta` or more. Raise `TooSlow` if `delta` is below `_LEAST`, or if no bound is
+    found.
     """
     failure = _failure(selected, runs)
     if failure >= delta:
@@ -54,7 +56,10 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
 
 
 def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
-    """Return epsilons >= 0, delta at each if no run fails, and the probability of failure."""
+    """Return epsilons >= 0, delta at each if no run fails, and the probability of failure.
+
+    delta is the largest over the alternatives `runs` and over directions.
+    """
     bounds = _bounds(selected, runs, 1e-9)
     top = max(_crossing(width, deltas, 1e-11) for width, deltas in bounds)
     if not math.isfinite(top):
@@ -69,7 +74,10 @@ def _failure(selected: Selected, runs: Sequence[Run]) -> float:
 
 
 def _crossing(width: float, deltas: Array, delta: float) -> float:
-    """Return the epsilon at which delta falls to `delta`; `deltas` are given at multiples of `width`."""
+    """Return the epsilon at which delta falls to `delta`; `deltas` are given at multiples of `width`.
+
+    It is infinite if all `deltas` are larger.
+    """
     below = np.flatnonzero(deltas <= delta)
     if not len(below):
         return math.inf
@@ -81,7 +89,10 @@ def _crossing(width: float, deltas: Array, delta: float) -> float:
 
 
 def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
-    """Return (width, deltas at non-negative multiples of width) for every alternative and direction."""
+    """Return (width, deltas at non-negative multiples of width) for every alternative and direction.
+
+    The deltas reach far enough down to solve for `delta`.
+    """
     out = []
     for run in runs:
         sound = [replace(total, log_survival=0.0) for total in run]
@@ -143,7 +154,10 @@ def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) ->
 
 
 def _mirrored(epsilons: Array, deltas: Array) -> Array:
-    """Return the delta of one direction at `-epsilons`, from the `deltas` of the other direction at `epsilons` >= 0."""
+    """Return the delta of one direction at `-epsilons`: `1 - exp(-e) + exp(-e) * delta` with the other direction's.
+
+    `deltas` are those of the other direction at `epsilons` >= 0.
+    """
     shrink = np.exp(-epsilons)
     return 1 - shrink + shrink * deltas  # type: ignore[no-any-return]
 

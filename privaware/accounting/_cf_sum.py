@@ -81,11 +81,11 @@ class LossSum:
 
     @property
     def tabulated(self) -> bool:
-        """Whether there are tabulated losses, of thousands of points each, and few enough steps for a lattice."""
+        """Whether there are tabulated losses, of thousands of points each, and at most 1000 releases, all bounded."""
         tables = any(isinstance(loss, TableLoss) for loss, _ in self.losses)
         return tables and math.isfinite(self.largest) and sum(n for _, n in self.losses) <= 1000
 
     @property
     def few(self) -> bool:
-        """Whether there are at most 8 steps, some of them sampled; their loss has a sharp lower end."""
+        """Whether there are at most 8 releases, one of them a sampled Gaussian; their loss has a sharp lower end."""
         return self.sampled and sum(n for _, n in self.losses) <= 8

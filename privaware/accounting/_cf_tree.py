@@ -63,7 +63,7 @@ Profile = Callable[[Array], Array]
 
 
 def epsilon(event: Event, delta: float) -> float | None:
-    """Return the largest epsilon of all alternatives; None if there is none.
+    """Return the largest epsilon of all alternatives; None if no alternative counts.
 
     Alternatives with zCDP, or with losses above `_REACH` of releases that are sampled or not Gaussian, do not count.
     """
@@ -75,7 +75,10 @@ def epsilon(event: Event, delta: float) -> float | None:
 
 
 def profile(event: Event) -> Profile:
-    """Return delta as a function of ascending epsilons >= 0, the largest over alternatives and directions."""
+    """Return delta as a function of ascending epsilons >= 0, the largest over alternatives and directions.
+
+    Raise `TooSlow` if an alternative has zCDP or a loss that is too large.
+    """
     sums = dict.fromkeys(total for side in SIDES for total in _readings(event, side))
     if any(total.rho or not _within_reach(total) for total in sums):
         raise TooSlow
@@ -93,7 +96,8 @@ def _within_reach(total: LossSum) -> bool:
 def _quieted(total: LossSum, delta: float) -> LossSum:
     """Replace Gaussian releases that cost almost nothing, even without sampling, by one Gaussian without sampling.
 
-    No quadrature resolves the K of such small releases. `total` is unchanged if it has other releases or may fail.
+    Together they cost almost nothing if a Gaussian with their precision has sensitivity / noise of at most 1e-7. No
+    quadrature resolves the K of such small releases. `total` is unchanged if it has other releases or may fail.
     """
     shifts = [loss.shift() for loss, _ in total.losses]
     if total.failure or not shifts or any(shift is None for shift in shifts):
@@ -191,9 +195,10 @@ def _noise(event: Event) -> float | None:
 
 
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
-    """Return the losses of `times` repetitions of `event`, each on a new Poisson sample.
+    """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
-    The losses have a formula or are tabulated. `replace` says whether neighbours differ by replacing a row.
+    `side` is the direction. The losses have a formula or are tabulated. `replace` says whether neighbours differ by
+    replacing a row.
     """
     noise = _noise(event)
     if noise is not None:
@@ -224,9 +229,10 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
 
 
 def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
-    """Return the losses for a unit of `size` rows.
+    """Return the losses of `times` repetitions of `event` for a unit of `size` rows, in the direction `side`.
 
-    Releases are handled one by one, unless one of several has a failure probability that is proven for fewer rows.
+    Releases are handled one by one, unless one of several has a failure probability that is proven for fewer rows:
+    then the whole event is one release, to which group privacy is applied.
     """
     chances, releases = _failures(event)
     if any((chance.rows or 1) < size for chance in chances) and len(chances) + releases > 1:
@@ -248,7 +254,10 @@ def _failures(event: Event) -> tuple[list[Approximate], int]:
 
 
 def _group(event: Event, size: int, times: int, side: str) -> LossSum:
-    """Return the losses for a unit of `size` rows, with every release accounted for the whole unit."""
+    """Return the losses of `times` repetitions of `event` for a unit of `size` rows, in the direction `side`.
+
+    Every release is accounted for the whole unit.
+    """
     match event:
         case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
             return _single(event, times, side) if _is_one_way(event) else _tabulated(event, 1.0, times, side)
@@ -297,7 +306,10 @@ def _is_one_way(event: Event) -> bool:
 
 
 def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
-    """Return the losses of an event without a formula on a Poisson sample, tabulated from its profile."""
+    """Return the losses of `times` repetitions of an event without a formula, each on a Poisson sample at `rate`.
+
+    They are tabulated from the profile of the event; `side` is the direction.
+    """
     epsilons, deltas, failure = _bound(event)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
     e = np.append(-epsilons[:0:-1], epsilons)
@@ -310,9 +322,10 @@ def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
 
 
 def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """Return the profile of a release on a Poisson sample, as (new epsilons, deltas at them).
+    """Return the profile of a release on a Poisson sample at `rate`, as (new epsilons, deltas at them).
 
-    Without sampling the release has the deltas `d` at the epsilons `e` (Balle, Barthe and Gaboardi 2018).
+    `side` is the direction. Without sampling the release has the deltas `d` at the epsilons `e` (Balle, Barthe and
+    Gaboardi 2018).
     """
     if side == "remove":  # H((1-q) Q + q P || Q) at 1 + q (x - 1) is q times H(P || Q) at x
         return np.logaddexp(math.log1p(-rate), math.log(rate) + e), rate * d
@@ -359,7 +372,7 @@ def _top(event: Event, delta: float) -> float:
 
 
 def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
-    """Return the losses of one run in both directions, for every alternative."""
+    """Return the losses of `event`, one run of a selection, in both directions, for every alternative."""
     ways = list(zip(*(_readings(event, side) for side in SIDES), strict=True))
     if any(total.rho or not _within_reach(total) for way in ways for total in way):
         raise TooSlow
@@ -375,7 +388,7 @@ def _gathered(total: LossSum) -> LossSum:
 
 
 def _coarser(total: LossSum) -> LossSum:
-    """Round the noise multipliers of a long schedule to the nearest of `_SCHEDULE` values with a common ratio."""
+    """Round more than `_SCHEDULE` noise multipliers of sampled Gaussians to `_SCHEDULE` values with a common ratio."""
     noises = [loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)]
     if len(noises) <= _SCHEDULE:
         return total

@@ -12,6 +12,8 @@ from privaware.accounting._pairs import Array
 def delta(mu: float, epsilons: Array) -> Array:
     """Return `Phi(mu/2 - e/mu) - exp(e) * Phi(-mu/2 - e/mu)` at each e of `epsilons`, without overflow.
 
+    It is the delta of the Gaussian mechanism; `mu` is sensitivity divided by noise.
+
     >>> float(delta(1.0, np.array([4.37718]))[0].round(8))
     1e-05
     """
@@ -23,7 +25,10 @@ def delta(mu: float, epsilons: Array) -> Array:
 
 
 def epsilon(mu: float, delta_: float) -> float:
-    """Return the epsilon >= 0 at which the delta of the Gaussian mechanism equals `delta_`."""
+    """Return the epsilon >= 0 at which the delta of the Gaussian mechanism equals `delta_`.
+
+    The result is 0 if delta at 0 is below `delta_`. `mu` is sensitivity divided by noise.
+    """
     from scipy import optimize
 
     def gap(e: float) -> float:

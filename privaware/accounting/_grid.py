@@ -74,7 +74,10 @@ class Grid:
 
 @lru_cache(maxsize=512)
 def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
-    """Return the loss distribution of `pair` in the `direction` "remove" or "add", on a grid of step `width`."""
+    """Return the loss distribution of `pair` in the `direction` "remove" or "add", on a grid of step `width`.
+
+    Raise `OutOfReach` if a loss is too large or the grid too long.
+    """
     match pair:
         case GaussianPair() | SampledGaussian():
             return _dots(*_described(pair, direction), width)
@@ -120,7 +123,7 @@ def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid
 
 
 def _described(pair: GaussianPair | SampledGaussian, direction: str) -> tuple[Any, Profile]:
-    """Return the library's description of Gaussian noise, and delta as a function of an array of epsilons."""
+    """Return the description of the pair by `dp_accounting`, and delta as a function of an array of epsilons."""
     from dp_accounting.pld import privacy_loss_mechanism as library
 
     ways = library.AdjacencyType
@@ -152,7 +155,10 @@ def _reachable(largest: float) -> None:
 
 
 def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsilons: Array) -> Array:
-    """Return the delta of a sampled Gaussian at `epsilons`, by the library, with the loss inverted for all at once."""
+    """Return the delta of a sampled Gaussian at `epsilons`, from its description `loss` by `dp_accounting`.
+
+    `direction` is "remove", "add" or "replace". The loss is inverted for all epsilons at once.
+    """
     sign = -1.0 if direction == "add" else 1.0
     if direction == "replace":
         # With u = exp(x/s^2) the loss equals e where u - exp(e)/u has a known value, which arcsinh solves.
@@ -172,7 +178,10 @@ def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsil
 
 
 def _grouped_profile(loss: Any, pair: SampledGaussian, direction: str) -> Profile:
-    """Return the library's delta for a unit of several rows, as a function of epsilons; a table inverts the loss."""
+    """Return the delta for a unit of several rows, as a function of epsilons, from its description by `dp_accounting`.
+
+    A table inverts the loss.
+    """
     reach = 40 * pair.noise + pair.group
     x = np.linspace(-reach, reach, 400_001)
     losses = pair.curves(x, "remove")[1]
@@ -248,7 +257,10 @@ def _mixed(weight: float, a: Grid, b: Grid) -> Grid:
 
 
 def _trimmed(width: float, low: int, probs: Array, infinite: float = 0.0) -> Grid:
-    """Return a grid without empty ends, so that the largest loss has a positive probability."""
+    """Return a grid without empty ends, so that the largest loss has a positive probability.
+
+    Raise `OutOfReach` if all probabilities are 0.
+    """
     some = np.flatnonzero(probs > 0)
     if not len(some):
         raise OutOfReach

@@ -138,9 +138,10 @@ class SampledGaussian(DominatingPair):
 class CappedGaussian(DominatingPair):
     """The pair of a Gaussian on a Poisson batch with a largest size, whose surplus rows are dropped at random.
 
-    The analysis reveals to the adversary whether the batch overflowed. If it did, with probability `overflow`, a row
-    pushes another row out: a replacement at twice the sensitivity with rate `pushed`. Otherwise the pair is the
-    ordinary sampled Gaussian. `_capped.py` gives the probabilities that cover any number of rows.
+    `noise` is the noise multiplier; `replace` says whether neighbours differ by replacing a row. The analysis reveals
+    to the adversary whether the batch overflowed. If it did, with probability `overflow`, a row pushes another row out:
+    a replacement at twice the sensitivity with rate `pushed`. Otherwise the pair is the ordinary sampled Gaussian.
+    `_capped.py` gives the probabilities that cover any number of rows.
     """
 
     noise: float
@@ -206,7 +207,10 @@ class SampledLaplace(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class ResponsePair(DominatingPair):
-    """The pair of randomised response among `classes`; with 2 classes it dominates every epsilon-DP release."""
+    """The pair of `epsilon`-DP randomised response among `classes` classes, on a Poisson sample at `rate`.
+
+    With 2 classes it dominates every epsilon-DP release.
+    """
 
     epsilon: float
     classes: int = 2

@@ -45,9 +45,10 @@ _ROUNDING = 32.0
 
 @dataclass(frozen=True, kw_only=True)
 class ComposedLoss:
-    """A tilted composition on a `grid`: P(loss = l) = prob * exp(log_mgf - theta * l) for each grid point.
+    """A composition on a `grid` tilted by `theta`: P(loss = l) = prob * exp(log_mgf - theta * l) at each grid point.
 
-    `infinite` is the probability of an infinite loss.
+    `log_mgf` is the logarithm of the moment generating function of the loss at `theta`. `infinite` is the probability
+    of an infinite loss.
     """
 
     theta: float
@@ -101,22 +102,25 @@ class ComposedLoss:
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """Return the epsilon of the composition in the larger direction, an upper bound up to rounding."""
+    """Return the epsilon of the composition `terms` at `delta`, in the larger direction; it is an upper bound."""
     if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf
     return max(total.epsilon(delta) for total in totals(terms, delta))
 
 
 def totals(terms: Terms, delta: float) -> list[ComposedLoss]:
-    """Return the composition in each direction, tilted for this `delta`; with `delta` 1 it is not tilted."""
+    """Return the composition of `terms` in each direction (once if both are equal), tilted for this `delta`.
+
+    With `delta` 1 it is not tilted.
+    """
     return [_compose(terms, delta, direction) for direction in terms.directions()]
 
 
 def profiles(terms: Terms, aims: Sequence[float] = AIMS) -> list[Profile]:
-    """Return delta as a function of an array of epsilons, for each direction.
+    """Return delta as a function of an array of epsilons, for each direction (once if both are equal).
 
     A tilted composition gives an upper bound everywhere, but a precise one only near its own epsilon. So the smallest
-    bound of several tilts counts.
+    bound of several tilts counts, one for each delta in `aims`.
     """
     if not terms.pairs:
         return [lambda epsilons: np.full(np.shape(epsilons), terms.failure)]
@@ -170,7 +174,10 @@ def _widths(terms: Terms) -> list[float]:
 
 
 def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> float:
-    """Return the theta of the best Chernoff bound on epsilon; it centres the tilted distribution at epsilon."""
+    """Return the theta of the best Chernoff bound on epsilon at `delta`.
+
+    It centres the tilted distribution at epsilon.
+    """
 
     def curve(theta: float) -> float:
         return sum(count * grid.log_mgf(theta) for grid, count in grids)
@@ -195,7 +202,7 @@ def _window(curve: Callable[[float], float], theta: float, spread: float) -> tup
 
 
 def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
-    """Return the tilted grid composed with itself `count` times, and a bound on the tilted mass outside its window."""
+    """Return `grid` tilted by `theta` and composed `count` times, and a bound on the tilted mass outside its window."""
     base = grid.tilted(theta)
     if count == 1:
         return base, 0.0

@@ -33,7 +33,7 @@ LARGE = 100.0
 
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
-    """Return every accountant's bound for the way with the largest epsilon."""
+    """Return every accountant's bound for the alternative with the largest epsilon."""
     return _dearest(event, delta, tuple(orders), full=True)
 
 
@@ -44,7 +44,10 @@ def epsilon(event: Event, delta: float) -> float:
 
 
 def quick(event: Event, delta: float) -> float:
-    """Return an approximation of `epsilon` by one accountant only, which is faster."""
+    """Return an approximation of `epsilon` by one accountant only, the CF accountant if it covers the event.
+
+    The result may be below `epsilon`.
+    """
     expect_priceable(event)
     if not contains(event, Selected):
         with suppress(TooSlow):
@@ -75,10 +78,12 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 
 
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
-    """Return the bounds of the way with the largest epsilon.
+    """Return the bounds of the alternative with the largest epsilon.
 
-    The PLD bound is used only if the CF accountant agrees with it on the whole event. `orders` are the Rényi orders.
-    Without `full`, Rényi bounds that are not needed for the reported epsilon are left out.
+    If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound. If it disagrees with
+    the PLD bound, raise `Refused`. Only for a private selection, if the two nearly agree, a Rényi bound above both
+    counts. `orders` are the Rényi orders. Without `full`, Rényi bounds that are not needed for the reported epsilon are
+    left out.
     """
     expect_priceable(event)
     ways = alternatives(event)
@@ -164,7 +169,7 @@ def _pure(terms: Terms, delta: float) -> float:
 
 
 def _only_curves(way: Leaves) -> bool:
-    """Return whether the way contains a private selection without a profile, so that only Rényi curves apply.
+    """Return whether the alternative `way` contains a private selection without a profile, so that only curves apply.
 
     A selection has no profile if its runs contain zCDP or too large losses.
     """
@@ -187,7 +192,7 @@ def _terms_or_none(way: Leaves) -> Terms | None:
 
 
 def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi divergences at `orders`, and the probability of outright failure."""
+    """Return the Rényi divergences of the alternative `way` at `orders`, and its probability of outright failure."""
     plain = [(leaf, n) for leaf, n in way if _has_pair(leaf)]
     terms = flatten(plain, dominating_pair)
     total, survive = _rdp.curve(terms, orders), terms.survive

@@ -72,7 +72,10 @@ def largest(ways: Sequence[Terms]) -> Profile:
 
 
 def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]:
-    """Return the profile of a composition for each direction, or one profile if both are equal."""
+    """Return the profile of a composition for each direction, or one profile if both are equal.
+
+    Raise `OutOfReach` if there is no privacy loss distribution. `aims` are the deltas near which it is precise.
+    """
     if not composable(terms):
         raise OutOfReach
     if (mu := terms.gaussian()) is not None:
@@ -97,7 +100,10 @@ def _top_of(terms: Terms, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def dominating_pair(event: Event) -> tuple[Array, Array, float]:
-    """Return (losses, probabilities, failure) of a dominating pair, from an upper bound on the event's profile."""
+    """Return (losses, probabilities, failure) of a dominating pair, from an upper bound on the event's profile.
+
+    Raise `Refused` for an event without a proven guarantee, or without such a bound.
+    """
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")
     if isinstance(event, Selected):
@@ -146,7 +152,11 @@ def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
 
 
 def selected_epsilon(selected: Selected, delta: float) -> float:
-    """Return the epsilon of one private selection without other releases, by the trade-off bound and without a grid."""
+    """Return the epsilon of one private selection without other releases, by the trade-off bound and without a grid.
+
+    The bound on pure epsilon counts if it is smaller. The result is infinite if runs fail with probability `delta` or
+    more.
+    """
     ways, failure = runs(selected)
     if failure >= delta:
         return math.inf

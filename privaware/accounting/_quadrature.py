@@ -37,12 +37,13 @@ def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array
 
 
 def log_mgf(curves: Curves, noise: float, shift: int, z: Array) -> Array:
-    """Return the logarithm of the integral by the trapezoid rule, for an array of z with equal real parts.
+    """Return the logarithm of the integral of phi(x) exp(a(x) + z l(x)) by the trapezoid rule, for each z of an array.
 
-    `noise` is the standard deviation of phi, and `shift` the largest shift of P's Gaussians. The integrand is
-    analytic and decays like a Gaussian, so the rule converges exponentially fast. The step only has to resolve the
-    Gaussian, and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range covers all x at which the
-    integrand at Re(z) is at least exp(-42) times its maximum.
+    `curves(x)` is (a(x), l(x)). All z must have the same real part. `noise` is the standard deviation of phi, and
+    `shift` the largest shift of P's Gaussians. The integrand is analytic and decays like a Gaussian, so the rule
+    converges exponentially fast. The step only has to resolve the Gaussian, and the fastest oscillation exp(i Im(z)
+    l(x)) where there is mass. The range covers all x at which the integrand at Re(z) is at least exp(-42) times its
+    maximum.
     """
     s, real = noise, float(np.real(z.flat[0]))
     x, step = abscissae(curves, noise, shift, z)

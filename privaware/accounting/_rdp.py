@@ -52,7 +52,8 @@ OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(floa
 def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
     """Return the smallest epsilon over `orders`; `delta` is first reduced to `(delta - failure) / (1 - failure)`.
 
-    It is infinite if the failure probability of `terms` is at least `delta`.
+    It is infinite if the failure probability of `terms` is at least `delta`. `classic` uses the conversion from Rényi
+    divergences that was usual before 2021.
     """
     if terms.failure >= delta:
         return math.inf
@@ -76,7 +77,7 @@ def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: boo
 
 
 def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
-    """Return the divergences of a composition, the larger direction at each order."""
+    """Return the Rényi divergences of the composition `terms` at `orders`, the larger direction at each order."""
     totals = [
         sum((n * _either(pair, direction, orders) for pair, n in terms.pairs), np.zeros(len(orders)))
         for direction in (terms.directions() or ("remove",))
@@ -122,7 +123,7 @@ def _series(rate: float, noise: float, order: float) -> float:
 
 
 def _without_sampling(pair: DominatingPair, order: float) -> float:
-    """Return an upper bound on the divergence of `pair` at `order`, which may be arbitrarily large.
+    """Return an upper bound on the divergence of `pair`; `order` may be arbitrarily large.
 
     A mixture of Gaussians is no further apart than its parts. Any other loss is at most the largest loss.
     """
@@ -171,7 +172,10 @@ def _choose(order: int) -> tuple[Array, Array]:
 
 
 def delta(orders: Sequence[float], curve: Array, epsilon: float) -> float:
-    """Return delta at `epsilon` by the improved conversion: the minimum of exp((a-1)(r - e)) (1 - 1/a)^a / (a-1)."""
+    """Return delta at `epsilon` by the improved conversion: the minimum of exp((a-1)(r - e)) (1 - 1/a)^a / (a-1).
+
+    a runs over `orders`, r over the divergences `curve` at these orders, and e is `epsilon`.
+    """
     a = np.asarray(orders, dtype=float)
     logs = (a - 1) * (curve - epsilon) + a * np.log1p(-1 / a) - np.log(a - 1)
     return min(1.0, math.exp(min(0.0, float(np.min(logs)))))

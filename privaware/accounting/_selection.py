@@ -107,10 +107,10 @@ def log_mean(eta: float, log_gamma: float) -> float:
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
-    """Return the Rényi curve of the selection from the curve `base` of one run (Papernot and Steinke 2022).
+    """Return the Rényi divergences of the selection at `orders`, from those of one run (`base`).
 
-    `profile`, the privacy profile of one run, is needed for a Poisson number of runs only; without it their curve is
-    infinite.
+    Paper: Papernot and Steinke 2022. `profile`, the privacy profile of one run, is needed for a Poisson number of runs
+    only; without it their curve is infinite.
     """
     mean = math.log(selected.mean)
     if selected.distribution == "poisson":

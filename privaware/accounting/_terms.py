@@ -90,7 +90,7 @@ class Terms:
         return None
 
     def without_sampling(self) -> float | None:
-        """Return mu of a Gaussian that costs at least as much, or None if there are other releases than Gaussians.
+        """Return mu of a Gaussian that costs at least as much, or None if the terms have other releases or may fail.
 
         A release on a sample costs no more than the same release on all rows.
         """
@@ -105,7 +105,7 @@ class Terms:
 
 
 def expect_priceable(event: Event, count: int = 1) -> None:
-    """Raise `WrongInput` if a number of the event is too extreme for floating point.
+    """Raise `WrongInput` if a number of the event, repeated `count` times, is too extreme for floating point.
 
     >>> expect_priceable(10**30 * Gaussian(noise=1.0))
     Traceback (most recent call last):
@@ -134,10 +134,10 @@ class CappedStep(Event):
 
 
 def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
-    """Return the alternatives in which an event can affect a row, as lists of simple events.
+    """Return the alternatives in which an event can affect a row, as lists of (simple event, repetitions).
 
-    There is one alternative for each choice of a part of every `Disjoint`, and for each pair that `_capped.candidates`
-    returns for a capped batch.
+    Raise `Refused` for more than 1000 alternatives. There is one alternative for each choice of a part of every
+    `Disjoint`, and for each pair that `_capped.candidates` returns for a capped batch.
     """
     ways: list[list[tuple[Event, int]]] = [[]]
     for leaf, count in leaves(event):
@@ -168,7 +168,10 @@ def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
 
 
 def flatten(parts: Leaves, profile: Profile) -> Terms:
-    """Return the terms of simple events without `Disjoint`; `profile` gives the pair of an event without a formula."""
+    """Return the terms of simple events without `Disjoint`.
+
+    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula.
+    """
     total = _Total(profile)
     for leaf, count in parts:
         total.add(leaf, count)
@@ -363,7 +366,7 @@ def log_growth(size: int, epsilon: float) -> float:
 
 
 def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
-    """Round the noise multipliers of sampled Gaussians down to at most about `_BUCKETS` values, for long schedules."""
+    """Round the noise multipliers of more than `_BUCKETS` sampled Gaussians down to about `_BUCKETS` values."""
     many = [pair for pair in pairs if isinstance(pair, SampledGaussian)]
     if len(many) <= _BUCKETS:
         return pairs

@@ -33,10 +33,11 @@ WARM_UP = 3
 
 @dataclass
 class Reuse:
-    """The last network of an attack, which games with the same shadow models, auxiliary rows and settings reuse.
+    """The last network of an attack, which games with the same shadow models and the same settings reuse.
 
-    The network was trained on shadow models only, so it can score every target model of one attacker. Games whose
-    shadow models saw candidate rows do not reuse a network.
+    Shadow models are the same if they are the same objects and saw the same auxiliary rows. The network was trained on
+    shadow models only, so it can score every target model of one attacker. Games whose shadow models saw candidate rows
+    do not reuse a network.
     """
 
     shadows: tuple[Any, ...] = ()
@@ -52,7 +53,10 @@ class Reuse:
 
 
 class PosteriorNetwork(nn.Module):
-    """Reads sorted posteriors and correctness; it has 92,482 parameters for ten classes."""
+    """A network that reads sorted posteriors and correctness, or sorted log odds and the log odds of the label.
+
+    It returns the log odds that a row is a member. It has 92,482 parameters for ten classes.
+    """
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -65,7 +69,11 @@ class PosteriorNetwork(nn.Module):
 
 
 class GradientNetwork(nn.Module):
-    """Reads posteriors, loss, label and last-layer gradient; 159,043 parameters for ten classes and 300 units."""
+    """A network that reads posteriors, loss, label and last-layer gradient, and returns the log odds of membership.
+
+    `width` is the number of inputs of the last layer. It has 159,043 parameters for ten classes and 300 inputs of the
+    last layer.
+    """
 
     def __init__(self, classes: int, width: int) -> None:
         super().__init__()
@@ -84,7 +92,7 @@ class GradientNetwork(nn.Module):
     def over_gradients(self, residuals: Tensor, hidden: Tensor) -> Tensor:
         """Convolve the kernels with the gradient `(p - y) h^T` without forming it.
 
-        The shape is (rows, kernels, classes).
+        `residuals` are p - y (rows, classes), and `hidden` is h (rows, width). The result is (rows, kernels, classes).
         """
         weights, bias = self.kernels.weight.flatten(1), self.kernels.bias
         products = (hidden @ weights.T)[:, :, None] * residuals[:, None, :]
@@ -114,9 +122,10 @@ def scores_by_network(
 ) -> np.ndarray:
     """Train a network to tell members of shadow models from non-members, and return its scores of the candidate rows.
 
-    The output of the network is the log odds that a row is a member. `settings` are its learning rate, batch size and
-    epochs. `reuse` holds the last network, and is set to the network that is trained here. `reads` names what `inputs`
-    computes.
+    `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
+    rows)` returns its arguments. Raise `WrongInput` if the model predicts numbers. `settings` are its learning rate,
+    batch size and epochs. `reuse` holds the last network, and is set to the network that is trained here. `reads` names
+    what `inputs` computes.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
@@ -150,9 +159,10 @@ def _trained(
 
 
 def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
-    """Yield each shadow model with rows and a mask of the rows that trained it.
+    """Yield each shadow model with the auxiliary rows and a mask of the rows that trained it.
 
-    Candidate rows are included only if shadow models were trained on some of them.
+    Candidate rows are included only if shadow models were trained on some of them. Raise `WrongInput` if the game has
+    no shadow models or no auxiliary rows.
     """
     if not game.shadows or game.auxiliary is None:
         raise WrongInput("expected a game with a shadow model and auxiliary rows, got none; pass a ShadowPlan")
@@ -166,7 +176,10 @@ def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
 
 
 def _order_of_values(rows: Data, inside: np.ndarray) -> np.ndarray:
-    """Return the order of the rows by a hash of their values, so that scores do not depend on the candidates' order."""
+    """Return the order of the rows by a hash of their values and masks, so that scores do not depend on their order.
+
+    `inside` has the masks, with shape (shadow models, rows).
+    """
     values = zip(rows.x, rows.y, inside.T, strict=True)
     keys = [sha256(repr((_plain(x), y, mask.tolist())).encode()).digest() for x, y, mask in values]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__))
@@ -177,7 +190,10 @@ def _plain(row: Any) -> Any:
 
 
 def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple[Tensor, ...]:
-    """Return as many members as non-members, at random; the last tensor is 1 for a member and 0 for a non-member."""
+    """Return as many members as non-members, at random; the last tensor is 1 for a member and 0 for a non-member.
+
+    Members come first. Raise `WrongInput` if one of the two is missing.
+    """
     members, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     size = min(len(members), len(others))
     if not size:
@@ -190,7 +206,10 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
 
 
 def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, batch: int, epochs: int) -> None:
-    """Minimise the cross-entropy with Adam, on batches that are shuffled again in every epoch."""
+    """Minimise the cross-entropy with Adam, on batches that are shuffled again in every epoch.
+
+    `parts` are the arguments of `network` and, last, 1 for a member and 0 for a non-member.
+    """
     steps = _Steps(network.train(), parts, lr, batch)
     for _ in range(epochs):
         order = torch.randperm(len(parts[-1]), generator=generator).to(parts[-1].device)

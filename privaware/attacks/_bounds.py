@@ -74,8 +74,8 @@ def epsilon_lower(
 def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: float = 0.999) -> bool:
     """Return whether scores of independent runs refute a trade-off function, with `confidence`.
 
-    `powers` returns the largest true positive rate at each false positive rate. `epsilon_lower` tests only one pair
-    (epsilon, delta) of such a function.
+    `inside` and `outside` are as in `epsilon_lower`. `powers` returns the largest true positive rate at each false
+    positive rate. `epsilon_lower` tests only one pair (epsilon, delta) of such a function.
     """
 
     def margins(at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
@@ -89,8 +89,9 @@ def _best_inequality(
 ) -> float:
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
-    The best threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all
-    scores are tested.
+    `second` has all scores with and without the canary. `value` is a function of the two results of `_limits`. The best
+    threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all scores are
+    tested.
     """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
@@ -121,7 +122,7 @@ def _limits(above: list[np.ndarray], runs: list[int], alpha: float) -> tuple[np.
     """Return lower limits of the larger and upper limits of the smaller probability, for four inequalities.
 
     The shape is (inequalities, thresholds). `above` holds, for inside and outside, how many of the `runs` score at
-    least the threshold.
+    least the threshold. Each limit is wrong with probability at most `alpha`.
     """
     (above_in, above_out), (n, m) = above, runs
     pairs = [
@@ -229,10 +230,10 @@ def gaussian_false_rate(shift: float) -> FalseRate:
 def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float:
     """Return a lower bound on the distance of two sets of independent Gaussian scores, in standard deviations.
 
-    The bound inverts the noncentral t distribution of Student's statistic, which is exact for equal variances. It is 0
-    if nothing is proved. A Gaussian mechanism with orthogonal canaries gives such scores in one run; then the bound is
-    a lower bound on the mu of its Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it assumes that
-    the noise has the claimed form.
+    It holds with `confidence`; `inside` are the scores that should be higher. The bound inverts the noncentral t
+    distribution of Student's statistic, which is exact for equal variances. It is 0 if nothing is proved. A Gaussian
+    mechanism with orthogonal canaries gives such scores in one run; then the bound is a lower bound on the mu of its
+    Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it assumes that the noise has the claimed form.
 
     Paper: after Agrawal, Wei, Singh, Magdon-Ismail, Zikas, "Let's ask Gauss: improved one-run privacy auditing" (2026),
     with an exact limit instead of the limit of the paper.
@@ -292,7 +293,7 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, tail: float) -> bool:
-    """Return whether at least `correct` right guesses can have probability `tail`."""
+    """Return whether at least `correct` right guesses can have probability `tail`, given the trade-off function."""
     right, wrong, total = tail * correct / canaries, tail * (guesses - correct) / canaries, guesses / canaries
     for count in range(correct - 1, -1, -1):
         below = max(wrong, false_rate(right))

@@ -35,10 +35,11 @@ def canary_examples(
     rng: Rng,
     canaries: int = 1000,
 ) -> CanaryScores:
-    """Train once with each of `canaries` examples included with probability 1/2, and return the score of each.
+    """Train `network` once, with each of `canaries` more examples included with probability 1/2; return their scores.
 
-    `noise` is the noise multiplier, and `rows` the declared number of rows. The update is plain SGD without averaging.
-    Updates are post-processing, so the parameters reveal the noisy sums.
+    The score is minus the final value of the canary's parameter. `noise` is the noise multiplier, and `rows` the
+    declared number of rows. The update is plain SGD without averaging, whatever `descent` says. Updates are
+    post-processing, so the parameters reveal the noisy sums.
     """
     coins = rng.initial.random(canaries) < 0.5
     chosen = torch.from_numpy(1 + np.flatnonzero(coins))

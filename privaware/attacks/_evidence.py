@@ -21,10 +21,11 @@ SHOWN = 0.95
 ALARM = 0.999
 """Confidence with which a claim is refuted."""
 GUESSED_FRACTIONS = tuple((low, high) for high in (0.5, 0.25, 0.1, 0.05, 0.02) for low in (high, 0.0))
-"""Fractions (out, in) of the canaries that are guessed to be out and to be in, the surest first.
+"""Pairs of fractions (out, in) of the canaries that are guessed to be out and to be in.
 
-Each pair is tested at an equal part of the error. Pairs with `out = 0` are for sampled canaries, which may be in the
-data without ever taking part, so that only guesses of "in" are reliable.
+The canaries with the lowest scores are guessed to be out, and those with the highest scores to be in. Each pair is
+tested at an equal part of the error. Pairs with `out = 0` are for sampled canaries, which may be in the data without
+ever taking part, so that only guesses of "in" are reliable.
 """
 FPRS = (0.001, 0.01, 0.1)
 
@@ -40,7 +41,8 @@ class Evidence:
 
     `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
     exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
-    `assumes` names the assumptions of the bounds. `inside` and `outside` are scores, which appear in no output.
+    `method` names the test, and `assumes` the assumptions of the bounds. `inside` and `outside` are scores, which
+    appear in no output.
     """
 
     epsilon_claimed: float
@@ -83,9 +85,9 @@ class Evidence:
 def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
     """Compute the evidence of one run with canaries.
 
-    In gradient space the canaries are independent if the noise is. A Gaussian claim is then tested by Student's
-    statistic, and any other claim in the same way as independent runs. Rows as canaries share one model, so only
-    guesses are sound.
+    `gradients` says whether the canaries are in gradient space. There the canaries are independent if the noise is. A
+    Gaussian claim is then tested by Student's statistic, and any other claim in the same way as independent runs. Rows
+    as canaries share one model, so only guesses are sound.
     """
     inside, outside = canaries.sides
     shift = _bounds.shift_of(claim) if gradients else None
@@ -125,8 +127,9 @@ def _evidence(
     assumes: str,
     refuted: bool = False,
 ) -> Evidence:
-    """Build the evidence; `refuted` says whether the whole trade-off function of the claim is refuted.
+    """Build the evidence; `bounds` are `epsilon_lower` and `epsilon_alarm`, and `scores` are `inside` and `outside`.
 
+    `refuted` says whether the whole trade-off function of the claim is refuted.
     The trade-off function may be refuted even if the epsilon at one delta is not.
     """
     claimed = epsilon(claim, delta)
@@ -155,13 +158,19 @@ def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
 
 
 def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
-    """Return the best bound over all pairs in `GUESSED_FRACTIONS`, each at an equal part of the error."""
+    """Return the best lower bound on epsilon at `delta` over all pairs in `GUESSED_FRACTIONS`.
+
+    It holds with `confidence`: each pair gets an equal part of the error.
+    """
     level = 1 - (1 - confidence) / len(GUESSED_FRACTIONS)
     return max(_bounds.epsilon_from_guesses(**tried, delta=delta, confidence=level) for tried in _guesses(canaries))
 
 
 def _refuted(canaries: CanaryScores, claim: Event) -> bool:
-    """Return whether the trade-off function of the claim makes these guesses too unlikely."""
+    """Return whether the trade-off function of the claim is refuted by the guesses with 99.9% confidence.
+
+    Return False if the trade-off function cannot be computed.
+    """
     curve, level = _curve(claim), (1 - ALARM) / len(GUESSED_FRACTIONS)
     return curve is not None and any(
         _bounds.guesses_refute(curve.false_rate, level, **tried) for tried in _guesses(canaries)
@@ -176,7 +185,10 @@ def _curve(claim: Event) -> TradeOff | None:
 
 
 def _corners(inside: np.ndarray, outside: np.ndarray) -> list[list[float]]:
-    """Return points of the measured ROC, at false positive rates evenly spaced on a logarithmic scale."""
+    """Return points [false positive rate, true positive rate] of the measured ROC curve.
+
+    The false positive rates are evenly spaced on a logarithmic scale.
+    """
     thresholds = np.sort(outside)[::-1]
     at = np.unique(np.geomspace(1, len(thresholds), 25).astype(int)) - 1
     return [[(index + 1) / len(thresholds), float((inside > thresholds[index]).mean())] for index in at.tolist()]

@@ -103,7 +103,11 @@ class Attack(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What an attack asks of its game: at least so many `shadows`, a model of `classes`, a linear `last_layer`."""
+    """What an attack asks of its game.
+
+    `shadows` is the smallest number of shadow models. `classes` says whether the model must predict classes, and
+    `last_layer` whether its last layer must be linear.
+    """
 
     shadows: int = 0
     classes: bool = False
@@ -171,12 +175,15 @@ def challenge(model: Model, members: Data, non_members: Data, rng: Rng, device: 
 
 
 def joined(first: Data, second: Data) -> Data:
-    """Return the rows of `first` followed by the rows of `second`."""
+    """Return the rows of `first` followed by the rows of `second`, with the schema of `first`."""
     return replace(first, x=np.concatenate([first.x, second.x]), y=np.concatenate([first.y, second.y]))
 
 
 def _same(one: Model, two: Model) -> bool:
-    """Return whether two models are the same release; equal constants do not count: they may agree by chance."""
+    """Return whether two models are the same release.
+
+    Two models with the architecture "constant" are not, unless they are one object: they may agree by chance.
+    """
     if one is two:
         return True
     if one.architecture != two.architecture or one.architecture.get("name") == "constant":

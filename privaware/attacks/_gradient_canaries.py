@@ -71,8 +71,10 @@ def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *
 def gradient_canaries(
     mechanism: Mechanism[Any], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Run `mechanism` once with up to `canaries` in every noised array that has room, and return the score of each.
+    """Run `mechanism` once with canaries in the values that it noises, and return the score of each canary.
 
+    There are `canaries` canaries, or as many as the largest noised array has values, if it has fewer. Every noised
+    array with at least this many values gets all canaries.
     The attacker knows the rows and subtracts their exact value, which leaves canary and noise.
     """
     room = room_for_canaries(mechanism, data.schema, noise, least=1)
@@ -134,7 +136,8 @@ class CanaryRng(Rng):
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
         """Release the exact values with canaries, and add to their scores; each canary changes one of the values.
 
-        An array with fewer values than canaries is released without canaries.
+        `release` adds the noise, and `ratios` computes log-likelihood ratios. An array with fewer values than canaries
+        is released without canaries.
         """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:

@@ -30,7 +30,8 @@ def deciding_pair(
 ) -> tuple[Data, Data]:
     """Return crafted rows, and a canary that changes which columns are selected; the last pair tried, if none does.
 
-    Only the schema is read, so this costs nothing. Each selection is repeated, and a pair with a tie is not accepted.
+    Only the schema is read, so this costs nothing. `count` is the number of rows, and at most `MAX_PAIRS` pairs are
+    tried. Each selection is repeated, with `LOW_NOISE_FACTOR` times the noise; both results must be equal.
     """
     for _ in range(MAX_PAIRS):
         rows, canary = crafted_pair(schema, count, rng)
@@ -54,7 +55,9 @@ def many_runs(
     say: Callable[[str], None] | None = None,
     vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of `runs` runs with the `canary` and of `runs` runs without it, less the pilot runs.
+    """Return the scores of `runs` runs with the `canary` and of `runs` runs without it.
+
+    The first quarter of the runs of each side is not scored (`directed_scores`). `say` gets lines about the progress.
 
     `vector` converts a release to numbers; the default is `release_vector`.
     """
@@ -70,9 +73,9 @@ def many_runs(
 
 
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores from the releases of both sides, of shape (runs, numbers).
+    """Return the scores of both sides, one for each run, from their releases of shape (runs, numbers).
 
-    The first quarter of the runs of each side chooses the direction, and is not scored.
+    The first quarter of the runs of each side (at least two runs) chooses the direction, and is not scored.
     """
     first = max(int(PILOT_FRACTION * len(within)), 2)
     direction = _direction(within[:first], without[:first])
@@ -80,7 +83,10 @@ def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray
 
 
 def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """Return the difference of the means, each number divided by its variance, scaled to a largest entry of 1."""
+    """Return the difference of the means of both sides, each number divided by the sum of its variances on both sides.
+
+    The direction is scaled so that its largest absolute entry is 1.
+    """
     difference = within.mean(axis=0) - without.mean(axis=0)
     spread = within.var(axis=0) + without.var(axis=0)
     floor = 1e-12 * difference**2 + 1e-300
@@ -89,7 +95,10 @@ def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
 
 
 def release_vector(released: Any, schema: Schema) -> np.ndarray:
-    """Convert a release to numbers: the tensors of a model, the selected columns, or the bounds of a schema."""
+    """Convert a release to numbers: the tensors of a model, the selected columns, or the bounds of a schema.
+
+    Selected columns become 1 and other columns of `schema` 0. Raise `TypeError` for another release.
+    """
     if isinstance(released, Model):
         parts = [np.asarray(released.tensors[name], dtype=float).ravel() for name in sorted(released.tensors)]
         return np.nan_to_num(np.concatenate(parts))
@@ -101,6 +110,6 @@ def release_vector(released: Any, schema: Schema) -> np.ndarray:
 
 
 def _bounds(column: Column) -> np.ndarray:
-    """Return the bounds of a column on a scale for all magnitudes, its number of categories, and its kind."""
+    """Return arcsinh of the bounds of a column (0 without bounds), its number of categories, and its kind (one-hot)."""
     ends = [np.arcsinh(end if end is not None else 0.0) for end in (column.low, column.high)]
     return np.array([*ends, float(len(column.categories)), *(float(column.kind == kind) for kind in KINDS)])

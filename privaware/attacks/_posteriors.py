@@ -31,7 +31,7 @@ def _columns(model: Model, rows: Data) -> np.ndarray:
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the class probabilities, from raw outputs; raise for a regression."""
+    """Return the logarithms of the class probabilities, from the raw outputs `values`; raise for a regression."""
     from scipy.special import log_softmax
 
     if not model.schema.classes:
@@ -40,33 +40,48 @@ def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
 
 
 def true_posteriors(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Return the probability of each row's own class, from the raw outputs `values` (rows, classes) of `model`."""
+    """Return the probability of each row's own class, from the raw outputs `values` (rows, classes) of `model`.
+
+    Raise for a regression.
+    """
     return np.exp(log_posteriors(model, values)[np.arange(len(rows)), rows.y])
 
 
 def losses(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Return the cross-entropy of each row, or the squared error of a target scaled to [-1, 1]."""
+    """Return the cross-entropy of each row, or for a regression the squared error of the target scaled to [-1, 1].
+
+    `values` are the raw outputs of `model`.
+    """
     if not model.schema.classes:
         return np.asarray((values[:, 0] - scaled(rows.y, model.schema)) ** 2)
     return -log_posteriors(model, values)[np.arange(len(rows)), rows.y]
 
 
 def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """Return the log odds `ln(p_y) - ln(1 - p_y)` of each row's own class; for regression, minus the loss."""
+    """Return the log odds `ln(p_y) - ln(1 - p_y)` of each row's own class; for regression, minus the loss.
+
+    `values` are the raw outputs of `model`.
+    """
     if not model.schema.classes:
         return -losses(model, values, rows)
     return _odds_of(values, rows.y)
 
 
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return `ln(p) - ln(1 - p)` of each class, with shape (rows, classes); raise for a regression."""
+    """Return `ln(p) - ln(1 - p)` of each class (rows, classes), from the raw outputs `values`.
+
+    Raise for a regression.
+    """
     if not model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
     return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)
 
 
 def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Compute log odds from raw outputs, without forming `1 - p`, which rounds to 0 for a confident model."""
+    """Return the log odds of one class of each row (`classes`) from the raw outputs `values`.
+
+    `1 - p` is not formed, because it rounds to 0 for a confident model.
+    """
     from scipy.special import logsumexp
 
     own = np.zeros(values.shape, dtype=bool)

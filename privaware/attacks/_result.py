@@ -73,7 +73,7 @@ def play(posed: Challenge, attack: Attack, rng: Rng, *, name: str = "", confiden
     rng
         The random generator of the attack.
     name
-        The name of the attack for the result.
+        The name of the attack for the result. Default: the name of the function.
     confidence
         The confidence of the intervals.
 

@@ -26,7 +26,7 @@ WORDS = 4096
 def row_canaries(
     learner: Mechanism[Model], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Train once on the rows and on each crafted canary with probability 1/2, and return the score of each canary.
+    """Train once on `data` and on each crafted canary with probability 1/2, and return the score of each canary.
 
     Crafted rows are public, so scores are post-processing of the released model.
     """
@@ -49,9 +49,10 @@ def label_scores(model: Model, rows: Data) -> np.ndarray:
 
 
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
-    """Return random rows over the whole declared ranges, with labels that are independent of the rows.
+    """Return `count` random rows over the whole declared ranges, with labels that are independent of the rows.
 
-    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds.
+    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds. Raise
+    `WrongInput` without declared bounds or categories.
     """
     if not schema.bounded:
         raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")

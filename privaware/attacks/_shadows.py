@@ -25,8 +25,8 @@ class ShadowPlan:
 
     By default (`learner` and `noise` None) they are trained like the target: with its learner, its noise multiplier,
     and its private selection (`Then`) or search (`FoundModel` of strategies), if it has one. `noise = 0` trains without
-    privacy. `online` shadow models see candidate rows, each row in half of them. Other shadow models see only the
-    attacker's rows, which are disjoint from the candidate rows.
+    privacy. `online` shadow models, whose number must be even, see candidate rows, each row in half of them. Other
+    shadow models see only the attacker's rows, which are disjoint from the candidate rows.
     """
 
     count: int = 1
@@ -198,7 +198,7 @@ def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: fl
 
 
 def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
-    """Return masks that are random halves and their complements, so that each row is in exactly half of them."""
+    """Return `count` masks over `rows` rows: random halves and their complements, so each row is in half of them."""
     halves = np.zeros((count, rows), dtype=bool)
     for at in range(0, count, 2):
         halves[at, rng.initial.permutation(rows)[: rows // 2]] = True
@@ -207,7 +207,11 @@ def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
 
 
 def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
-    """Return random parts of the auxiliary rows that fill each shadow model up to the declared number of rows."""
+    """Return random parts of the auxiliary rows that fill each shadow model up to `declared` rows, as masks.
+
+    `seen` is the number of candidate rows that each shadow model sees. Offline shadow models get at most half of the
+    auxiliary rows.
+    """
     parts = np.zeros((plan.count, rows), dtype=bool)
     for part, candidates in zip(parts, seen, strict=True):
         size = min(max(0, declared - int(candidates)), rows if plan.online else rows // 2)

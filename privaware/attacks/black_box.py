@@ -61,7 +61,8 @@ def black_box(
     lr, batch, epochs
         The learning rate, batch size and number of epochs of the network.
     reads
-        "posteriors" or "odds".
+        What the network reads: "posteriors" (sorted, and whether the label is predicted) or "odds" (sorted log odds of
+        the classes, and the log odds of the label).
     reuse
         Keeps the network for the next target of the same attacker.
 

@@ -93,7 +93,8 @@ def likelihoods(
 def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each row's confidences over the shadow models in `mask`.
 
-    With `pooled` all rows share one deviation. Raise if a row has too few shadow models.
+    With `pooled` all rows share one deviation. Raise if a row has too few shadow models that `what` it ("saw" or "did
+    not see").
     """
     counts = mask.sum(axis=0)
     if counts.min() < (1 if pooled else 2):
@@ -113,7 +114,10 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 
 
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
-    """Return the confidences of each model, with shape (rows, queries)."""
+    """Return the confidences of each model on the candidate rows, with shape (rows, queries).
+
+    With `mirrored` there is a second query, for the mirrored image.
+    """
     queries = [game.rows]
     if mirrored:
         if game.rows.schema.form != "image":

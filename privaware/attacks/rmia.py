@@ -65,7 +65,10 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
 
 
 def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.ndarray:
-    """Return `ln p(x | model) - ln p(x)` for each row; NaN for a row that all shadow models saw."""
+    """Return `ln p(x | model) - ln p(x)` for each row; NaN for a row that all shadow models saw.
+
+    `inside` (models, rows) says which shadow model saw which row. `slope` is explained at `rmia`.
+    """
     models = [game.model, *(shadow.model for shadow in game.shadows)]
     of_models = zip(models, outputs(models, rows, game.device), strict=True)
     observed, *shadows = (true_posteriors(model, values, rows) for model, values in of_models)

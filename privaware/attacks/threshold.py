@@ -38,7 +38,7 @@ def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = Fal
     statistic
         "loss", "confidence" (of the predicted class) or "entropy". Only "loss" applies to a regression.
     reverse
-        Reverse the ranking.
+        Negate the scores.
 
     Returns
     -------

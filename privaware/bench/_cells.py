@@ -77,8 +77,9 @@ class TrainingPlace:
 class CellOutcome:
     """The outcome of one cell.
 
-    `result` has its measures, or the reason under "failed". `seconds` is the time of its batch divided by the number of
-    cells of the batch. `model` is the trained model if attacks on it are to follow, else None.
+    `result` has its measures, or the reason under "failed". `seconds` is the time of training (or of attacking) its
+    batch, divided by the number of cells of the batch. `model` is the trained model if attacks on it are to follow,
+    else None.
     """
 
     result: Result
@@ -150,8 +151,8 @@ def _price_key(event: Event, epsilon: float, delta: float) -> str:
 def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
     """Compute the noise multiplier of every cell into `prices`; of built-in data no row is read.
 
-    Cells that differ only in seed, network or attacks have the same noise multiplier. A cell with the settings of a
-    cell in an earlier call of this process is skipped.
+    Cells that differ only in seed, network or attacks have the same noise multiplier. Such a cell is skipped if another
+    one was computed before in this process, also by an earlier call.
     """
     for cell in cells:
         asked = {
@@ -168,6 +169,7 @@ def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
 
 
 _asked: set[str] = set()
+"""Keys of the cells whose noise multiplier `dry_prices` computed in this process."""
 
 
 def unattacked(settings: Settings, result: Result) -> bool:

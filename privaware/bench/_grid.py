@@ -52,7 +52,10 @@ LINE_KEYS = {"learner", "architectures", "data", "epsilons"}
 
 
 def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
-    """Return the cells of a grid file, including impossible combinations; `seeds` replace the seeds of the file."""
+    """Return the cells of a grid file (TOML), including impossible combinations; `seeds` replace the seeds of the file.
+
+    Raise `WrongInput` if the file cannot be read or an entry is wrong.
+    """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -156,7 +159,8 @@ def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
 def _architecture(name: str, table: Any) -> dict[str, Any]:
     """Return the description of a network.
 
-    `table` is a description, or gives the end of a published network's name: {named = "resnet20.colour.268346"}.
+    `table` is a description, or gives the end of a published network's name: {named = "resnet20.colour.268346"}. Raise
+    unless exactly one published network has this end. `name` is the name of the network in the grid, for errors.
     """
     expect(isinstance(table, dict), f"architectures.{name}", "a table", table)
     if "named" not in table:

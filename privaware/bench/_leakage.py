@@ -59,7 +59,10 @@ REUSING = ("black_box", "white_box")
 
 @dataclass
 class Attacker:
-    """Shadow models and the networks that attacks trained on them, for all models of one network and data set."""
+    """Shadow models (in `game`) and networks that attacks trained on them, for all models of one network and data set.
+
+    `networks` has them by the label of the attack. Attackers with equal `key` are the same.
+    """
 
     key: str
     game: Game
@@ -71,7 +74,7 @@ class Attacker:
 
 
 _last: list[Attacker] = []
-"""The attacker of the last cell: the next one often has the same."""
+"""The attacker of the last cell, or nothing: the next cell often has the same attacker."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,8 @@ def _facing(one: Challenge, attacker: Attacker) -> Challenge:
 def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> Attacker:
     """Return the attacker of a cell: the last attacker if network, rows and settings are the same, else a new one.
 
-    The random numbers of its shadow models follow from network, rows and settings alone.
+    The settings are the number of shadow models, their settings and the device. The random numbers of the shadow models
+    follow from network, rows and settings alone. Raise `WrongInput` if the protocol leaves no rows to the attacker.
     """
     if rows.shadow_train is None or rows.shadow_test is None:
         raise WrongInput('expected protocol = "halves" for shadow models, which need rows of the attacker')

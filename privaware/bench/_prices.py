@@ -41,7 +41,10 @@ class Prices:
         return self.look_up(key, lambda: accounting.calibrate(cost, epsilon, delta))
 
     def look_up(self, key: str, compute: Callable[[], float]) -> float:
-        """Return the stored number called `key`, or the result of `compute`."""
+        """Return the stored number called `key`, or the result of `compute`, which is written to the file if `record`.
+
+        Raise `WrongInput` if a package that `compute` needs is not installed.
+        """
         if key not in self.known:
             try:
                 self.known[key] = compute()

@@ -10,6 +10,7 @@ __all__ = ["commit", "machine"]
 
 
 def machine(device: str) -> str:
+    """Return the kind of processor for "cpu", else the name of the GPU."""
     if device == "cpu":
         return f"CPU ({platform.machine()})"
     import torch

@@ -213,7 +213,10 @@ def _first(data: Data, count: int | None) -> Data:
 
 
 def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
-    """Return the rows as they are, or with protocol "halves" the first halves, and the others for the attacker."""
+    """Return `loaded` with the second halves of training rows and test rows set aside for the attacker.
+
+    The halves are taken in a fixed public order. With another protocol than "halves", `loaded` is returned unchanged.
+    """
     if rows.get("protocol") != "halves":
         return loaded
     parts: dict[str, Data] = {}
@@ -228,7 +231,11 @@ def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
 
 
 def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
-    """Return the user's own public rows; without test rows in the files, a fixed fifth of the rows is for testing."""
+    """Return the rows of the user's own files.
+
+    Without test rows in the files, a fixed fifth of the rows is for testing. `needs_public` also reads the public rows
+    from the file `auxiliary`; raise if none is named.
+    """
     schema = replace(draft_schema(rows["file"], target=rows.get("target")), reviewed=True)
     raw = read(rows["file"])
     train = Data.of(raw, schema)
@@ -251,7 +258,7 @@ def _dpmlbench(name: str, needs_public: bool, ensemble: bool, shuffled: bool) ->
     """Return half of the training rows and half of at most 10,000 test rows; the other halves are the attacker's.
 
     For ensembles, 9,000 test rows are public and 1,000 are for testing. For other learners with public rows, 2,000 of
-    the attacker's test rows are public.
+    the attacker's test rows are public. `shuffled` takes rows in the fixed public order instead of file order.
     """
     loaded = datasets.load(name)
     halves = datasets.halves(loaded, shuffled=shuffled)
@@ -279,7 +286,10 @@ def _enlarged(schema: Schema) -> Schema:
 
 
 def _resized(data: Data, schema: Schema) -> Data:
-    """Return the images resized to 32 x 32 pixels by bilinear interpolation."""
+    """Return the images of `data` resized to 32 x 32 pixels by bilinear interpolation, with the facts of `schema`.
+
+    Images that have this size stay as they are.
+    """
     from torch import from_numpy
     from torch.nn.functional import interpolate
 

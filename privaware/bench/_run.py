@@ -95,9 +95,9 @@ def run_cells(
     """Train every cell in `wanted` that the store lacks or has as failed, and return the state.
 
     Then attack the models of all trained cells in `wanted` that lack the result of an attack.
-    `wanted` has pairs of an item and the settings of a cell. A worker takes at most `most` cells at a time. `ray` is
-    the address of a Ray cluster; without it, `workers` processes run. Two runs at once would train the same cells, so
-    the second raises.
+    `wanted` has pairs of an item (the name of the table, figure or grid) and the settings of a cell. A worker takes at
+    most `most` cells at a time. `ray` is the address of a Ray cluster; without it, `workers` processes run. Two runs at
+    once would train the same cells, so the second raises.
     """
     state = BenchState(cells=len(wanted))
     with _held(store):
@@ -228,7 +228,7 @@ def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
 
 
 def _jobs(todo: Sequence[Wanted], most: int) -> list[list[int]]:
-    """Return batches of positions in `todo`; a batch has cells of one item."""
+    """Return batches of at most `most` positions in `todo`; a batch has cells of one item."""
     return batches([{**settings, "item": item} for item, settings in todo], most)
 
 

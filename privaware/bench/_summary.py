@@ -53,7 +53,10 @@ class SummaryRow:
     intervals: Mapping[str, Interval] = field(default_factory=dict, compare=False)
 
     def mean(self, measure: str) -> float | None:
-        """Return the mean of a measure over the seeds; None if no seed has it."""
+        """Return the mean of a measure over the seeds; None if no seed has it.
+
+        `spread` and `seeds` are fields of the row.
+        """
         if measure == "spread":
             return self.spread
         if measure == "seeds":

@@ -57,7 +57,7 @@ def chosen_columns(words: str | None, rows: Sequence[SummaryRow]) -> list[str]:
     Returns
     -------
     list of str
-        Names of measures; an unknown name raises `WrongInput`.
+        Names of measures, in the order of `words`. An unknown name, or no name, raises `WrongInput`.
     """
     if words is None:
         return [name for name in DEFAULT if any(row.mean(name) is not None for row in rows)]
@@ -95,8 +95,9 @@ def entry(row: SummaryRow | None, column: str) -> str:
 def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] | None = None) -> str:
     """Return a table with one line for each row of the summary; with a single column, one column for each epsilon.
 
-    Numbers are means over seeds, with 95% intervals in brackets. CSV always has one line for each row; its numbers are
-    fractions of 1, and the ends of an interval have their own columns.
+    `format` is "text", "markdown", "latex" or "csv". `columns` are as in `chosen_columns`. Numbers are means over
+    seeds, with 95% intervals in brackets. CSV always has one line for each row; its numbers are fractions of 1, and the
+    ends of an interval have their own columns.
 
     >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=1, score=0.9, spread=0.0,
     ...     values={"score": [0.9]})
@@ -121,7 +122,10 @@ def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str]
 
 
 def _across(rows: Sequence[SummaryRow], column: str) -> tuple[list[str], list[list[str]]]:
-    """Return head and lines of a table: a line for each data set, network and learner, a column for each epsilon."""
+    """Return head and lines of a table: a line for each data set, network and learner, a column for each epsilon.
+
+    The last column is for models without noise, if there are any.
+    """
     epsilons: list[float | None] = [*sorted({row.epsilon for row in rows if row.epsilon is not None})]
     if any(row.epsilon is None for row in rows):
         epsilons.append(None)
@@ -155,7 +159,7 @@ def _csv(rows: Sequence[SummaryRow], columns: Sequence[str]) -> str:
 
 
 def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return the table for a terminal, with every column padded to one width."""
+    """Return the table for a terminal; the entries of a column are padded with spaces to the same width."""
     widths = [max(map(len, column)) for column in zip(head, *lines)]
     padded = (
         "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)) for line in (head, *lines)

@@ -12,11 +12,14 @@ from privaware.registry import expect_name, names
 __all__ = ["expect_data", "expect_learner", "expect_model", "expect_named"]
 
 MIN_SIMILARITY = 0.75
-"""Similarity above which a path is suggested; paths that share only an ending stay below it."""
+"""Smallest similarity at which a path is suggested; paths that share only an ending stay below it."""
 
 
 def expect_data(data: str) -> None:
-    """Raise, with the nearest known name, if `data` is neither an existing path nor a built-in data set."""
+    """Raise, with the nearest known name, if `data` is neither an existing path nor a built-in data set.
+
+    An empty name or a name with a zero character passes: reading it raises later.
+    """
     if "\0" in data or not data or os.path.exists(data) or data in names("datasets"):
         return  # other problems are reported when it is read
     near = nearest(data, [*names("datasets"), *_beside(data)], MIN_SIMILARITY)
@@ -27,7 +30,7 @@ def expect_data(data: str) -> None:
 
 
 def expect_model(folder: Path) -> None:
-    """Raise if `folder` is not a model folder."""
+    """Raise if `folder` has no `model.json`, and suggest the nearest model folder next to it."""
     if "\0" in str(folder) or (folder / "model.json").is_file():
         return
     near = nearest(
@@ -40,7 +43,7 @@ def expect_model(folder: Path) -> None:
 
 
 def expect_learner(learner: str) -> None:
-    """Raise if there is no learner of this name."""
+    """Raise if there is no learner of this name; "auto" is accepted."""
     if learner != "auto":
         expect_name("learners", learner)
 

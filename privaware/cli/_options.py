@@ -32,7 +32,7 @@ def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Complete built-in data sets, and files and folders that start with `incomplete`."""
+    """Return the built-in data sets and the paths that start with `incomplete`, without those that end in .ledger."""
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") else start.parent
     beginning = "" if incomplete.endswith("/") else start.name
@@ -45,7 +45,10 @@ Verb = TypeVar("Verb", bound=Callable[..., int | None])
 
 
 def option(text: str, *names: str, completes: str | None = None) -> object:
-    """Return an option with this text in --help; a shell completes it with names of the kind `completes`."""
+    """Return an option with this text in --help.
+
+    If `completes` is a kind, such as "learners", a shell completes the option with the names of this kind and "auto".
+    """
     return typer.Option(*names, help=text, autocompletion=complete_names(completes, "auto") if completes else None)
 
 
@@ -104,6 +107,7 @@ DESCRIBE = Annotated[
     Path | None, option("A TOML file with the owner's statement: owner, contact, intended_use, limitations.")
 ]
 SEED = Annotated[int | None, option("The random seed. It makes the run reproducible and the result NOT for release.")]
+NO_SEED = Annotated[int | None, option("Has no effect here, because this command draws nothing at random.")]
 _JSON = "Print one JSON object to standard output, and nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
 
@@ -127,7 +131,10 @@ FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DA
 
 
 def _at_a_terminal(context: typer.Context, wanted: bool) -> None:
-    """Let error messages quote values of rows while the command runs, at a terminal where only the owner sees them."""
+    """Let error messages quote values of rows while the command runs, if `wanted`.
+
+    If `wanted`, raise `WrongInput` with `--json`, and if standard error is no terminal: others may read it later.
+    """
     if not wanted:
         return
     if not sys.stderr.isatty() or context.params.get("json"):
@@ -176,9 +183,9 @@ LAST = ("out", "show_values", "seed", "json")
 
 
 def with_run_options(verb: Verb) -> Verb:
-    """Give a command the options of every charged command, instead of its `**run_options`.
+    """Give a command the options `RUN_OPTIONS` and `--show-values` instead of its `**run_options`.
 
-    `--show-values` exists only on the command line.
+    Before the command runs, check that its data and its learner exist. `--show-values` is not passed on to the command.
     """
 
     @functools.wraps(verb)
@@ -203,7 +210,10 @@ def with_run_options(verb: Verb) -> Verb:
 
 
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of a repeatable option NAME=VALUE."""
+    """Return the values of a repeatable option NAME=VALUE, by name; a value is JSON or else text.
+
+    Raise `WrongInput`, which names `option`, for a pair without "=".
+    """
     try:
         return settings(pairs or [])
     except ValueError as problem:
@@ -221,7 +231,7 @@ def feature(text: str) -> dict[str, Any]:
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """Return the values of an option that takes numbers separated by commas."""
+    """Return the values of an option that takes numbers separated by commas; raise `WrongInput` for other text."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

@@ -32,9 +32,9 @@ class Terminal:
         return not self.quiet and sys.stderr.isatty()
 
     def progress(self, what: str, at: int, of: int | None) -> None:
-        """Draw that `at` of `of` steps are finished, with rate and remaining time.
+        """Draw that `at` of `of` steps of the task `what` are finished, with rate and remaining time.
 
-        Without `of`, draw only that work continues.
+        Without `of`, draw only that work continues. Draw nothing unless `shows_progress`.
         """
         if not self.shows_progress:
             return

@@ -28,7 +28,7 @@ def dpsgd(
     epsilon: Annotated[
         float | None, typer.Option(help="The epsilon to calibrate the noise to. Give either --epsilon or --noise.")
     ] = None,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Compute the epsilon of DP-SGD, or the noise multiplier for a given epsilon."""

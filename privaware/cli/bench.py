@@ -79,7 +79,10 @@ def run(
 
 
 def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, str]]]:
-    """Return the cells that can be run, and the combinations that are skipped, with their reasons."""
+    """Return the cells that can be run, and the combinations that are skipped, with their reasons.
+
+    Raise if a combination is impossible and `skip` is not set, or if all combinations are impossible.
+    """
     from privaware.bench._possible import combination, combination_name, impossible, refusal
     from privaware.errors import WrongInput
 
@@ -115,7 +118,7 @@ def table(
     columns: COLUMNS = None,
     format_: FORMAT = "markdown",
     out: OUT = None,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Print score, utility loss, AUC and leakage: means over seeds with 95% intervals."""
@@ -136,7 +139,7 @@ def report(
     store: STORE = DEFAULT_STORE,
     columns: COLUMNS = None,
     out: PAGE = Path("bench.html"),
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Show utility, leakage and time on one HTML page: plots against epsilon, and a table."""
@@ -152,7 +155,10 @@ def report(
 
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
-    """Return the cells of a store, and how many there are: all, trained, failed, and with failed attacks."""
+    """Return the cells of a store, and how many there are: all, trained, failed, and with failed attacks.
+
+    Raise if the store has no cell of a grid.
+    """
     from privaware.bench._run import failed_attacks, failed_cells
     from privaware.bench._store import Store
     from privaware.errors import WrongInput

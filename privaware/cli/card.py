@@ -30,7 +30,7 @@ def card(
     describe: o.DESCRIBE = None,
     members: MEMBERS = None,
     non_members: OTHERS = None,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Export the model card to another format. It contains a score only if one was released with noise."""

@@ -18,7 +18,7 @@ NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False, autocomp
 
 
 @app.command("list", epilog="Example: privaware data list")
-def data_list(seed: o.SEED = None, json: o.JSON = False) -> None:
+def data_list(seed: o.NO_SEED = None, json: o.JSON = False) -> None:
     """List the built-in data sets, and whether their files are on this machine."""
     from privaware.datasets import listing
 
@@ -31,7 +31,7 @@ def data_list(seed: o.SEED = None, json: o.JSON = False) -> None:
 
 
 @app.command("fetch", epilog="Example: privaware data fetch mnist")
-def data_fetch(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
+def data_fetch(name: NAME, seed: o.NO_SEED = None, json: o.JSON = False) -> None:
     """Download a data set from its public source and verify its checksum."""
     from privaware.datasets import fetch
 
@@ -41,7 +41,7 @@ def data_fetch(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
 
 
 @app.command("path", epilog="Example: privaware data path mnist")
-def data_path(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
+def data_path(name: NAME, seed: o.NO_SEED = None, json: o.JSON = False) -> None:
     """Print the folder that contains the files of a data set."""
     from privaware.datasets import path as find
 

@@ -64,7 +64,8 @@ _WORKFLOW = (
     "allowed on built-in data only, for comparison."
 )
 WORKFLOW = Annotated[str | None, o.option(_WORKFLOW)]
-RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows from Parquet files, or auto.")]
+_RAY = "The address of a Ray cluster, or auto. It trains a network (such as dpsgd), or reads rows from Parquet files."
+RAY = Annotated[str | None, o.option(_RAY)]
 
 
 @app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --out income-model")
@@ -131,7 +132,9 @@ def fit(
         **run_options,
     )
     lines = [result.sentence, result.attacker_sentence, *result.score_lines]
-    if run_options["dry_run"]:
+    if result.refusal:
+        lines = ["Dry run: this run would be refused, and nothing would be charged. The reason is given above."]
+    elif run_options["dry_run"]:
         lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     for name, value in ((result.search or {}).get("point") or {}).items():
         lines.append(f"Found by the search: {name} = {value}")

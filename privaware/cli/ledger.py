@@ -32,7 +32,7 @@ def ledger(
     plot: Annotated[
         Path | None, typer.Option(help="Write a chart of the spent budget to this .svg, .png, .pdf or .html file.")
     ] = None,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Show what was charged to a data set, by whom and for what, the running total, and the remaining budget."""

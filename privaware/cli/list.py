@@ -35,7 +35,7 @@ NAME = Annotated[str | None, typer.Argument(help=_NAME)]
 
 
 @app.command("list", epilog="Example: privaware list learners, or privaware list learners linear")
-def list_(kind: KIND = None, name: NAME = None, seed: o.SEED = None, json: o.JSON = False) -> None:
+def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.JSON = False) -> None:
     """List the available learners, selectors, strategies, attacks, models and data sets, or the settings of one."""
     if kind is not None and name is not None:
         facts, lines = _details(kind, name)
@@ -53,7 +53,7 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.SEED = None, json: o.JSO
 
 
 def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return what is known about one thing, as JSON and as lines."""
+    """Return the description and settings of the algorithm `name`, as JSON values and as lines; raise if unknown."""
     from privaware.registry import find
     from privaware.workflow.run.learner_settings import described_settings
 
@@ -71,7 +71,9 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Return names and descriptions, for one kind or for all kinds.
+    """Return names and descriptions by kind, for one `kind` or, if it is None, for all kinds.
+
+    Raise `WrongInput` for an unknown kind.
 
     >>> "linear" in [thing["name"] for thing in catalogue("learners")["learners"]]
     True

@@ -46,7 +46,7 @@ def predict(
     keep_formulas: KEEP_FORMULAS = False,
     allow_unreadable: ALLOW_UNREADABLE = False,
     show_values: o.SHOW_VALUES = False,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Predict the target of new rows. This has no privacy cost, because a released model is public."""

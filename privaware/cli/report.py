@@ -20,7 +20,7 @@ def report(
         Path | None, typer.Option(help="The HTML file to write. Default: report.html in the model folder.")
     ] = None,
     describe: o.DESCRIBE = None,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Write the HTML report of a model."""

@@ -49,7 +49,7 @@ def reproduce(
     time_limit: TIME_LIMIT = None,
     ray: RAY = None,
     prices: PRICES = False,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> int:
     """Run a table or figure of a paper again, and show it beside the published numbers."""
@@ -65,9 +65,10 @@ def reproduce(
 
 
 def _research(clone: Path, words: list[str]) -> int:
-    """Run `python -m research WORDS` and return its exit code.
+    """Run `python -m research WORDS` and return its exit code, or 128 plus the signal that ended it.
 
-    Its output goes where the output of this process goes.
+    Its output goes where the output of this process goes. After an interrupt, this process waits `SECONDS_TO_END`
+    seconds for the other process and then terminates it. If the other process was interrupted, this one exits with 130.
     """
     path = os.pathsep.join(filter(None, [str(clone), os.environ.get("PYTHONPATH")]))
     call = [sys.executable, "-P", "-m", "research", *words]  # -P ignores a folder `research` of the user

@@ -26,7 +26,7 @@ def schema(
     out: Annotated[Path | None, typer.Option(help="The new .toml file to write, to review and edit.")] = None,
     kinds: Annotated[bool, typer.Option("--kinds", help="Draft only the kinds of columns, from their names.")] = False,
     show_values: o.SHOW_VALUES = False,
-    seed: o.SEED = None,
+    seed: o.NO_SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Draft a schema from the rows, to review and edit. A schema states which facts about the data are public."""

@@ -16,7 +16,7 @@ PORT = Annotated[int, typer.Option(help="The port on this machine. Default: a fr
 
 
 @app.command(epilog="Example: privaware ui . --port 8000")
-def ui(folder: FOLDER = Path(), port: PORT = 0, seed: o.SEED = None, json: o.JSON = False) -> None:
+def ui(folder: FOLDER = Path(), port: PORT = 0, seed: o.NO_SEED = None, json: o.JSON = False) -> None:
     """Train, predict, audit, and see ledgers and reports in a browser on this machine."""
     from privaware.ui import serve
 

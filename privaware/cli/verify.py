@@ -19,7 +19,7 @@ KEY = Annotated[Path | None, o.option("A PEM file with the Ed25519 public key of
 
 
 @app.command(epilog="Example: privaware verify income-model --ledger people.csv.ledger")
-def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED = None, json: o.JSON = False) -> int:
+def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.NO_SEED = None, json: o.JSON = False) -> int:
     """Recompute the guarantee of a model, and check its files against the ledger and the signature."""
     from privaware.workflow.verify import verify as run
 

@@ -53,7 +53,10 @@ DATE_LETTERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """A column that the header declares; `kind` is "number", "category", "string" or "date"."""
+    """A column that the header declares; `kind` is "number", "category", "string" or "date".
+
+    `values` are the categories, and `pattern` is the Python format of dates.
+    """
 
     name: str
     kind: str
@@ -62,7 +65,7 @@ class Attribute:
 
     @property
     def left_out(self) -> str:
-        """The value in a sparse row that does not name this column."""
+        """The value in a sparse row that does not name this column: 0, the first category, 1970-01-01 or empty text."""
         if self.kind == "date":
             return datetime(1970, 1, 1).strftime(self.pattern)
         return "0" if self.kind == "number" else self.values[0] if self.values else ""
@@ -77,7 +80,10 @@ class Arff:
 
 
 def read_arff(path: Path, encoding: str | None = None) -> Arff:
-    """Return the table in a file; raise with the line number if the file breaks the format."""
+    """Return the table in a file; raise with the line number if the file breaks the format.
+
+    `encoding` is UTF-8 by default.
+    """
     import pandas as pd
 
     attributes: list[Attribute] = []
@@ -121,7 +127,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
 
 
 def _attribute(line: str, where: str) -> Attribute:
-    """Return the column that an @attribute line declares."""
+    """Return the column that an @attribute line declares; errors begin with `where` (file and line)."""
     match = ATTRIBUTE.fullmatch(line)
     if match is None:
         raise WrongInput(f"{where}: expected @attribute NAME TYPE, got something else")
@@ -143,7 +149,7 @@ def _attribute(line: str, where: str) -> Attribute:
 
 
 def _pattern(java: str, where: str) -> str:
-    """Return Java's date pattern `java` as a Python format."""
+    """Return Java's date pattern `java` as a Python format; errors begin with `where` (file and line)."""
     parts = []
     for literal, run, _, other in re.findall(r"'([^']*)'|(([a-zA-Z])\3*)|([^a-zA-Z'])", java):
         if run and run not in DATE_LETTERS:
@@ -155,7 +161,7 @@ def _pattern(java: str, where: str) -> str:
 
 
 def _row(line: str, attributes: list[Attribute], where: str) -> list[str | None]:
-    """Return the values of a row, with None for missing values."""
+    """Return the values of a row, with None for missing values; errors begin with `where` (file and line)."""
     if line.startswith("{") and line.endswith("}"):
         return _sparse(line[1:-1], attributes, where)
     values = _fields(line, where)
@@ -180,7 +186,7 @@ def _sparse(inner: str, attributes: list[Attribute], where: str) -> list[str | N
 
 
 def _fields(line: str, where: str) -> list[str]:
-    """Return the values between commas, still in their quotation marks."""
+    """Return the values between commas, still in their quotation marks; errors begin with `where` (file and line)."""
     if "'" not in line and '"' not in line:
         return [field.strip() for field in line.split(",")]
     fields, at, more = [], 0, True

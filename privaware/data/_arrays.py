@@ -142,7 +142,7 @@ def _uneven_colours(others: list[str]) -> str:
 
 
 def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
-    """Return a table with the text of each file and the class that its folder names."""
+    """Return a table with the columns `text` and `class` (the folder of a file); `where` is the name of the table."""
     import pandas as pd
 
     texts = []

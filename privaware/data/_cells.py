@@ -37,8 +37,9 @@ class Cells:
         return np.dtype(object)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return some rows, by mask, position or slice; `[:, n]` is one column as an array, `[:, list]` some
-        columns.
+        """Return some rows, by mask, position or slice; one integer gives one row as an array.
+
+        `[:, n]` is one column as an array, `[:, list]` some columns.
         """
         if isinstance(index, tuple):
             rows, at = index

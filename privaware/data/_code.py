@@ -46,7 +46,7 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     schema : Schema
         The public facts.
     outside : Outside, optional
-        Counts the values that do not fit the schema.
+        Counts the values that do not fit the schema and are allowed to; other such values raise `WrongInput`.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
             f"{quoted(name)} is there as {quoted(alike[folded(name)])}" for name in absent if folded(name) in alike
         ]
         raise WrongInput(
-            f"the schema names {listed(absent)}, the data have the columns {batch.columns_shown()}"
+            f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}"
             f"{'; ' + spelt[0] if spelt else ''}; rename or add columns of the data, or edit a schema that you wrote"
         )
 
@@ -140,8 +140,8 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> Non
 def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside, what: str = "number") -> np.ndarray:
     """Return numbers, days or hours; NaN where a value is missing, infinite or none of these.
 
-    Raise for a value that is none of these if `column.unseen` is "refuse", and for a missing or infinite value if
-    `column.missing` is "refuse".
+    `what` is "number", "date" or "time"; `outside` counts the values that are none of these. Raise for a value that is
+    none of these if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing` is "refuse".
     """
     numbers, missing = _PARSERS[column.kind](values, column)
     outside.add_present(column.name, len(numbers) - int(np.count_nonzero(missing)))
@@ -234,7 +234,10 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 
 
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
-    """Return the words, with missing ones empty; raise for values over several lines and for refused missing values."""
+    """Return the words, with missing ones empty; raise for values over several lines and for refused missing values.
+
+    Words in `codes` are neither.
+    """
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
         _refuse(batch, column, missing, 'the value is missing; declare missing = "category"')

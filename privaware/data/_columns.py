@@ -167,7 +167,7 @@ def _respelt(column: Spelt) -> Any:
 
 
 def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
-    """Return the texts as numbers, NaN if empty or of an unusual style; None if most texts are no numbers."""
+    """Return the texts as numbers, NaN if empty or of an unusual style; None if most `filled` texts are no numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

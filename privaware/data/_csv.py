@@ -79,7 +79,10 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvFile:
-    """A CSV file on disk. It is read again to find the line of a row, which only an error message needs."""
+    """A CSV file on disk. It is read again to find the line of a row, which only an error message needs.
+
+    `header`, `sep`, `decimal` and `encoding` are the options of `read`. `block` is the number of bytes read at once.
+    """
 
     path: Path
     header: bool | None = None
@@ -149,7 +152,10 @@ class CsvFile:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the columns, from the first line unless it is a row."""
+        """The names of the columns: the first line, or column_1, column_2, ... if `header` is False or a name is empty.
+
+        Raise for an empty file, and for a name that is a number unless `header` is True.
+        """
         block = next(self.blocks(), None)
         if block is None:
             raise WrongInput(f"expected {quoted(self.path.name)} as CSV with a header line, got an empty file")
@@ -327,7 +333,10 @@ class CsvFile:
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
     def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
-        """Return the records of a block as `width` text columns; `width` 0 means as many as the first record has."""
+        """Return the records of a block as `width` text columns; `width` 0 means as many as the first record has.
+
+        Raise, naming the line, for a record with another number of fields; `line` is the first line of `text`.
+        """
         import pyarrow as pa
         from pyarrow import csv
 

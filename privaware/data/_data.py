@@ -43,11 +43,17 @@ class Rows(Protocol):
         ...
 
     def keep(self, names: tuple[str, ...]) -> Rows:
-        """Return the rows with only the columns in `names`."""
+        """Return the rows with only the columns in `names`, in the order of the schema.
+
+        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        """
         ...
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Rows, ...]:
-        """Return disjoint parts of the rows, by an independent draw for each row."""
+        """Return disjoint parts of the rows, by an independent draw for each row.
+
+        `shares` are their relative probabilities.
+        """
         ...
 
     def gathered(self) -> Data:
@@ -108,7 +114,10 @@ class Data:
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
-        """Return a table with only the columns in `names`; images and texts stay as they are."""
+        """Return a table with only the columns in `names`, in the order of the schema.
+
+        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        """
         if self.schema.form != "table":
             return self
         coded_names = [column.name for column in self.schema.used]
@@ -121,7 +130,10 @@ class Data:
         return replace(self, schema=kept, x=self.x[:, [positions[column.name] for column in there]])
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
-        """Return disjoint parts by an independent draw for each row, so that adding a row never moves another."""
+        """Return disjoint parts by an independent draw for each row, so that adding a row never moves another.
+
+        Part i has the probability `shares[i] / sum(shares)`.
+        """
         part = rng.shards(len(self), shares)
         return tuple(self.take(part == at) for at in range(len(shares)))
 
@@ -256,7 +268,7 @@ def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:
 
 
 def target_of(raw: Raw, target: str) -> pd.Series:
-    """Return the target column of a table, or the labels of images.
+    """Return the target column of a table, or the labels of images; raise `WrongInput` if there are none.
 
     Parameters
     ----------
@@ -311,6 +323,9 @@ def _images(raw: Raw, schema: Schema) -> np.ndarray:
 
 
 def _grey(images: np.ndarray) -> np.ndarray:
-    """Return colour images as grey images by the weights of ITU-R 601; integers stay integers."""
+    """Return colour images (rows, 3, ...) as grey images (rows, 1, ...) by the weights of ITU-R 601.
+
+    Integers stay integers.
+    """
     grey = np.tensordot(images, np.array([0.299, 0.587, 0.114]), axes=(1, 0))[:, None]
     return grey if images.dtype.kind == "f" else np.round(grey).astype(images.dtype)

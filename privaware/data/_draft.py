@@ -142,7 +142,10 @@ def typed(
 def _facts(
     raw: Raw, *, target: str, task: str | None, unit: str, cap: int, labels: pd.Series | None = None
 ) -> dict[str, Any]:
-    """Return what a schema says about the target, the rows and the unit."""
+    """Return what a schema says about the target, the rows and the unit, by field of `Schema`.
+
+    `labels` replace the target of `raw`. Raise `WrongInput` without rows.
+    """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     values = target_of(raw, target) if labels is None else labels
@@ -243,7 +246,7 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
 
 
 def _hint(numbers: np.ndarray) -> str:
-    """Return advice for a target whose first value alone is not a number."""
+    """Return advice for a target whose first value alone is not a number (NaN or infinite); else an empty text."""
     alone = len(numbers) > 1 and not np.isfinite(numbers[0]) and np.isfinite(numbers[1:]).all()
     return "; if the first row holds second names or units of the columns, remove it" if alone else ""
 

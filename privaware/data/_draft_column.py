@@ -74,7 +74,10 @@ def _draft_text(name: str, words: Words | Spelt) -> Column:
 
 
 def _count_of(column: Column, counts: np.ndarray) -> float:
-    """Return how many values are of the kind of `column`."""
+    """Return how many values are of the kind of `column`; `counts` has one number for each kind in `COUNTED`.
+
+    Dates count unless they need the other order of day and month.
+    """
     names = {"date": ("date", "moment", "day_first", "month_first"), "identifier": ("email",)}
     chosen = names.get(column.kind, (column.kind,))
     wrong_order = "month_first" if column.day_first else "day_first"
@@ -93,7 +96,10 @@ def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
 
 
 def _draft_dates(column: Column, days: np.ndarray) -> Column:
-    """Return the draft of a date column: bounds are whole years around the dates; hours are used if there are any."""
+    """Return the draft of a date column: bounds are whole years around the dates; hours are used if there are any.
+
+    A column with less than two different dates is ignored.
+    """
     finite = days[np.isfinite(days)]
     if len(np.unique(finite)) < 2:
         return Column(name=column.name, kind="ignore")
@@ -162,7 +168,8 @@ def is_free_text(values: pd.Series) -> bool:
 def _is_identifier(name: str, numbers: np.ndarray) -> bool:
     """Return whether `numbers` look like identifiers of rows rather than measurements.
 
-    They do if they are more than `FEW_VALUES` different integers, and are consecutive or `name` contains index or key.
+    They do if they are more than `FEW_VALUES` integers, all different, and are consecutive or `name` contains the word
+    index or key.
     """
     if len(numbers) <= FEW_VALUES or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False

@@ -97,7 +97,10 @@ def _most(size: int | None) -> float:
 
 
 def _allowed() -> float | None:
-    """Return the number of bytes that the environment variable allows, or None if it is not set."""
+    """Return the number of bytes that the environment variable allows, or None if it is not set.
+
+    Raise `WrongInput` if its value is no number above 0.
+    """
     setting = os.environ.get(VARIABLE, "")
     if not setting:
         return None

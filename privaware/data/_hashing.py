@@ -83,8 +83,9 @@ def _grams(text: str, words: int, letters: int) -> Counter[str]:
 
 
 def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[str]:
-    """Return the counts of words and punctuation marks, stems (after `^`), and characters within words (after a
-    tab).
+    """Return the counts of n-grams of words and punctuation marks, stems (after `^`), and characters (after a tab).
+
+    The arguments are those of `hashed_grams`.
     """
     tokens = TOKENS.findall(text)
     long = [token for token in tokens if len(token) >= stems]

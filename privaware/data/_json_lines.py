@@ -34,7 +34,8 @@ class JsonLines:
 def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
     """Return the rows of a file, with one column for every name, in the order of first use.
 
-    A member that a line lacks is missing. Members that are objects or lists are not used.
+    `encoding` is UTF-8 by default. A member that a line lacks is missing. Members that are objects or lists are not
+    used.
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -72,7 +73,7 @@ def _table(rows: list[dict[str, Any]], lines: list[int] | None) -> JsonLines:
 
 
 def _row(line: bytes, where: str, file: str, encoding: str) -> dict[str, Any] | None:
-    """Return the members of one line, or None if it is empty."""
+    """Return the members of one line, or None if it is empty; `where` and `file` name the place of an error."""
     row = _parsed(line, where, file, encoding)
     if row is not None and not isinstance(row, dict):
         raise WrongInput(f"{quoted(file)}, {where}: expected one JSON object, got {type(row).__name__}")

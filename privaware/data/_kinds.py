@@ -50,13 +50,15 @@ DIGIT = re.compile(r"\d")
 def kind_of_word(word: str) -> str:
     """Return the kind of one value, or an empty string if it is missing.
 
+    A single letter is a word: `f` may be false or female, `n` may be no or north. A declared boolean reads it.
+
     >>> [kind_of_word(word) for word in ("7", "yes", "31.12.2020", "8:15", "a@b.org", "Ulm", "pain in the arm", "NA")]
     ['number', 'boolean', 'date', 'time', 'email', 'word', 'text', '']
     """
     lowered = word.lower()
     if is_missing(word):
         return ""
-    if lowered in TRUE or lowered in FALSE:
+    if len(word) > 1 and (lowered in TRUE or lowered in FALSE):
         return "boolean"
     if not np.isnan(number_of(word)):
         return "number"
@@ -160,7 +162,7 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
 
 
 def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: float) -> Column:
-    """Return `column` with its likeliest kind, from the probability of each kind in `COUNTED`.
+    """Return `column` with its likeliest kind, from `chances`, the probability of each kind in `COUNTED`.
 
     A column of another kind with many words and texts (see `MIXED`) is a category, with certainty 1.
     """

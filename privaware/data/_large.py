@@ -49,9 +49,9 @@ MAX_BYTES_PER_VALUE = 4
 class RowGroups:
     """Some row groups of a file, or all of them; a call reads their rows, some at a time.
 
-    `first` is the number of rows of the file before these, and `before` the number of rows of earlier files. Repeating
-    text is read as categories, which have the same spellings. `columns` are the columns to read, or None for all. If
-    not all rows count, `counted` has a bit for each row.
+    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these, and `before`
+    the number of rows of earlier files. Repeating text is read as categories, which have the same spellings. `columns`
+    are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
     """
 
     path: Path
@@ -103,7 +103,10 @@ def _with_categories(path: Path) -> Any:
 
 
 def _repeating(group: Any) -> set[str]:
-    """Return the columns whose values take few bytes in the file; other text, such as names, is slow as categories."""
+    """Return the columns whose values take few bytes, by the metadata of a row group.
+
+    Other text, such as names, is slow as categories.
+    """
     chunks = [group.column(at) for at in range(group.num_columns)]
     few = (chunk for chunk in chunks if chunk.total_uncompressed_size <= MAX_BYTES_PER_VALUE * chunk.num_values)
     return {chunk.path_in_schema for chunk in few}
@@ -178,7 +181,8 @@ class LargeRows(ABC):
 class LargeTable(LargeRows):
     """Parquet files. Types and numbers of rows come from their footers, without reading a row.
 
-    `place` turns the pieces into parts; without it this process reads them.
+    `place` turns the pieces into parts; without it this process reads them. `columns` and `counted` are what is read
+    (see `only`).
     """
 
     path: Path
@@ -191,7 +195,7 @@ class LargeTable(LargeRows):
 
     @cached_property
     def files(self) -> list[Path]:
-        """The file, or the files of the folder, whose columns have the same names."""
+        """The file, or the files of the folder; raise `WrongInput` unless all have the same columns."""
         files = parquet_files(self.path)
         names = parquet(files[0]).schema_arrow.names
         for file in files[1:]:

@@ -33,7 +33,10 @@ LARGE = 2**30
 
 @dataclass(frozen=True)
 class LargeCsv(LargeRows):
-    """A CSV file, whose number of rows is not known before one pass over it."""
+    """A CSV file, whose number of rows is not known before one pass over it.
+
+    `reading` has options of `read`. `columns` and `counted` are what is read (see `only`).
+    """
 
     block: ClassVar[int] = BYTES_AT_ONCE
 

@@ -153,7 +153,10 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
 
 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
-    """Return a notice if the first row of a file without types seems to hold names or units of numeric columns."""
+    """Return a notice if the first row of a file without types seems to hold names or units of numeric columns.
+
+    Only the columns `names` are looked at.
+    """
     known = set(raw.columns or ())
     words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]
     if len(words) < MIN_WORD_COLUMNS:

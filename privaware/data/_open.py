@@ -48,7 +48,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    """Return the name of the only file in a zip archive; raise if there are several."""
+    """Return the name of the only file in a zip archive; raise if there is none or more than one."""
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if len(names) != 1:
         raise WrongInput(f"expected one file in {quoted(path.name)}, got {len(names)}; unpack it and name one")

@@ -33,14 +33,15 @@ MAX_COLUMNS_SHOWN = 20
 class Outside:
     """How many values of each column are unseen categories, outside the bounds, or of another kind.
 
-    `present` has the number of values of each number, date or time column that are not missing.
+    `counts` has these numbers by column and by key of `WORDS`. `present` has the number of values of each number, date
+    or time column that are not missing.
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     present: dict[str, int] = field(default_factory=dict)
 
     def add(self, column: str, what: str, mask: np.ndarray) -> None:
-        """Count the true entries of `mask` for `column` under `what`."""
+        """Count the true entries of `mask` for `column` under `what`, a key of `WORDS`."""
         if count := int(np.count_nonzero(mask)):
             of_column = self.counts.setdefault(column, {})
             of_column[what] = of_column.get(what, 0) + count

@@ -140,7 +140,10 @@ def release(what: Sum[B, P, R], parts: Parts[B], noise: float, rng: Rng) -> R:
 
 
 class LocalParts(Parts[B]):
-    """Parts that this process reads anew in each total; several threads process them."""
+    """Parts that this process reads anew in each total, by `read()`.
+
+    Several threads apply `functions` to them in turn.
+    """
 
     def __init__(self, read: Callable[[], Iterable[Any]], functions: tuple[Callable[[Any], Any], ...] = ()) -> None:
         self._read, self._functions = read, functions

@@ -69,7 +69,8 @@ class CountedRows:
 def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
     """Return the first `cap` rows with a target of each person, over all parts of a table of about `rows` rows.
 
-    The parts need only the columns of the target and of the unit. They are read once for each slice.
+    The parts need only the columns of the target and of the unit. They are read once for each slice of about
+    `MAX_ROWS_PER_SLICE` rows, which holds some of the persons.
     """
     keys = (secrets.token_urlsafe(12), secrets.token_urlsafe(12))
     slices = max(1, -(-rows // MAX_ROWS_PER_SLICE))
@@ -94,7 +95,7 @@ class _Candidates:
 
 @dataclass(frozen=True, kw_only=True)
 class _Slice(Sum[Raw, dict[int, _Candidates], None]):
-    """The candidates among one slice of all persons, by where their part begins.
+    """The candidates among the persons of slice number `slice` of `slices`, by where their part begins.
 
     After `cap` rows of a person in a part, no further row of that person in this part can count. A person with very
     many rows therefore does not fill the memory.
@@ -134,7 +135,7 @@ def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int
 
 
 def expect_unit_column(raw: Raw, schema: Schema) -> None:
-    """Raise if a table lacks the column that names persons."""
+    """Raise if the rows are images, or a table without the column that names persons."""
     if raw.frame is None or schema.unit not in raw.frame.columns:
         columns = raw.columns_shown() or "of a table, got images"
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
@@ -154,8 +155,9 @@ def _persons(raw: Raw, schema: Schema) -> Words:
 
 
 def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
-    """Return two 64-bit numbers for each row that represent its person, whatever the type of the column is in a
-    part.
+    """Return two 64-bit numbers for each row, hashes of its person with the two secret `keys`.
+
+    They do not depend on the type of the column in a part.
     """
     import pandas as pd
 

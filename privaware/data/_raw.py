@@ -76,7 +76,7 @@ def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
     """Return a mask of the rows whose target is not missing; it is all true for images and for tables without the
-    target.
+    target. A target in `classes` is not missing, whatever it is called.
     """
     if raw.frame is None or target not in raw.frame.columns:
         return np.ones(len(raw), bool)
@@ -209,7 +209,10 @@ class Raw:
         return f"row {at + 1}" if self.line is None else f"line {self.line(at)}"
 
     def columns_shown(self, *without: str) -> str:
-        """Return the names of the columns for a message; if they may be a row, only their number."""
+        """Return the names of the columns, except those in `without`, for a message.
+
+        If the names may be values of rows, return only their number.
+        """
         names = [name for name in self.columns or () if name not in without]
         if self.uneven and not values_shown():
             return f"of its rows ({len(names)} in all; not every row has the same)"
@@ -236,7 +239,10 @@ class Raw:
 
 @contextmanager
 def parsing(path: Path, expected: str) -> Iterator[None]:
-    """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are."""
+    """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are.
+
+    `expected` names the format in the message.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

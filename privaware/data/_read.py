@@ -268,7 +268,10 @@ def _named(names: list[str]) -> list[str]:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with names as text; raise if a name is missing or repeated, or if names have several levels."""
+    """Return the frame with names as text; raise if a name is missing or repeated, or if names have several levels.
+
+    `where` names the file in the message.
+    """
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")
     names = [str(name) for name in frame.columns]

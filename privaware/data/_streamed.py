@@ -38,14 +38,14 @@ class Streamed:
         return Streamed(schema=function(_empty(self.schema)).schema, parts=self.parts.map(function))
 
     def keep(self, names: tuple[str, ...]) -> Streamed:
-        """Return the rows with only the columns in `names`."""
+        """Return the rows with only the columns in `names`, in the order of the schema."""
         return self.mapped(lambda part: part.keep(names))
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Streamed, ...]:
-        """Return disjoint parts by a random draw for the position of each row: the same parts as for the same rows in
-        memory.
+        """Return disjoint parts by a random draw for the position of each row; `shares` are relative probabilities.
 
-        One pass counts the rows of each part of the table, which gives the positions of the next part.
+        The parts are the same as for the same rows in memory. One pass counts the rows of each part of the table, which
+        gives the positions of the next part.
         """
         firsts, draws = first_positions(self.parts), rng.by_position()
 

@@ -224,7 +224,7 @@ def quoted(value: Any) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Return the first few names for a message.
+    """Return the first six names for a message, and how many more there are.
 
     >>> listed(range(10))
     "'0', '1', '2', '3', '4', '5' and 4 more"

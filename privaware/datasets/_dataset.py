@@ -29,7 +29,8 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
     data : Data
         The rows.
     *sizes : int
-        The size of each part; rows beyond the sum of `sizes` are in no part.
+        The size of each part; rows beyond the sum of `sizes` are in no part. `WrongInput` is raised for a size below 1,
+        or if the sum exceeds the number of rows.
     shuffled : bool
         Whether rows are taken in the fixed public order instead of file order.
 
@@ -218,7 +219,7 @@ def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: in
             f"{list(pixels.shape)} and {list(labels.shape)}"
         )
     if len(labels) and not (labels.min() >= 0 and labels.max() < len(schema.classes)):
-        raise WrongInput(f"expected labels 0 to {len(schema.classes) - 1}, got others")
+        raise WrongInput(f"expected labels 0 to {len(schema.classes) - 1}, got others; fetch the files again")
     scaled = pixels.astype(np.float32, order="C")
     scaled /= np.float32(white)
     return Data(schema=schema, x=scaled, y=labels.astype(np.int64))

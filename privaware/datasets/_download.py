@@ -57,7 +57,10 @@ class File:
 
 
 def present(name: str, files: tuple[File, ...]) -> Path | None:
-    """Return the folder that already holds all files of `name`, or None."""
+    """Return the folder that already holds all files of `name`, or None; checksums are not compared.
+
+    `$PRIVAWARE_DATA/NAME` comes before the cache.
+    """
     data = os.environ.get("PRIVAWARE_DATA")
     for parent in (*([Path(data)] if data else []), cache_folder()):
         if all((parent / name / file.name).is_file() for file in files):
@@ -110,7 +113,10 @@ def _download(name: str, files: list[File], folder: Path) -> None:
 
 
 def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
-    """Download one file from the first mirror that answers in full; raise if that file has another checksum."""
+    """Download one file from the first mirror that answers in full; raise if that file has another checksum.
+
+    `archives` is the folder for downloaded archives.
+    """
     import pooch
     from requests import RequestException
 

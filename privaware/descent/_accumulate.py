@@ -41,9 +41,9 @@ Gradients = dict[str, list[PerExampleGradient]]
 class Batch:
     """The examples of one forward pass, in model-major order.
 
-    `examples` is the number of examples of all models. `inputs` and `targets` may hold several augmented copies of each
-    example, one after another. `valid` is 1 for an example and 0 for padding; None means no padding. `draws` gives
-    dropout its masks; each augmented copy has its own.
+    `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
+    augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
+    padding. `draws` gives dropout its masks; each augmented copy has its own.
     """
 
     inputs: tuple[Tensor, ...]
@@ -70,7 +70,8 @@ def accumulate(
     trainable). If `total` has more rows than models, each row takes the sum over one of several groups of equal size
     into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
     `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
-    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added.
+    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added. `bf16` is
+    as in `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -120,7 +121,7 @@ def add_clipped(
 
 
 def zero_others(gradients: Gradients, keep: Tensor) -> None:
-    """Set the gradients of all examples outside the mask `keep` to zero."""
+    """Set the gradients of all examples outside the mask `keep` to zero, in place."""
     for parts in gradients.values():
         for part in parts:
             part.zero_others(keep)
@@ -154,7 +155,10 @@ def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer
 
 
 def add_sums(stack: Stack, slots: Sequence[Slot], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
-    """Add `gradients`, weighted by `factors` and summed over examples, to the columns of `total` that `slots` name."""
+    """Add `gradients`, weighted by `factors` and summed over examples, to the columns of `total` that `slots` name.
+
+    `factors` are (examples, 1), or (examples, layers).
+    """
     single = factors.shape[1] == 1
     first = factors.view(-1) if single else factors[:, 0]
     for slot in slots:

@@ -118,7 +118,7 @@ class anchored:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block: consecutive `slots` of parameters, whose subspace has the coordinates `start` to `stop`."""
+    """A block: consecutive `slots` of parameters, whose subspace has the coordinates `start` to `stop - 1`."""
 
     slots: tuple[Slot, ...]
     start: int
@@ -161,7 +161,7 @@ class AnchorSubspace:
         return zip(self.blocks, self.tensors.values(), strict=True)
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Every `settings.refresh` steps, compute new bases from public gradients at the present parameters."""
+        """Compute new bases from public gradients at the present parameters if `settings.refresh` divides `step`."""
         if step % self.settings.refresh:
             return
         generator = self.rng.torch("initial", str(self.stack.device))

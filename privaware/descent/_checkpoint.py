@@ -24,6 +24,7 @@ from privaware._files import atomic_write
 from privaware._validate import expect_count
 from privaware.errors import WrongInput
 from privaware.noise import Rng
+from privaware.ranks import Ranks
 
 __all__ = ["Checkpoint", "TrainingState"]
 
@@ -55,6 +56,23 @@ class TrainingState:
         tensors |= {f"draws.{name}": value for name, value in self.draws.items()}
         tensors |= {f"projection.{name}": value for name, value in self.projection.items()}
         return tensors | {f"average.{name}": value for name, value in self.averages.items()}
+
+    def share(self, ranks: Ranks) -> None:
+        """Give every rank the state of rank 0, which may come from a checkpoint, but not its noise stream."""
+        tensors = {name: value.detach().cpu() for name, value in self.tensors().items()}
+        facts = ranks.shared((self.step, tensors, self.rng.state_without_noise()) if ranks.leads else None)
+        if not ranks.leads:
+            self.step, tensors, streams = facts
+            self.copy(tensors)
+            vars(self.rng).update(vars(Rng.restore(streams)))
+
+    def copy(self, tensors: dict[str, Tensor]) -> None:
+        """Copy these values into the tensors of this state."""
+        for name, tensor in tensors.items():  # an optimiser makes its state in its first step
+            if name.startswith("update."):
+                self.update.setdefault(name.removeprefix("update."), tensor)
+        for name, value in self.tensors().items():
+            value.copy_(tensors[name])
 
 
 @dataclass(frozen=True)
@@ -108,7 +126,7 @@ class Checkpoint:
         Path(self.path).unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> None:
-        """Restore `state` from the file; leave it unchanged if there is no file.
+        """Restore `state` and torch's random generators from the file; change nothing if there is no file.
 
         Raise `WrongInput` if the file is of other settings, other examples or another run.
         """
@@ -130,11 +148,7 @@ class Checkpoint:
                 f"{self.path}; name another file, or remove it to start again"
             )
         state.step = facts["step"]
-        for name, tensor in tensors.items():  # an optimiser makes its state in its first step
-            if name.startswith("update."):
-                state.update.setdefault(name.removeprefix("update."), tensor)
-        for name, value in state.tensors().items():
-            value.copy_(tensors[name])
+        state.copy(tensors)
         vars(state.rng).update(vars(Rng.restore(facts["rng"])))
         torch.set_rng_state(tensors["torch"])
         if "torch.cuda" in tensors and state.theta.is_cuda:

@@ -92,7 +92,7 @@ class flat:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors (examples, 1) from squared norms (examples, layers)."""
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers)."""
         return _at_most(_over_layers(squares), norm)
 
 
@@ -122,7 +122,7 @@ class per_layer:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors (examples, layers) from squared norms of the same shape.
+        """Return factors `min(1, layer's norm / layer's |g|)`, rounded down, from squared norms (examples, layers).
 
         All are 0 for an example whose gradient is not finite in some layer.
         """
@@ -172,7 +172,7 @@ class automatic:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors (examples, 1) from squared norms (examples, layers)."""
+        """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers)."""
         sizes = (_over_layers(squares).sqrt() + self.gamma).mul_(_slack(squares))
         return (norm / sizes).nan_to_num_(0.0)
 
@@ -233,7 +233,7 @@ class quantile:
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors (examples, 1) from squared norms (examples, layers)."""
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers)."""
         return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:

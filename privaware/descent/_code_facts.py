@@ -84,7 +84,10 @@ def _held(function: types.FunctionType) -> tuple[Any, ...]:
 
 
 def _object_facts(value: Any, facts: Any) -> list[Any]:
-    """Describe an object by its class name, the code of its `__call__` and `forward`, and its fields."""
+    """Describe an object by its class name, the code of its `__call__` and `forward`, and its fields.
+
+    `facts` is the function that describes what the object holds.
+    """
     kind = value if isinstance(value, type) else type(value)
     methods = [getattr(kind, name, None) for name in ("__call__", "forward")]
     own = [item for item in methods if isinstance(item, types.FunctionType) and not item.__module__.startswith("torch")]

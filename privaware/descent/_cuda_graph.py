@@ -1,6 +1,7 @@
 """Record a training step as a CUDA graph, so that no kernel launch waits for the host.
 
-Public numbers that change from step to step lie in a table on the device. There are two ways to sample:
+Public numbers that change from step to step lie in a table on the device. There are two ways to draw Poisson samples
+(a full batch needs none):
 
 1. With `Descent.overflow > 0` the device draws Poisson samples, as independent geometric gaps between sampled examples,
    into batches of fixed shape. Examples that exceed the shape would be lost. The shape is chosen so large that this
@@ -231,7 +232,7 @@ class _Slots:
     """Indices of examples and their validity, in one block of memory so that one copy moves both."""
 
     def __init__(self, shape: tuple[int, int], device: torch.device | None = None) -> None:
-        """Allocate memory on `device`, or pinned memory on the host if `device` is None."""
+        """Allocate memory for `shape` (models, slots) on `device`, or pinned memory on the host if `device` is None."""
         count = shape[0] * shape[1]
         self.memory = torch.zeros(12 * count, dtype=torch.uint8, device=device, pin_memory=device is None)
         index, valid = self.memory.split([8 * count, 4 * count])
@@ -264,7 +265,7 @@ def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tenso
 
 
 def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, Tensor]:
-    """Turn uniform `draws` into Poisson samples of `examples` at sampling rate `rate`.
+    """Turn uniform `draws` (samples, width) into Poisson samples of `examples` at sampling rate `rate`.
 
     The gaps between sampled examples are independent and geometric. Return indices (0 where there is none) and a mask
     that is True for sampled examples.

@@ -11,15 +11,16 @@ import torch
 from torch import nn
 
 from privaware.descent._clip import per_layer
-from privaware.descent._code_facts import tensor_digest
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
+from privaware.descent._ranks import TrainingJob, prepared_training
 from privaware.descent._recipe import DescentRecipe
-from privaware.descent._training import Training, prepare
+from privaware.descent._training import prepare
 from privaware.noise import Rng
+from privaware.ranks import Ranks
 
 __all__ = ["Descent"]
 
@@ -191,12 +192,34 @@ class Descent(DescentRecipe):
         callbacks: Callbacks | None = None,
     ) -> list[nn.Module]:
         """Return trained copies of the models of `members`, which fit one stack."""
-        padded = PaddedPopulation([member.module for member in members])  # type: ignore[misc]
-        prepared = prepare(padded.modules, self.loss, inputs, targets, device)
-        members = [replace(member, module=module) for member, module in zip(members, padded.modules, strict=True)]
-        training = Training(self, members, prepared, rows=rows, rng=rng, mask=padded.mask)
+        return TrainingJob(members, inputs, targets, rows, device).run(self, rng, callbacks)
+
+    def train_together(
+        self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Callbacks | None = None
+    ) -> list[nn.Module]:
+        """Return trained copies of the models of `job`, which fit one stack; every one of `ranks` calls this method.
+
+        Parameters
+        ----------
+        job : TrainingJob
+            The members, the examples, the declared number of rows and the device.
+        rng : Rng
+            Source of sampling and initial values; and of noise, on rank 0.
+        ranks : Ranks or None
+            The ranks that train together, if there are any.
+        callbacks : Callbacks, optional
+            Checkpoint, progress and observers; on rank 0 only.
+
+        Returns
+        -------
+        list of nn.Module
+            The trained copies.
+        """
+        padded = PaddedPopulation([member.module for member in job.members])  # type: ignore[misc]
+        members = [replace(of, module=module) for of, module in zip(job.members, padded.modules, strict=True)]
+        training, prepared = prepared_training(self, replace(job, members=members), rng, ranks, padded.mask)
         if callbacks is not None and callbacks.checkpoint is not None:
-            training.state.examples = repr([tensor_digest(item) for item in (*prepared.inputs, prepared.targets)])
+            training.state.examples = job.digest(prepared)
         return padded.unpadded(train_to_end(training, callbacks))
 
 

@@ -44,7 +44,7 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the loss.
+        `name` and the settings of the loss; an unknown one raises an error.
     epochs : float
         Length of the training in epochs, for a loss that changes during training.
 
@@ -68,7 +68,8 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the schedule; `every` (default: 1) and `over` are in epochs.
+        `name` and the settings of the schedule; `every` (default: 1) and `over` are in epochs. An unknown name or
+        setting raises an error.
     epoch : int
         Number of steps in an epoch.
 

@@ -5,6 +5,7 @@
 2. Sums of lattice numbers in float64 are exact, in any order, while they stay below 2^51 steps.
 3. With `LATTICE` = 2^-14 this limit is 2^37 / sqrt(parameters) examples at the clipping norm: 67 million examples for 4
    million parameters.
+4. So ranks that train together may add their sums in any order (`expect_exact_total` checks the limit).
 
 >>> total = ExactSum(torch.ones(1), parameters=2)
 >>> total.start()
@@ -23,13 +24,17 @@ import torch
 from torch import Tensor
 
 from privaware.descent._rounding import LATTICE
+from privaware.errors import Refused
 from privaware.kernels import elementwise, group_sums
 
-__all__ = ["ExactSum", "lattice_step"]
+__all__ = ["ExactSum", "expect_exact_total", "lattice_step"]
 
 LATTICE_OFFSET = 1.5 * 2.0**52
 """Offset, in lattice steps, that rounds a float64 number to the lattice when it is added and subtracted."""
 
+
+LARGEST_TOTAL = 2.0**51
+"""Largest number of lattice steps up to which sums are exact in any order, with a factor of 4 to spare."""
 
 NUMBERS_AT_ONCE = 2**17
 """Number of floats that a CPU rounds and adds at once, so that they stay in its cache."""
@@ -120,3 +125,17 @@ def lattice_step(norms: Tensor, parameters: int) -> Tensor:
     """
     length = norms.double() * (LATTICE / math.sqrt(max(parameters, 1)))
     return (length.view(torch.int64) & (0x7FF << 52)).view(torch.float64)
+
+
+def expect_exact_total(rows: int, parameters: int) -> None:
+    """Raise `Refused` if the sum over `rows` examples at the clipping norm could exceed `LARGEST_TOTAL` lattice steps.
+
+    A lattice step is more than `norm * LATTICE / sqrt(parameters) / 2`, and a clipped gradient has no entry above
+    `2 * norm`, with all its rounding.
+    """
+    most = LARGEST_TOTAL * LATTICE / 4 / math.sqrt(max(parameters, 1))
+    if rows > most:
+        raise Refused(
+            f"expected at most {most:.3g} rows for exact sums of {parameters} parameters over several ranks, got "
+            f"{rows} declared rows; train in one process"
+        )

@@ -63,7 +63,10 @@ class ExampleDraws:
         self.count = itertools.count() if count is None else count
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
-        """Return uniform numbers in [0, 1) of the given `shape`, in float64; the first dimension counts rows."""
+        """Return uniform numbers in [0, 1) of the given `shape`, in float64.
+
+        The first dimension counts rows, a multiple of the number of seeds.
+        """
         rows, width = self._rows(shape), math.prod(shape[1:])
         words = self._words(self.of_rows(rows), width)
         return words.bitwise_and_(2**53 - 1).double().mul_(2.0**-53).view(shape)

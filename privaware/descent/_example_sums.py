@@ -112,7 +112,10 @@ def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
-    """Return each example times its factor."""
+    """Return each example times its factor.
+
+    Only the CUDA kernel turns an example that is not finite into zeros if its factor is 0.
+    """
     if values.ndim == 2 and elementwise.fits(values):
         return elementwise.scale_rows(values, factors)
     return values * factors.view(-1, *[1] * (values.ndim - 1))
@@ -137,7 +140,10 @@ def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]
 
 
 def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> None:
-    """Add the weighted `gradients` of the examples in `part` to `out`, each to the sum of its own model."""
+    """Add the weighted `gradients` of the examples in `part` to `out`, each to the sum of its own model.
+
+    `factors` are those of all examples of all models, and `part` is a slice among these.
+    """
     if len(gradients) == len(factors):
         add_weighted(factors, gradients, out)
         return

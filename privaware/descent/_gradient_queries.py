@@ -19,10 +19,12 @@ from privaware.descent._descent import seeded
 from privaware.descent._loop import stepper
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
+from privaware.descent._ranks import TrainingJob, followed, prepared_training
 from privaware.descent._recipe import DescentRecipe
-from privaware.descent._training import Training, prepare
+from privaware.descent._training import Training
 from privaware.errors import Refused
 from privaware.noise import Rng
+from privaware.ranks import Ranks
 
 __all__ = ["GradientQueries", "gradient_queries", "keep_gradient"]
 
@@ -56,6 +58,12 @@ class GradientQueries:
         self.step = stepper(training)
         self.buffers = dict(training.stack.module.named_buffers())
 
+    def load(self, module: nn.Module) -> None:
+        """Copy the parameters and buffers of `module` to the network whose gradients are computed."""
+        self.training.stack.load([module])
+        for name, values in module.named_buffers():
+            self.buffers[name].copy_(values)
+
     def __call__(self, module: nn.Module) -> dict[str, Tensor]:
         """Answer one query at the parameters and buffers of `module`.
 
@@ -77,9 +85,9 @@ class GradientQueries:
         training = self.training
         if training.step >= training.recipe.steps:
             raise Refused(f"expected at most {training.recipe.steps} gradient queries, which were priced, got another")
-        training.stack.load([module])
-        for name, values in module.named_buffers():
-            self.buffers[name].copy_(values)
+        if training.ranks is not None:
+            training.ranks.shared({name: values.detach().cpu() for name, values in module.state_dict().items()})
+        self.load(module)
         self.step()
         kept = training.state.update["gradient"]
         return {slot.name: training.stack.view(kept, slot)[0].clone() for slot in training.stack.slots}
@@ -133,6 +141,19 @@ def gradient_queries(
     {'weight': tensor([[-0.5000, -0.5000]])}
     """
     kept = replace(recipe, update=keep_gradient())
-    with seeded(rng, device), matmul_precision(recipe.precision):
-        prepared = prepare([module], recipe.loss, inputs, targets, device)
-        yield GradientQueries(Training(kept, [Member(module, noise)], prepared, rows=rows, rng=rng))
+    job = TrainingJob([Member(module, noise)], inputs, targets, rows, device)
+    with seeded(rng, device), matmul_precision(recipe.precision), job.sent(_follow_queries, kept, rng) as (own, ranks):
+        yield GradientQueries(prepared_training(kept, own, rng, ranks)[0])
+        if ranks is not None:
+            ranks.shared(None)
+
+
+def _follow_queries(ranks: Ranks, recipe: DescentRecipe, job: TrainingJob, streams: dict[str, Any]) -> None:
+    """Take part in the gradient queries that rank 0 leads, until it sends no further weights."""
+    with followed(ranks, job, recipe.precision) as own:
+        module: Any = own.members[0].module
+        queries = GradientQueries(prepared_training(recipe, own, Rng.restore(streams), ranks)[0])
+        while (weights := ranks.shared(None)) is not None:
+            module.load_state_dict(weights)
+            queries.load(module)
+            queries.step()

@@ -94,6 +94,8 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
     checkpoint, state, steps = callbacks.checkpoint, training.state, training.recipe.steps
     if checkpoint is not None:
         checkpoint.load(state)
+    if training.ranks is not None:
+        state.share(training.ranks)
     step = stepper(training) if state.step < steps else training.one_step
     began, first = time.monotonic(), state.step
     while state.step < steps:
@@ -111,10 +113,10 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 def stepper(training: Training) -> Callable[[], None]:
     """Return the function that takes one step.
 
-    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng`, there are no examples, or an
-    optimiser of PyTorch takes the steps, which may run code on the host.
+    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng`, there are no examples, an optimiser
+    of PyTorch takes the steps, which may run code on the host, or several ranks train together.
     """
-    if isinstance(training.recipe.update, TorchOptimizer):
+    if isinstance(training.recipe.update, TorchOptimizer) or training.ranks is not None:
         return training.one_step
     if training.stack.device.type != "cuda" or type(training.rng) is not Rng or not training.examples:
         return training.one_step

@@ -155,6 +155,7 @@ def _probabilities(outputs: Tensor) -> Tensor:
 def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], examples: int) -> Tensor:
     """Return the losses of all augmented copies, each divided by the number of copies of an example.
 
+    `hidden` are the recorded inputs of watched modules; if there are any, they are passed to `loss`.
     Raise `WrongInput` if `loss` does not return one value for each copy.
     """
     losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)

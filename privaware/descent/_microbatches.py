@@ -23,6 +23,7 @@ from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
+from privaware.ranks import Ranks
 
 __all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
 
@@ -104,7 +105,7 @@ class Microbatch:
 
 
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
-    """Return the number of slots that hold the samples of all models with probability `chance` (normal approximation).
+    """Return how many slots each model needs, so that all samples fit with probability `chance` (normal approximation).
 
     `rows` is the declared number of rows. The result is from 1 to `rows`.
     """
@@ -128,10 +129,16 @@ def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models
     return tuple(size for size in (*range(low, high + 1, step), far) if 4 * GROUP_MULTIPLE <= size < layout.group)
 
 
-def microbatches(samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack) -> Iterator[Microbatch]:
-    """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding."""
+def microbatches(
+    samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack, ranks: Ranks | None = None
+) -> Iterator[Microbatch]:
+    """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding.
+
+    If `ranks` train together, only the microbatches of this rank are yielded: every `ranks.size`-th one.
+    """
     longest = max(len(sample) for sample in samples)
-    for start in range(0, longest, layout.width):
+    starts = range(0, longest, layout.width)
+    for start in starts if ranks is None else starts[ranks.rank :: ranks.size]:
         width = layout.width_for(longest - start)
         parts = [sample[start : start + width] for sample in samples]
         if len(parts) == 1 and len(parts[0]) == width and (np.diff(parts[0]) == 1).all():
@@ -149,7 +156,10 @@ def microbatches(samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack:
 
 
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
-    """Return how many examples of a model fit one microbatch in the device's free memory, as a power of two."""
+    """Return how many examples of a model, with `copies` augmented copies each, fit one microbatch, as a power of two.
+
+    The device's free memory decides.
+    """
     example_bytes = _example_bytes(stack, inputs) * MEMORY_OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)
     if stack.device.type == "cpu":

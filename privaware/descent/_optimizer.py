@@ -27,8 +27,8 @@ NUMBERS: dict[str, Callable[[float], Any]] = {"int": int, "float": float, "bool"
 class OptimizerState(dict[str, Tensor]):
     """The state of an optimiser as named tensors, which a checkpoint saves and restores.
 
-    An entry is `parameter.key`, or `parameter.key:type` for a plain number. `group.key:type` is an option of a group of
-    parameters that steps have changed.
+    An entry is `N.key` for parameter number N, or `N.key:type` for a plain number. `group N.key:type` is an option of
+    parameter group N that steps have changed.
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -126,7 +126,7 @@ class TorchOptimizer:
         state.pull()
 
     def check(self) -> None:
-        """Take one step with zero gradients on copies; raise `WrongInput` if it fails."""
+        """Take one step with zero gradients on copies; raise `WrongInput` if it fails or a closure is required."""
         step = inspect.signature(type(self.optimizer).step).parameters
         name, closure = type(self.optimizer).__name__, step.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:

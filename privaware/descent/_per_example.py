@@ -153,7 +153,10 @@ class OuterProduct:
         add_product(self.scaled(factors, models).transpose(1, 2), inputs, out)
 
     def scaled(self, factors: Tensor, models: int) -> Tensor:
-        """Return output gradients times `factors`, (models, examples, out); the matrix and its bias share them."""
+        """Return output gradients times `factors`, (models, examples, out); the matrix and its bias share them.
+
+        They are computed in the first call; later calls ignore `factors`.
+        """
         if self._scaled is None:
             self._scaled = scale_examples(self.gradients, factors)
         return self._scaled.reshape(models, -1, self.gradients.shape[-1])

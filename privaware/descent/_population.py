@@ -93,7 +93,7 @@ class StepSettings:
     """The public numbers of one step in the form that its arithmetic needs.
 
     `noise`, `gradient_noise` and `lr` are floats for one model, and (models, 1) tensors for several models or in a CUDA
-    graph.
+    graph. `step` is the number of the step; the other fields are as in `ScheduleRow`.
     """
 
     noise: Any

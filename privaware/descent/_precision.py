@@ -45,7 +45,10 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
 
 def truncated_to_tf32(values: Tensor) -> Tensor:
-    """Return `values` with the bits cleared that a TF32 product would drop, if TF32 products are allowed."""
+    """Return float32 `values` with the bits cleared that a TF32 product would drop.
+
+    `values` of another type, or if TF32 products are not allowed, are returned unchanged.
+    """
     if not tf32_allowed() or values.dtype != torch.float32:
         return values
     return (values.contiguous().view(torch.int32) & -(2**13)).view(torch.float32)

@@ -94,7 +94,8 @@ def needs_materialising(
 
     Raise `Refused` if the module cannot be trained privately at all. Layer rules are compared with autograd in float32,
     because TF32 errors could hide a wrong rule. A run with TF32 may use other kernels, so it is probed with TF32 too,
-    at a larger tolerance. Modules of equal structure are probed once in a process.
+    at a larger tolerance. `models` is the number of models in the stack. Modules of equal structure are probed once in
+    a process.
     """
     key = _structure(module, loss, (*inputs, targets), str(device), models > 1, tf32_allowed())
     if key is None:
@@ -154,8 +155,7 @@ def check_slots(
 
     Every slot of `batches` holds the same example. Squared norms may differ from the squared norm in the first slot by
     at most `tolerance` times that squared norm, so norms differ by about half as much. Dropout is switched off, because
-    each example
-    would have its own mask.
+    each example would have its own mask.
     """
     modes = [(part, part.training) for part in stack.module.modules()]
     stack.module.eval()
@@ -209,7 +209,8 @@ def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:
     """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`.
 
-    They are compared on `cases`, for each number of models in `model_counts`, and with `tf32` in TF32 too.
+    They are compared for each number of models in `model_counts`. It is enough if they agree on the first of `cases`,
+    or on all others. With `tf32` they must also agree in TF32, on one case at least.
     """
     problem: Exception | str = ""
     for materialise in (False, True):
@@ -301,7 +302,8 @@ def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
 def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, models: int, tf32: bool = False) -> bool:
     """Return whether the engine's norms and clipped sums agree with the `expected` gradients for `models` equal models.
 
-    In float32 each entry of the sum must agree, in TF32 the sum as a vector.
+    With `materialise` the engine uses `torch.func.vmap` instead of layer rules. In float32 each entry of the sum must
+    agree, in TF32 the sum as a vector.
     """
     stack = stacked([case.module] * models, device=case.targets.device, materialise=materialise)
     total = torch.zeros_like(stack.theta)

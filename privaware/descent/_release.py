@@ -11,6 +11,7 @@ from torch import Tensor
 from privaware.descent._clip import Clip, quantile
 from privaware.descent._population import StepSettings
 from privaware.noise import Rng
+from privaware.ranks import Ranks
 
 __all__ = ["GaussianRelease"]
 
@@ -20,7 +21,9 @@ class GaussianRelease:
     """The release of a step, which adds noise to the exact sums (models, trainable).
 
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
-    `rounding` is the sensitivity divided by the clipping norm, which rounding makes larger than 1 (`_rounding.py`).
+    `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
+    square root of the number of `parts` that a projection releases.
+    If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
     """
 
     clip: Clip
@@ -28,16 +31,18 @@ class GaussianRelease:
     divisor: float
     rounding: float
     rng: Rng
+    ranks: Ranks | None = None
 
     def noisy(self, exact: Tensor, settings: StepSettings, norm: float) -> tuple[Tensor, Any]:
         """Return the noisy sums, and the standard deviation of the noise of each model.
 
-        `norm` is the clipping norm of the first model; it is used if there is one model only.
+        `norm` is the clipping norm of the first model. It is used if `settings.noise` is a float, as for one model
+        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)
         sensitivity: Any = (norm if isinstance(settings.noise, float) else self.norms[:, None]) * self.rounding
-        noisy = self.rng.gaussian(exact, noise=settings.noise, sensitivity=sensitivity)
+        noisy = self._gaussian(exact, settings.noise, sensitivity)
         return noisy, settings.noise * sensitivity
 
     def _with_count(self, clip: quantile, exact: Tensor, settings: StepSettings) -> tuple[Tensor, Any]:
@@ -50,7 +55,14 @@ class GaussianRelease:
         scale = deviation / clip.count_noise
         exact[:, -1:] *= scale
         noise = settings.noise if isinstance(settings.noise, Tensor) else torch.full_like(norms, settings.noise)
-        noisy = self.rng.gaussian(exact, noise=noise, sensitivity=deviation / noise)
+        noisy = self._gaussian(exact, noise, deviation / noise)
         fraction = noisy[:, -1:] / scale / self.divisor + 0.5
         self.norms.copy_(clip.updated(norms, fraction)[:, 0])
         return noisy, deviation
+
+    def _gaussian(self, exact: Tensor, noise: Any, sensitivity: Any) -> Tensor:
+        """Return `exact` with noise; a rank that does not lead gets it from rank 0, and its own `exact` is not used."""
+        if self.ranks is not None and not self.ranks.leads:
+            return self.ranks.broadcast(torch.empty_like(exact))
+        noisy: Tensor = self.rng.gaussian(exact, noise=noise, sensitivity=sensitivity)
+        return noisy if self.ranks is None else self.ranks.broadcast(noisy)

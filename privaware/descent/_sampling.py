@@ -58,7 +58,7 @@ class Poisson:
         return inner.sampled(rate=self.rate)
 
     def draw(self, rng: Rng, examples: int) -> np.ndarray:
-        """Return the indices of the examples in the batch."""
+        """Return the indices of the examples in the batch, in ascending order."""
         return np.flatnonzero(rng.poisson(examples, self.rate))
 
 

@@ -124,11 +124,14 @@ class Stack:
         return self.theta.shape[1] if self.projection is None else self.projection.columns
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
-        """Return the part of `flat` (rows, trainable) that belongs to `slot`, as (rows, *shape)."""
+        """Return the part of `flat` (rows, trainable) that belongs to `slot`, as (rows, *shape).
+
+        It shares the memory.
+        """
         return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
-        """Copy the parameters of `modules`; frozen parameters are stacked only if they differ between modules.
+        """Copy the parameters of `modules` into `theta`; frozen ones are stacked only if they differ between modules.
 
         Raise if the modules differ in the shape of a parameter, or in which parameters are frozen.
         """
@@ -139,7 +142,7 @@ class Stack:
             for other in others:
                 if name not in other or other[name].shape != parameter.shape:
                     raise WrongInput(
-                        f"expected models of one architecture, but their parameter {name!r} differs in shape"
+                        f"expected models of one architecture, but not all have parameter {name!r} with the same shape"
                     )
                 if other[name].requires_grad != (name in trainable):
                     raise WrongInput(
@@ -168,7 +171,10 @@ class Stack:
                 self.excluded[slot.name] = flags[:, None].to(self.dtype)
 
     def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
-        """Return the slot name (None if frozen) and the stacked values of a parameter of `self.module`."""
+        """Return the slot name (None if frozen) and the stacked values of a parameter of `self.module`.
+
+        The values are (models, *shape), or (1, *shape) for a frozen parameter that is equal in all models.
+        """
         if parameter is None:
             return None, None
         name = self.names[id(parameter)]
@@ -186,7 +192,10 @@ class Stack:
         return (lambda examples, keep: examples) if self.finite_inputs else keep_examples
 
     def record(self, output: Tensor, build: Builder) -> Tensor:
-        """Record a layer's output and return it; `build` turns the gradient by it into per-example gradients."""
+        """Record a layer's output and return it; `build` turns the gradient by it into per-example gradients.
+
+        Nothing is recorded where gradients are switched off.
+        """
         if not torch.is_grad_enabled():
             return output
         if output._is_view():  # an in-place operation later on would rewrite a view's history
@@ -249,7 +258,10 @@ class Stack:
         return tensor.to(device=self.device, dtype=kind)
 
     def inputs(self, inputs: Any) -> tuple[Tensor, ...]:
-        """Return the inputs of the module as a tuple of tensors, from one array or several of equal length."""
+        """Return the inputs of the module as a tuple of tensors, from one array or several of equal length.
+
+        Raise `WrongInput` if lengths differ.
+        """
         several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = tuple(self.tensor(item) for item in several)
         if not tensors or any(item.ndim == 0 or len(item) != len(tensors[0]) for item in tensors):

@@ -64,6 +64,8 @@ class Subsets:
     def of(cls, subsets: Sequence[Any], examples: int) -> Subsets | None:
         """Return the subsets of the members of a population, or None if every model is trained on all examples.
 
+        A subset that is None means all examples. Raise `WrongInput` unless positions are distinct and exist.
+
         >>> Subsets.of([np.array([0, 2]), None], examples=3).positions.tolist()
         [[0, 2, 0], [0, 1, 2]]
         """
@@ -97,7 +99,7 @@ class Subsets:
         return np.take_along_axis(self.positions, np.where(own, index, 0), 1), own
 
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return positions and sizes as tensors on `device`."""
+        """Return positions (models, largest size) and sizes (models, 1) as tensors on `device`."""
         return torch.from_numpy(self.positions).to(device), torch.from_numpy(self.sizes[:, None]).to(device)
 
     def digest(self) -> str:

@@ -15,7 +15,7 @@ from privaware._validate import expect_count
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._checkpoint import TrainingState
 from privaware.descent._clip import quantile
-from privaware.descent._exact_sum import ExactSum
+from privaware.descent._exact_sum import ExactSum, expect_exact_total
 from privaware.descent._example_draws import ExampleDraws, ExampleKey
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.rules import stacked
@@ -36,27 +36,33 @@ from privaware.descent._probe import check_slots, needs_materialising
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
+from privaware.descent._row_parts import RowParts
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets, settings_digest
 from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
+from privaware.ranks import Ranks, shares
 
 __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A stack with layer rules, and the examples on its device."""
+    """A stack with layer rules, and the examples on its device; if ranks hold `parts`, the examples of this rank."""
 
     stack: Stack
     inputs: tuple[Tensor, ...]
     targets: Tensor
+    parts: RowParts | None = None
 
 
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
-    """Stack the modules and probe them; raise `Refused` if they cannot be trained privately."""
+    """Stack the modules and probe the first one; raise `Refused` if it cannot be trained privately.
+
+    If layer rules fail for it, `torch.func.vmap` materialises the per-example gradients of the stack.
+    """
     first, watch = modules[0], getattr(loss, "watch", ())
     check_layers(first)
     prepared = on_device(stacked(modules, device=device, watch=watch), inputs, targets)
@@ -67,7 +73,10 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return the examples as tensors on the stack's device; floats get the stack's type."""
+    """Return the examples as tensors on the stack's device; floats get the stack's type.
+
+    Raise `WrongInput` unless there is one target for each example.
+    """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
         raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
@@ -86,16 +95,19 @@ class Training:
         rows: int,
         rng: Rng,
         mask: Tensor | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         """Prepare the first step.
 
         `rows` is the declared number of rows. `mask` (models, trainable) is 0 for parameters that a model does not
-        train.
+        train. With `ranks`, each rank sums a part of the microbatches of a step (`_ranks.py`).
         """
         expect_count("", rows=rows)
-        self.recipe, self.rng = recipe, rng
+        self.recipe, self.rng, self.ranks = recipe, rng, ranks
         self.modules: list[Any] = [member.module for member in members]
         self.stack, self.inputs, self.targets = prepared.stack, prepared.inputs, prepared.targets
+        self.parts = prepared.parts
+        self.order: np.ndarray | None = None
         self.subsets = Subsets.of([member.subset for member in members], self.examples)
         self.population = Population.of(members, recipe)
         theta = self.stack.theta
@@ -121,11 +133,12 @@ class Training:
         )
         self.rows, self.divisor = int(rows), recipe.sampler.rate * int(rows)
         sensitivity = (1 + ROUNDING) * math.sqrt(1 if projection is None else projection.parts)
-        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, sensitivity, rng)
+        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, sensitivity, rng, ranks)
         self.tracks_quantile = isinstance(recipe.clip, quantile)
         self.noisy = self.population.noise[0] > 0
         self.exact_sum = ExactSum(self.state.norms, self.stack.columns, counts=self.tracks_quantile, noisy=self.noisy)
-        self.stack.finite_inputs = recipe.augment is None and all(map(_is_finite, self.inputs))
+        finite = all(map(_is_finite, self.inputs))
+        self.stack.finite_inputs = recipe.augment is None and (finite if ranks is None else all(ranks.gathered(finite)))
         self.microbatch = recipe.microbatch or microbatch_size(self.stack, self.inputs, recipe.copies)
         if projection is not None:
             projection.refresh(self.loss_at(0.0), 0)
@@ -134,7 +147,10 @@ class Training:
             self._shuffle()
 
     def lay_out(self, slots: int) -> None:
-        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums."""
+        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums.
+
+        With noise, raise `Refused` if the norm of an example depends on its slot.
+        """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
             bits=self.stack.dtype.itemsize * 8,
@@ -144,6 +160,9 @@ class Training:
         most = arithmetic.group_size() if self.noisy else MAX_GROUP_SIZE
         room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
         microbatch = min(self.microbatch, max(1, room) * most)
+        if self.ranks is not None:
+            expect_exact_total(self.rows, arithmetic.parameters)
+            microbatch = min(microbatch, math.ceil(slots / shares(self.ranks.size)))
         self.layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
         if self.noisy and self.examples:
             batch = self._alike(self.layout)
@@ -187,6 +206,9 @@ class Training:
             return
         order = np.arange(self.examples)
         self.rng.shuffle(order)
+        if self.parts is not None:
+            self.order = order
+            return
         index = torch.from_numpy(order).to(self.stack.device)
         self.inputs, self.targets = tuple(item[index] for item in self.inputs), self.targets[index]
         if self.stack.key is not None:
@@ -195,7 +217,7 @@ class Training:
     def _alike(self, layout: MicrobatchLayout) -> Batch:
         """Return a batch of this layout that holds one synthetic example in every slot."""
         slots = self.models * layout.width
-        one = (*synthetic_inputs(self.inputs, 1), torch.zeros_like(self.targets[:1]))
+        one = (*synthetic_inputs(self.inputs, 1), self.targets.new_zeros(1, *self.targets.shape[1:]))
         *inputs, targets = (item.repeat_interleave(slots * self.recipe.copies, 0) for item in one)
         return Batch(tuple(inputs), targets, slots)
 
@@ -214,7 +236,8 @@ class Training:
 
     @property
     def examples(self) -> int:
-        return len(self.inputs[0])
+        """The number of examples, on all ranks together."""
+        return len(self.inputs[0]) if self.parts is None else self.parts.examples
 
     @property
     def sampled_from(self) -> int:
@@ -236,7 +259,10 @@ class Training:
         if self.stack.projection is not None:
             self.refresh()
         settings = self.population.settings(self.recipe, self.step, self.state.theta)
-        self.step_on(settings, microbatches(self.samples(), self.layout, self.stack))
+        samples = self.samples()
+        if self.parts is not None:
+            self.parts.fetch(samples, self.layout)
+        self.step_on(settings, microbatches(samples, self.layout, self.stack, self.ranks))
         self.state.step += 1
 
     def refresh(self) -> None:
@@ -256,6 +282,8 @@ class Training:
         if not isinstance(self.recipe.sampler, FullBatch):
             for sample in samples:
                 self.rng.shuffle(sample)
+        if self.order is not None:
+            return [self.order[sample] for sample in samples]
         if self.subsets is None:
             return samples
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
@@ -280,7 +308,7 @@ class Training:
 
     def _batch(self, selection: Microbatch, step: Any) -> Batch:
         """Return the selected examples as a batch, with `copies` augmented copies of each; a slice is not copied."""
-        *selected, targets = (_selected(item, selection.index) for item in (*self.inputs, self.targets))
+        *selected, targets = self._examples_at(selection.index)
         inputs = tuple(selected)
         examples, copies, augment = len(targets), self.recipe.copies, self.recipe.augment
         if copies > 1:
@@ -290,6 +318,12 @@ class Training:
         if augment is not None and draws is not None:
             inputs = (augment(inputs[0], draws), *inputs[1:])
         return Batch(inputs, targets, examples, selection.valid, draws)
+
+    def _examples_at(self, index: Tensor | slice) -> list[Tensor]:
+        """Return the inputs and targets at these positions; if ranks hold parts, the step has fetched them."""
+        if self.parts is not None:
+            return self.parts.at(index)
+        return [_selected(item, index) for item in (*self.inputs, self.targets)]
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
         """Return the draws of dropout and augmentation for the selected examples in a step; None if neither is used."""
@@ -306,6 +340,8 @@ class Training:
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
         """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0."""
         exact = self.exact_sum.value()
+        if self.ranks is not None:
+            self.ranks.add_up(exact)
         if self.mask is not None and self.stack.excluded:
             # Gradients of parameters that a model does not train were not clipped, so they must not be released.
             exact[:, : self.state.theta.shape[1]] *= self.mask
@@ -316,7 +352,10 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divide the noisy sums by a public number and update the parameters, which is post-processing."""
+        """Divide the noisy sums by a public number and update the parameters, which is post-processing.
+
+        `deviation` is the standard deviation of the noise of the sums.
+        """
         theta = self.state.theta
         if self.stack.projection is not None:
             noisy = self.stack.projection.gradient(noisy)

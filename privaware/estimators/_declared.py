@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -15,9 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from privaware._rounded import rounded_up
 from privaware._validate import suggestion
 from privaware.data import read
-from privaware.errors import OpenBoundsWarning, WrongInput
+from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
@@ -27,12 +27,16 @@ __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "na
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
 """Page about steps before an estimator."""
 _warned: set[type[Warning]] = set()
-"""Warnings that this process has already issued; each is issued once."""
+"""Classes of warnings that this process has already issued; each is issued once."""
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
 
 class PrivateEstimator(BaseEstimator):
-    """Base class of all estimators: a budget, and the declared facts about X."""
+    """Base class of all estimators: a budget, and the declared facts about X.
+
+    After `fit`, `epsilon_` is the epsilon of the fit, `certified_` says whether its guarantee is certified,
+    `guarantee_` is the guarantee in words, and `assumptions_` lists the facts that it takes as public or trusted.
+    """
 
     epsilon: float
     delta: float
@@ -54,20 +58,21 @@ class PrivateEstimator(BaseEstimator):
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
-    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> str:
+    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None, labels: Any = None) -> str:
         """Set `epsilon_`, `certified_`, `guarantee_` and `assumptions_`, and return a sentence about an overlap.
 
         There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
-        Without an overlap the sentence is empty. With neither a schema nor a `seed`, warn of numbers without bounds.
+        Without an overlap the sentence is empty. `labels` are the labels of `rows`, if the caller knows them. With
+        neither a schema nor a `seed`, warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
-            rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+            rows, schema, result.event, labels=labels, delta=self.delta, ledger=self.ledger, seeded=seed is not None
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
-        self.guarantee_ = result.sentence
+        self.guarantee_ = f"{result.sentence}{_ledger_total(self.ledger)}"
         if overlap and seed is None:
-            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {result.sentence}"
+            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {self.guarantee_}"
         self.assumptions_ = result.assumptions
         if self.schema is None and seed is None:
             _warn_of_open_bounds(rows, schema)
@@ -123,18 +128,32 @@ class PrivateEstimator(BaseEstimator):
         return replace(declared, unit=self.unit or "row", cap=self.cap)
 
 
+def _ledger_total(given: Ledger | str | Path | None) -> str:
+    """Return a sentence with the total of a ledger, after a space; an empty text if it has at most one charge."""
+    if given is None:
+        return ""
+    ledger = given if isinstance(given, Ledger) else Ledger.open(given)
+    charges = sum(entry.kind == "spend" for entry in ledger.entries())
+    if charges < 2:
+        return ""
+    return (
+        f" {charges} releases are charged to '{ledger.path.name}': all releases together have epsilon "
+        f"{rounded_up(ledger.spent())} at delta {rounded_up(ledger.delta)}."
+    )
+
+
 def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
-    """Warn once that real numbers without bounds may come from an earlier step that was not charged."""
+    """Warn, once in a process, if a column of floats has no bounds: an uncharged step may have computed it."""
     open_numbers = [column.name for column in schema.used if column.kind == "number" and not column.bounded]
     if OpenBoundsWarning in _warned or not any(rows[name].dtype.kind == "f" for name in open_numbers):
         return
     _warned.add(OpenBoundsWarning)
-    warnings.warn(
+    warn_caller(
         "X holds real numbers without declared bounds, so that a part of the budget paid for bounds; a step before "
         "this one that learns from the rows, such as StandardScaler, is outside the guarantee and is not noticed here: "
-        f"give schema=, or use PrivateNormaliser and PrivatePCA ({HOW_TO})",
+        "replace such a step by PrivateNormaliser or PrivatePCA, whose costs are charged; if there is none, schema= "
+        f"with bounds saves that part of the budget ({HOW_TO})",
         OpenBoundsWarning,
-        stacklevel=5,
     )
 
 
@@ -156,7 +175,10 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
 
 
 def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
-    """Validate X, or X and y, by `validate_data`; text among numbers raises an error that names only its position."""
+    """Validate X, or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
+
+    Text among numbers raises an error that names only its position.
+    """
     try:
         if not y_numeric:
             return validate_data(estimator, *arrays, **checks)
@@ -184,7 +206,11 @@ def _place_of_text(values: Any, name: str) -> str:
 
 
 def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str | float = "refuse") -> Schema:
-    """Build a schema from the types of a DataFrame: numbers, truth values, text; values are never read."""
+    """Build a schema from the types of the columns of a DataFrame; values are never read.
+
+    Numbers have no bounds, and their gaps are treated as `missing` says. Truth values are numbers from 0 to 1. Columns
+    of text or categories are categories, and columns named in `text` are free text. Other types raise.
+    """
     kinds = {str(name): kind for name, kind in X.dtypes.items()}
     free = {name: Column(name=name, kind="text") for name in text}
     return Schema(columns=tuple(free.get(name) or _column(name, kind, missing) for name, kind in kinds.items()))
@@ -205,7 +231,11 @@ def _column(name: str, kind: Any, missing: str | float) -> Column:
 
 
 def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
-    """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated."""
+    """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
+
+    `classes` are the classes of the target; without them it is a regression. Columns, unit and cap are those of
+    `typed`. Without `typed` all columns are numbers and the unit is a row. The public number of rows is `shape[0]`.
+    """
     columns = typed.columns if typed else tuple(Column(name=n) for n in _column_names(estimator, shape[1]))
     target = "target"
     while target in {column.name for column in columns}:
@@ -227,7 +257,11 @@ def _column_names(estimator: Any, columns: int) -> list[str]:
 
 
 def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
-    """Return the rows with the column names of the schema; an array has its columns in the order of the schema."""
+    """Return the rows as a data frame.
+
+    A data frame keeps its column names, as text; its values are those of `checked` if they are floats. An array gets
+    the column names of the schema, in their order, and raises if it has another number of columns.
+    """
     if isinstance(X, pd.DataFrame):
         plain = checked.dtype == np.float64
         frame = pd.DataFrame(checked) if plain else X.reset_index(drop=True)
@@ -244,7 +278,10 @@ def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
 
 
 def seed_of(random_state: Any) -> int | None:
-    """Return the seed to record; None leaves the noise to the operating system."""
+    """Return the seed to record: `random_state` itself if it is an integer, or a number drawn from a random state.
+
+    Return None for None, which leaves the noise to the operating system.
+    """
     if random_state is None:
         return None
     state = check_random_state(random_state)

@@ -12,7 +12,10 @@ __all__ = ["declared_labels", "label_set", "spelling"]
 
 
 def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the labels that occur, sorted, and their names in the schema."""
+    """Return the labels that occur in `y`, sorted, and their names in the schema.
+
+    Raise for fewer than two labels, or if two labels have the same name.
+    """
     classes = np.unique(y)
     names = tuple(_spelled(label) for label in classes)
     if len(classes) < 2:
@@ -26,7 +29,10 @@ def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return declared classes as labels of the type of y, sorted as scikit-learn requires, and their names."""
+    """Return the declared classes `names` as labels of the type `kind` of y, sorted, and the names in the same order.
+
+    Raise if a name cannot be converted to this type.
+    """
     try:
         if kind.kind == "b":
             labels = np.array([{"true": True, "false": False}[name.lower()] for name in names])
@@ -44,7 +50,7 @@ def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tupl
 
 
 def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """Return each label as the schema spells it."""
+    """Return for each label of `y` its name in the schema; raise for a label that is not among the sorted `classes`."""
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     wrong = classes[at] != y
     if wrong.any():
@@ -57,6 +63,6 @@ def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.n
 
 
 def _spelled(label: Any) -> str:
-    """Return a label as a person writes it: 1.0 as "1"."""
+    """Return a label as text, without spaces around it, and a float such as 1.0 as "1"."""
     integer = isinstance(label, (float, np.floating)) and float(label).is_integer()
     return str(int(label)) if integer else str(label).strip()

@@ -36,7 +36,11 @@ __all__ = ["PrivateClassifier", "PrivateRegressor"]
 
 
 class PrivateModel(PrivateEstimator):
-    """Base class of estimators that release a model."""
+    """Base class of estimators that release a model.
+
+    After `fit`, `model_` is the released model, `release_` is what `save` writes, and `score_` is the released score
+    (None without `score_epsilon`).
+    """
 
     model_: Model
     release_: Release
@@ -93,7 +97,7 @@ class PrivateModel(PrivateEstimator):
             )
         assert result.model is not None
         assert result.release is not None
-        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed))
+        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed, frame[schema.target]))
         self.model_ = result.model
         self.score_ = result.score
 
@@ -142,7 +146,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         Hyper-parameters of the learner.
     unit, cap : str, int
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
-        rows used for each person. Default: "row".
+        rows used for each person. Default: those of the schema, or "row". `cap` counts only with `unit`.
     missing : optional
         Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Without a
         schema, missing entries of a column of categories are a category of their own.
@@ -172,7 +176,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Release a model of `y` given `X`; the labels that occur are taken as declared.
+        """Release a model of `y` given `X`; without a schema the labels that occur are taken as declared.
 
         Parameters
         ----------

@@ -1,9 +1,15 @@
 """Fits of this process on overlapping rows: cross-validation and repeated fits reveal more together than alone.
 
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of these rows is composed with
-it. Equal rows count as the same. Tables also overlap if most of their rows agree except in some columns (see `Sketch`).
-Rows that an earlier step of a pipeline has rescaled or projected are not recognised. A worker process of joblib
-(`n_jobs`) has its own memory, so only a `ledger` composes costs there, and a fit without one raises.
+it. Rows are the same in one of four cases:
+
+1. The rows are equal.
+2. Most rows of the tables agree except in some columns (see `Sketch`).
+3. A transformer of this package computed one table from the other (see `note_transformed`).
+4. The labels are equal, in the same order, and vary enough to identify a table.
+
+Rows that another transformer has changed are recognised by their labels only. A worker process of joblib (`n_jobs`) has
+its own memory, so only a `ledger` composes costs there, and an unseeded fit without one raises.
 """
 
 from __future__ import annotations
@@ -12,11 +18,13 @@ import multiprocessing
 import secrets
 import tempfile
 import threading
-import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,16 +32,18 @@ import pandas as pd
 from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware.data import Raw, Sketch, hashes_and_sketch
-from privaware.errors import OverlapWarning, WrongInput
+from privaware.errors import OverlapWarning, WrongInput, warn_caller
 from privaware.events import Event
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 
-__all__ = ["PAST_FITS", "PastFit", "fit_ledger", "overlap_with_past_fits"]
+__all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
 
 NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 KEY = secrets.token_bytes(32)
+LABEL_BYTES = 16
+"""Information in labels, as the growth of their compressed size in bytes, from which on they identify a table."""
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
 """Prefixes of the names of processes that joblib starts, even if they do not know their parent."""
 
@@ -43,6 +53,8 @@ class PastFit:
     """A past fit: sorted hashes and the sketch of its rows, and its event.
 
     `promise` is its unit, cap and neighbouring relation. `ledger` is the hash of the first entry of its ledger, if any.
+    `features` are the hashes of its rows without the target, `sources` the hashes of the rows from which transformers
+    computed its rows, and `labels` is the digest of the labels, if they identify a table.
     """
 
     hashes: np.ndarray
@@ -50,16 +62,37 @@ class PastFit:
     event: Event
     promise: tuple[str, int, str]
     ledger: str | None
+    features: np.ndarray
+    sources: np.ndarray
+    labels: bytes | None
 
     def overlaps(self, other: PastFit) -> bool:
-        if self.hashes is other.hashes:
-            return True
-        few, many = sorted((self.hashes, other.hashes), key=len)
-        position = np.minimum(np.searchsorted(many, few), len(many) - 1)
-        return bool((many[position] == few).any()) or self.sketch.resembles(other.sketch)
+        """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
+        pairs = ((self.hashes, other.hashes), (self.sources, other.sources))
+        crossed = ((self.sources, other.features), (self.features, other.sources))
+        return (
+            any(_share(left, right) for left, right in (*pairs, *crossed))
+            or self.sketch.resembles(other.sketch)
+            or (self.labels is not None and self.labels == other.labels)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Transformed:
+    """The output of a transformer: hashes and the sketch of its rows, and hashes of the rows that they come from."""
+
+    outputs: np.ndarray
+    sketch: Sketch
+    sources: np.ndarray
+
+    def holds(self, features: np.ndarray, sketch: Sketch) -> bool:
+        """Return whether rows with these hashes and this sketch are rows of this output."""
+        return _share(self.outputs, features) or self.sketch.resembles(sketch)
 
 
 PAST_FITS: list[PastFit] = []
+TRANSFORMED: list[Transformed] = []
+"""Outputs of transformers in this process, in the order in which they were computed."""
 _LOCK = threading.Lock()
 
 
@@ -67,7 +100,10 @@ _LOCK = threading.Lock()
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
 ) -> Iterator[Ledger | str | Path]:
-    """Yield the ledger of an estimator, or a temporary ledger without a limit for one fit."""
+    """Yield `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end.
+
+    An unseeded fit without a ledger raises `WrongInput` in a worker process.
+    """
     if ledger is not None:
         yield ledger
         return
@@ -94,25 +130,54 @@ def is_worker() -> bool:
     return named or multiprocessing.parent_process() is not None
 
 
+def note_transformed(before: Any, after: Any) -> None:
+    """Remember that a transformer computed the table `after` from the table `before`, each with one row a record.
+
+    A later fit on rows of `after` is a fit on rows of `before`. A process that has fitted nothing remembers nothing.
+    """
+    if not PAST_FITS:
+        return
+    inputs, sketch = _hashed(_by_place(before))
+    outputs, sketch_after = _hashed(_by_place(after))
+    with _LOCK:
+        sources = np.unique(np.concatenate([inputs, _sources(inputs, sketch)]))
+        known = (np.array_equal(t.outputs, outputs) and np.array_equal(t.sources, sources) for t in TRANSFORMED)
+        if not any(known):
+            TRANSFORMED.append(Transformed(outputs=outputs, sketch=sketch_after, sources=sources))
+
+
 def overlap_with_past_fits(
-    frame: pd.DataFrame, schema: Schema, event: Event, *, delta: float, ledger: Ledger | str | Path | None, seeded: bool
+    frame: pd.DataFrame,
+    schema: Schema,
+    event: Event,
+    *,
+    labels: Any = None,
+    delta: float,
+    ledger: Ledger | str | Path | None,
+    seeded: bool,
 ) -> str:
     """Record a fit, and return a sentence if its rows were in earlier fits that are not charged to the same ledger.
 
     The sentence is also issued as a warning with the total epsilon, unless the fit was `seeded` and so is not for
-    release. Without such an overlap, return an empty text.
+    release; then the sentence has no epsilon. Without such an overlap, return an empty text. `labels` are the labels of
+    the rows in `frame`, if any.
     """
-    hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
+    hashes, sketch = _hashed(frame)
+    features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
     fit = PastFit(
-        hashes=np.unique(hashes),
-        sketch=sketch.finished(),
+        hashes=hashes,
+        sketch=sketch,
         event=event,
         promise=(schema.unit, schema.cap, schema.relation),
         ledger=_genesis_of(ledger),
+        features=features,
+        sources=_sources(features, features_sketch),
+        labels=None if labels is None else _labels_digest(labels),
     )
     with _LOCK:
         same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
-        fit = replace(fit, hashes=same.hashes, sketch=same.sketch)  # store a fold that is fitted many times once
+        if np.array_equal(same.features, fit.features):  # store a fold that is fitted many times once
+            fit = replace(fit, hashes=same.hashes, sketch=same.sketch, features=same.features)
         overlapping = [past for past in PAST_FITS if past.overlaps(fit)]
         PAST_FITS.append(fit)
     added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
@@ -121,13 +186,56 @@ def overlap_with_past_fits(
     if seeded:
         return "rows of this fit were in earlier fits of this process"
     sentence = _sentence(fit, overlapping, delta)
-    warnings.warn(sentence, OverlapWarning, stacklevel=5)
+    warn_caller(sentence, OverlapWarning)
     return sentence
+
+
+def _hashed(frame: pd.DataFrame) -> tuple[np.ndarray, Sketch]:
+    """Return the sorted hashes and the sketch of rows."""
+    hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
+    return np.unique(hashes), sketch.finished()
+
+
+def _by_place(table: Any) -> pd.DataFrame:
+    """Return a table whose columns are named by their places: a transformer may rename them."""
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table))
+    return frame.set_axis([f"x{at}" for at in range(frame.shape[1])], axis=1)
+
+
+def _sources(features: np.ndarray, sketch: Sketch) -> np.ndarray:
+    """Return the hashes of the rows from which transformers computed rows of this table."""
+    found = [each.sources for each in TRANSFORMED if each.holds(features, sketch)]
+    return np.unique(np.concatenate([np.zeros(0, np.uint64), *found]))
+
+
+def _labels_digest(labels: Any) -> bytes | None:
+    """Return a keyed digest of labels in their order, however they are spelt; None if other tables may share it."""
+    codes = pd.factorize(np.asarray(labels))[0].astype("<i4").tobytes()
+    if len(zlib.compress(codes)) < len(zlib.compress(bytes(len(codes)))) + LABEL_BYTES:
+        return None
+    return blake2b(codes, key=KEY).digest()
+
+
+def _share(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether two sorted arrays share a value."""
+    if left is right and len(left):
+        return True
+    few, many = sorted((left, right), key=len)
+    if not len(few):
+        return False
+    position = np.minimum(np.searchsorted(many, few), len(many) - 1)
+    return bool((many[position] == few).any())
 
 
 def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
     start = "rows of this fit were in earlier fits of this process"
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
+    if fit.ledger is not None:
+        uncounted = sum(past.ledger != fit.ledger for past in overlapping)
+        end = (
+            f"so that this one is not certified: its ledger does not count {uncounted} of these fits, which had no "
+            "ledger or another one; give every fit on these rows, from the first one on, the same ledger=FILE"
+        )
     if any(past.promise != fit.promise for past in overlapping):
         return f"{start}, for another unit or relation, {end}"
     epsilon = accounting.epsilon(sum((past.event for past in overlapping), start=fit.event), delta)
@@ -135,7 +243,10 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
-    """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced."""
+    """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced.
+
+    The result is None without a ledger.
+    """
     if ledger is None:
         return None
     return (ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).genesis

@@ -24,7 +24,7 @@ from privaware.estimators._declared import (
     seed_of,
 )
 from privaware.estimators._labels import declared_labels, label_set, spelling
-from privaware.estimators._overlap import fit_ledger
+from privaware.estimators._overlap import fit_ledger, note_transformed
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow.select import select
@@ -129,10 +129,27 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
                 seed=seed,
             )
         assert selection.columns is not None
-        self._state(selection, rows, schema, seed)
+        self._state(selection, rows, schema, seed, target)
         self.columns_ = selection.columns
         self.support_ = np.isin(columns, selection.columns)
         return self
+
+    def transform(self, X: Any) -> Any:
+        """Keep the selected columns of `X`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows with the columns of the rows for `fit`.
+
+        Returns
+        -------
+        array or data frame of shape (rows, selected columns)
+            The selected columns.
+        """
+        kept = super().transform(X)
+        note_transformed(as_pandas(X), as_pandas(kept))
+        return kept
 
     def _with_target(self, schema: Schema | None, checked: np.ndarray, y: np.ndarray) -> tuple[Schema, np.ndarray]:
         """Return the schema with its target declared, and the target as the schema spells it."""

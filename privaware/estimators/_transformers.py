@@ -22,7 +22,7 @@ from privaware.estimators._declared import (
     open_schema,
     seed_of,
 )
-from privaware.estimators._overlap import fit_ledger
+from privaware.estimators._overlap import fit_ledger, note_transformed
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow._transform import ReleasedMap, transform
@@ -31,7 +31,7 @@ __all__ = ["PrivateNormaliser", "PrivatePCA"]
 
 
 class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base class of estimators that release a feature map."""
+    """Base class of estimators that release a feature map, which is `map_` after `fit`."""
 
     map_: ReleasedMap
     _method = ""
@@ -47,8 +47,8 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         ----------
         X : array or data frame of shape (rows, columns)
             The private rows.
-        y : ignored
-            Present for compatibility with pipelines.
+        y : optional
+            The labels. They are not used for the map; later fits on the same rows are recognised by them.
 
         Returns
         -------
@@ -76,7 +76,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
                 ledger=ledger,
                 seed=seed,
             )
-        self._state(released, frame, schema, seed)
+        self._state(released, frame, schema, seed, y)
         self.map_ = released
         self._n_features_out = released.width
         return self
@@ -98,7 +98,10 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         X = as_pandas(X)
         schema = self.map_.schema
         checked = checked_input(self, X, reset=False, **input_checks(schema))
-        return self.map_(Data.of(read(named_frame(X, checked, schema)), schema, labelled=False))
+        frame = named_frame(X, checked, schema)
+        features = self.map_(Data.of(read(frame), schema, labelled=False))
+        note_transformed(frame, features)
+        return features
 
     def _columns_declared(self) -> Schema:
         """Return the given schema, which may be for classification or regression: its target is not used."""
@@ -111,7 +114,7 @@ class PrivateNormaliser(PrivateTransformer):
     """Scale columns to unit variance, by means and deviations under (epsilon, delta)-differential privacy.
 
     This is the private counterpart of scikit-learn's `StandardScaler`. Numbers are first clipped to the bounds of the
-    schema, or to bounds that part of the budget estimates. Categories become one column each.
+    schema, or to bounds that part of the budget estimates. Each category becomes a column of its own (one-hot).
 
     Parameters
     ----------
@@ -158,9 +161,11 @@ class PrivateNormaliser(PrivateTransformer):
 
 
 class PrivatePCA(PrivateTransformer):
-    """Project rows to principal components of bounded rows under (epsilon, delta)-differential privacy.
+    """Project rows to principal components under (epsilon, delta)-differential privacy.
 
-    This is the private counterpart of scikit-learn's `PCA`, without centring, which would be another release.
+    This is the private counterpart of scikit-learn's `PCA` on rescaled columns: numbers are scaled from their bounds to
+    [-1, 1], and each category becomes a column of its own (one-hot). Rows are not centred, because the mean would be
+    another release.
 
     Parameters
     ----------

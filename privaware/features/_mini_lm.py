@@ -1,8 +1,12 @@
-"""The network behind `sentences`: six layers of the BERT family, which read one text at a time."""
+"""The network behind `sentences`: six layers of the BERT family, which read several texts side by side.
+
+The tokens of the texts are the rows of one matrix. Dense maps and norms treat each row by itself, and attention looks
+at the rows of one text only, so no padding is computed inside a text.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,10 +37,14 @@ class Layer:
     narrower: tuple[Tensor, Tensor]
     narrower_norm: tuple[Tensor, Tensor]
 
-    def __call__(self, x: Tensor) -> Tensor:
-        query, key, value = _mapped(x, self.mixed).view(len(x), 3, HEADS, -1).permute(1, 2, 0, 3)
-        weights = torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), -1)
-        seen = (weights @ value).transpose(0, 1).reshape(x.shape)
+    def __call__(self, x: Tensor, lengths: list[int]) -> Tensor:
+        """Return the next rows of tokens; `lengths` are the numbers of tokens of the texts, in their order."""
+        seen = torch.zeros_like(x)
+        parts = _mapped(x, self.mixed)[: sum(lengths)].split(lengths)
+        for part, place in zip(parts, seen[: sum(lengths)].split(lengths), strict=True):
+            query, key, value = part.view(1, len(part), 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+            attended = functional.scaled_dot_product_attention(query, key, value)
+            place.view(len(part), HEADS, -1).copy_(attended[0].transpose(0, 1))
         x = _normalised(x + _mapped(seen, self.attended), self.attended_norm)
         wide = functional.gelu(_mapped(x, self.wider))
         return _normalised(x + _mapped(wide, self.narrower), self.narrower_norm)
@@ -55,12 +63,32 @@ class MiniLM:
         self._layers = [_layer(tensors, f"encoder.layer.{at}") for at in range(layers)]
 
     @torch.inference_mode()
-    def __call__(self, codes: list[int]) -> Tensor:
-        """Return the mean output over the tokens `codes` of a text, scaled to norm 1."""
-        x = _normalised(self._words[torch.tensor(codes)] + self._places[: len(codes)], self._norm)
+    def __call__(self, texts: Sequence[Sequence[int]], tokens: int = 0) -> Tensor:
+        """Return, for each text, the mean output over its tokens, scaled to norm 1.
+
+        Parameters
+        ----------
+        texts : sequence of sequences of int
+            The codes of the tokens of each text.
+        tokens : int
+            Number of rows of the matrix; rows without a token are zero. Products of matrices of one shape round alike.
+            Default: the number of tokens of all texts.
+
+        Returns
+        -------
+        Tensor
+            Rows of shape (texts, outputs).
+        """
+        lengths = [len(codes) for codes in texts]
+        total = sum(lengths)
+        words = self._words[torch.tensor([code for codes in texts for code in codes])]
+        places = self._places[torch.cat([torch.arange(length) for length in lengths])]
+        x = functional.pad(words + places, (0, 0, 0, max(tokens - total, 0)))
+        x = _normalised(x, self._norm)
         for layer in self._layers:
-            x = layer(x)
-        return functional.normalize(x.mean(0), dim=0)
+            x = layer(x, lengths)
+        means = torch.stack([part.mean(0) for part in x[:total].split(lengths)])
+        return functional.normalize(means, dim=1)
 
 
 def _layer(tensors: dict[str, Tensor], at: str) -> Layer:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from privaware.errors import WrongInput
 
-__all__ = ["WordPieces"]
+__all__ = ["INSTALL", "NETWORK", "WordPieces", "installed", "read_network"]
 
 LONGEST_WORD = 100
 """Words of more characters are unknown."""
@@ -60,7 +60,7 @@ class WordPieces:
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
         """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks.
 
-        A text without words has one window, of end marks only.
+        Further codes are dropped. A text without words has one window, of end marks only.
         """
         codes: list[int] = []
         inner = length - 2
@@ -117,8 +117,6 @@ def _is_chinese(code: int) -> bool:
 
 if TYPE_CHECKING:
     from privaware.features._mini_lm import MiniLM
-
-__all__ = ["INSTALL", "NETWORK", "installed", "read_network"]
 
 NETWORK = "all-MiniLM-L6-v2"
 """Name of the network."""

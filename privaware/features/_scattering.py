@@ -27,12 +27,12 @@ PI = 3.1415
 
 
 def padded_size(size: int, J: int) -> int:
-    """Return the length of an image's side of `size` pixels after padding."""
+    """Return the length of an image's side of `size` pixels after padding: `(size // 2**J + 2) * 2**J`."""
     return ((size + 2**J) // 2**J + 1) * 2**J
 
 
 def reflection(size: int, J: int) -> np.ndarray:
-    """Return, for each position of the padded side, the position in the image that it repeats."""
+    """Return, for each position of the padded side, the position in the image side of `size` pixels that it repeats."""
     length, period = padded_size(size, J), 2 * (size - 1)
     position = (np.arange(length) - (length - size) // 2) % period
     return np.asarray(np.minimum(position, period - position))
@@ -74,7 +74,11 @@ def subsampled(spectrum: np.ndarray, log_stride: int) -> np.ndarray:
 
 
 def _gabor(shape: tuple[int, int], sigma: float, theta: float, frequency: float, slant: float) -> np.ndarray:
-    """Return a plane wave times an elongated Gaussian, made periodic by summing the neighbouring periods."""
+    """Return a plane wave times an elongated Gaussian, made periodic by summing the neighbouring periods.
+
+    The wave has `frequency` radians a pixel in the direction `theta`. The Gaussian has standard deviation `sigma` in
+    this direction and `sigma / slant` across it.
+    """
     gabor = np.zeros(shape, complex)
     for down in range(-2, 3):
         for right in range(-2, 3):
@@ -111,12 +115,12 @@ class FilterBank:
 
     @property
     def small(self) -> bool:
-        """Whether matrix products are faster than FFTs."""
+        """Whether a convolution matrix has at most `MAX_MATRIX_ENTRIES` entries, so that it is faster than FFTs."""
         height, width = self.shape
         return 2 * self.L * height * height * width <= MAX_MATRIX_ENTRIES
 
     def wavelets(self, j: int, resolution: int) -> np.ndarray:
-        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain."""
+        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain, for maps at `resolution`."""
         angles = range(self.L)
         return np.stack([subsampled(wavelet(self.shape, j, angle, self.L), max(resolution, 0)) for angle in angles])
 
@@ -128,7 +132,10 @@ class FilterBank:
         return [(at, to) for to in range(self.J) for at in range(-1, to)]
 
     def averages(self, resolution: int) -> list[np.ndarray]:
-        """Return the low-pass matrices along the height and the width."""
+        """Return the low-pass matrices along the height and the width, for maps at `resolution`.
+
+        For resolution -1, the image before padding, they include the padding.
+        """
         matrices = [low_pass(size, self.J, max(resolution, 0)) for size in self.shape]
         return [m @ pad for m, pad in zip(matrices, self.paddings())] if resolution < 0 else matrices
 
@@ -169,7 +176,10 @@ class FourierLayers:
         return images[None]
 
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
-        """Return the moduli of the maps at all angles; angles and rows of the input become rows."""
+        """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
+
+        Maps are (angles, rows, height, width); the result is (angles * rows of `x`, wavelet angles, height', width').
+        """
         import torch
 
         x = x.flatten(0, 1)
@@ -181,7 +191,7 @@ class FourierLayers:
         return torch.fft.ifft2(aliases.mean(dim=(2, 4))).abs()
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the averaged maps (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
         height, width = self.low_pass[resolution]
         return (height @ (x @ width.T)).transpose(0, 1)
 
@@ -204,11 +214,15 @@ class MatrixLayers:
         return images.permute(2, 1, 0)[:, None].contiguous()
 
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
-        """Return the moduli of the maps at all angles; angles and rows of the input become rows."""
+        """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
+
+        Each angle of each row of `x` is one row of the result. Its angles are in the order `order[at, to]`. The result
+        is a buffer, which the next call with the same `workspace`, `at` and `to` overwrites.
+        """
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the averaged maps (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
         import torch
 
         height, width = self.low_pass[resolution]
@@ -303,9 +317,10 @@ class _MatrixLayer:
 def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[int], list[int]]:
     """Return three lists of angles: angles with a mirror image among the angles, these images, and symmetric angles.
 
-    No angle has an exact mirror image in two cases: a filter at a lower resolution keeps only one of its two outermost
-    frequencies, and a wavelet as long as the image is truncated. Then all angles are in the first list, and each is
-    computed by itself.
+    `even` and `odd` (angles, height, frequencies) are the even and the odd part of the spectra, transformed back along
+    the height. No angle has an exact mirror image in two cases: a filter at a lower resolution keeps only one of its
+    two outermost frequencies, and a wavelet as long as the image is truncated. Then all angles are in the first list,
+    and each is computed by itself.
     """
     L = len(even)
     middle = int(L - L / 2 - 1)
@@ -335,7 +350,10 @@ def _waves(frequencies: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _convolution(kernels: np.ndarray, stride: int, frequencies: np.ndarray, pad_height: np.ndarray) -> np.ndarray:
-    """Return the matrices (frequencies, kernels x height', aliases x height) that apply every kernel with `stride`."""
+    """Return the matrices (frequencies, kernels x height', aliases x height) that apply every kernel with `stride`.
+
+    `pad_height` is the matrix that pads the height first.
+    """
     count, height, _ = kernels.shape
     lag = (np.arange(0, height, stride)[:, None] - np.arange(height)) % height
     matrix = np.einsum("koimf,ih->mkofh", kernels[:, lag][..., frequencies], pad_height, optimize=True)

@@ -29,8 +29,9 @@ ROUNDING_MARGIN = 1 - 2.0**-22
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Rows scaled or clipped to a norm; a row of zeros stays zero.
+    """Rows, flattened, scaled or clipped to a norm.
 
+    A row of zeros stays zero, and entries that are not finite become 0.
     Parameters
     ----------
     norm : float

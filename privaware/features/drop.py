@@ -1,4 +1,4 @@
-"""Tables as numbers only: categories are dropped, numbers scaled to [-1, 1].
+"""Tables as numbers only: categories are dropped, and each number is scaled to [-1, 1] * norm / sqrt(numbers).
 
 It is an alternative to one-hot rows. A one-hot category needs an entry, and so noise, for every value that it may take.
 With a small budget a model without categories can be better.
@@ -29,7 +29,7 @@ __all__ = ["Drop"]
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """The numeric columns of a table; a missing number becomes the middle of its range.
+    """The numeric columns of a table, scaled from their bounds; a missing number becomes the middle of its range.
 
     Parameters
     ----------

@@ -109,7 +109,10 @@ class Extractor:
 
     @property
     def parts(self) -> tuple[tuple[int, float], ...]:
-        """The number of columns and the norm of each feature block, in their order."""
+        """The number of columns and the norm of each feature block, in their order.
+
+        Without other blocks the block of EfficientNet-Lite0 is not scaled to norm 1, although 1 is returned for it.
+        """
         views = self._views().width() if self.views else 0
         beside = ((GLYPH_COLUMNS, self.glyphs), (views, self.views), (SMALL_COLUMNS, self.small))
         return ((FEATURES, 1.0), *((columns, length) for columns, length in beside if length))

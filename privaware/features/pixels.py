@@ -22,7 +22,7 @@ __all__ = ["Pixels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """Flattened images.
+    """Flattened images, whose pixels are clipped to [0, 1].
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ class Scatter:
 
 @lru_cache(maxsize=8)
 def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
-    """Return the layers for one image size on one device."""
+    """Return the layers for one image size on one device: matrix products for small images, FFTs for others."""
     import torch
 
     def to_tensor(values: np.ndarray) -> torch.Tensor:
@@ -151,8 +151,9 @@ def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
 
 
 def _in_threads(compute: Callable[[list[int]], None], starts: list[int], device: str) -> None:
-    """Run `compute` on a share of `starts` in each of torch's threads, or on all `starts` if `device` is not the CPU.
+    """Run `compute` on a share of `starts` in each of torch's threads.
 
+    Run it on all `starts` at once if `device` is not the CPU, or if there is only one thread or one start.
     Threads that share one small matrix product would mostly wait for each other.
     """
     import torch

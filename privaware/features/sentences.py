@@ -47,6 +47,8 @@ WIDTH = 384
 """Number of outputs of the network."""
 MAX_TOKENS = 256
 """Largest number of tokens that the network was built for."""
+PACK = 128
+"""Number of tokens that the network reads at once, unless a window is longer; it is then `MAX_TOKENS`."""
 CLASS_NAME_SENTENCE = "This text is {}."
 """Sentence in which the network reads the name of a class."""
 POSITIVE_WORDS = (
@@ -95,17 +97,22 @@ class Sentences:
         expect_between("sentences", 1, 2**20, slots=self.slots)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Return one row for each text. The network reads texts one at a time: its output depends on no other text."""
+        """Return one row for each text.
+
+        The network reads texts side by side in matrices of one shape, so the output of a text depends on no other text.
+        """
         pieces, network = read_network()
-
-        def read(text: object) -> np.ndarray:
-            windows = pieces.windows(str(text), self.length, self.windows)
-            return _mean([network(codes).numpy() for codes in windows], [len(codes) - 2 for codes in windows])
-
-        rows = np.empty((len(x), WIDTH), np.float32)
+        windows = [pieces.windows(str(text), self.length, self.windows) for text in x]
+        distinct = dict.fromkeys(tuple(codes) for several in windows for codes in several)
+        read: dict[tuple[int, ...], np.ndarray] = {}
+        tokens = PACK if self.length <= PACK else MAX_TOKENS
+        packs = _packs(list(distinct), tokens)
         with single_threads() as pool:
-            for at, row in enumerate(pool.map(read, x)):
-                rows[at] = row
+            for pack, outputs in zip(packs, pool.map(lambda pack: network(pack, tokens).numpy(), packs), strict=True):
+                read.update(zip(pack, outputs, strict=True))
+        rows = np.empty((len(x), WIDTH), np.float32)
+        for at, several in enumerate(windows):
+            rows[at] = _mean([read[tuple(codes)] for codes in several], [len(codes) - 2 for codes in several])
         if self.names:
             rows = _grown(rows, _name_directions(_two_or_more(schema)), self.names)
         if self.opinion:
@@ -147,7 +154,7 @@ def _opinion_direction() -> np.ndarray:
 def _read(texts: Iterable[str]) -> np.ndarray:
     """Return the outputs of the network for short `texts`."""
     pieces, network = read_network()
-    return np.array([network(pieces.windows(text, MAX_TOKENS, 1)[0]).numpy() for text in texts], np.float64)
+    return np.array([network([pieces.windows(text, MAX_TOKENS, 1)[0]]).numpy()[0] for text in texts], np.float64)
 
 
 @lru_cache(maxsize=4)
@@ -158,6 +165,24 @@ def _name_directions(classes: tuple[str, ...]) -> np.ndarray:
     names = _read(CLASS_NAME_SENTENCE.format(name) for name in classes)
     _, strengths, directions = np.linalg.svd(names - names.mean(0), full_matrices=False)
     return np.asarray(directions[strengths > 1e-6].T)
+
+
+def _packs(windows: list[tuple[int, ...]], tokens: int) -> list[list[tuple[int, ...]]]:
+    """Return the windows in groups of at most `tokens` tokens: the longest first, each in the first group with room.
+
+    >>> [[len(window) for window in pack] for pack in _packs([(1,) * size for size in (3, 5, 2, 4)], 7)]
+    [[5, 2], [4, 3]]
+    """
+    packs: list[list[tuple[int, ...]]] = []
+    room: list[int] = []
+    for window in sorted(windows, key=len, reverse=True):
+        at = next((at for at, free in enumerate(room) if free >= len(window)), len(packs))
+        if at == len(packs):
+            packs.append([])
+            room.append(tokens)
+        packs[at].append(window)
+        room[at] -= len(window)
+    return packs
 
 
 def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
@@ -174,7 +199,7 @@ def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
 def single_threads() -> Iterator[ThreadPoolExecutor]:
     """Provide a pool of `torch.get_num_threads()` threads; each computes its matrix products without further threads.
 
-    Products of one text are small. More threads would wait for one another, and could round differently.
+    Products of one pack of texts are small. More threads would wait for one another, and could round differently.
     """
     import torch
 

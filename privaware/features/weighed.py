@@ -29,7 +29,8 @@ class Weighed:
     Parameters
     ----------
     letters : str
-        One letter for each entry of a row, "a" to "z" or "-": the squared weight of the entry.
+        One letter for each entry of a row: its squared weight is 1 for "a", halves with each further letter up to "z",
+        and is 0 for "-".
     """
 
     letters: str

@@ -34,7 +34,7 @@ class WordCodes:
     words : int
         Number of codes, including code 0 for padding.
     length : int
-        Number of words of a row.
+        Number of words of a row. Further words are dropped; a shorter text has padding in front.
     """
 
     words: int = 1000

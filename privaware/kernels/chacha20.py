@@ -98,7 +98,7 @@ if triton is not None:
 
     @triton.jit
     def _eight(key, counter, NORMAL: tl.constexpr, LANES: tl.constexpr):
-        """Return eight random numbers of each block of this program."""
+        """Return eight random numbers of each block of this program: normal with `NORMAL`, else uniform."""
         number = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES) + tl.load(counter)
         x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15 = _words(key, number.to(tl.uint64))
         if NORMAL:
@@ -167,7 +167,10 @@ class ChaCha20:
         return out
 
     def fits(self, exact: Tensor, scale: Any) -> bool:
-        """Return whether `noisy` supports these arguments: a contiguous matrix, and one scale for each of its rows."""
+        """Return whether `noisy` supports these arguments on a device that is `elementwise.ready`.
+
+        `exact` must be a contiguous matrix, and `scale` a contiguous tensor with one number for each row of `exact`.
+        """
         if not isinstance(scale, Tensor) or exact.ndim != 2 or scale.shape != (len(exact), 1):
             return False
         tensors = (exact, scale)

@@ -184,8 +184,9 @@ if triton is not None:
 def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, channels_last: bool) -> Images:
     """Return the block's outputs from its convolution's outputs `z` (n, filters, height, width).
 
-    `z` may have either layout. `bias` (filters,) may be None. `activation` is "tanh" or "relu". With `pool` a max pool
-    over 2 x 2 blocks follows. With `channels_last` the outputs are written in channels-last layout too.
+    `z` may have either layout, and its number of filters is a multiple of 16. `bias` (filters,) may be None.
+    `activation` is "tanh" or "relu". With `pool` a max pool over 2 x 2 blocks follows. With `channels_last` the outputs
+    are written in channels-last layout too.
     """
     import torch
 

@@ -286,9 +286,9 @@ if triton is not None:
 def fits(x: Any, g: Any, copies: int) -> bool:
     """Return whether the kernel should handle inputs `x` (n, channels, *positions) and output gradients `g`.
 
-    They must be float32 on a GPU with TF32 products, and one example must be below `LARGEST_OFFSET` entries and
-    `MOST_POSITIONS` positions. Without TF32, tensor cores are not used, and a library's matrix product of unfolded
-    inputs is as fast.
+    They must be float32 on a GPU with TF32 products and not empty. The `copies` of one example together must be below
+    `LARGEST_OFFSET` entries and `MOST_POSITIONS` output positions. Without TF32, tensor cores are not used, and a
+    library's matrix product of unfolded inputs is as fast.
     """
     import torch
 
@@ -311,10 +311,10 @@ def per_example_gradients(
 ) -> tuple[Any, Any]:
     """Return per-example gradients (examples, filters, kernel x channels), or None without `keep`, and sums of them.
 
-    `x` (n, channels, height, width) are the inputs and `g` (n, filters, height, width) the output gradients of all
-    copies of `examples` examples. Without `centred` the sums are squared norms (examples,). With `centred` filters
-    (models, filters, kernel x channels) they are (3, examples, filters): for each filter the gradient's squared norm,
-    its inner product with the centred filter, and the sum of its entries.
+    `x` (n, channels, height, width) are the inputs and `g` (n, filters, output height, output width) the output
+    gradients of `examples` examples, the copies of an example one after another. Without `centred` the sums are squared
+    norms (examples,). With `centred` filters (models, filters, kernel x channels) they are (3, examples, filters): for
+    each filter the gradient's squared norm, its inner product with the centred filter, and the sum of its entries.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
@@ -330,8 +330,8 @@ def weighted_gradient_sum(
 ) -> Any:
     """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
-    `x` and `g` are as in `per_example_gradients`. An example with a factor of zero adds nothing, even if its gradient
-    is not finite.
+    `x`, `g` and `geometry` are as in `per_example_gradients`; `tile` is chosen by `_tile` if None. An example with a
+    factor of zero adds nothing, even if its gradient is not finite.
     """
     examples = len(factors)
     tile = tile or _tile_of(x, g, geometry, examples)
@@ -415,9 +415,9 @@ def _launch(x: Any, g: Any, geometry: Conv2dGeometry, tile: Tile, launch: _Launc
 def ghost_norm_sums(left: Any, right: Any, geometry: Conv2dGeometry, input_size: Any, output_size: Any) -> Any:
     """Return, for each example, the squared norms of its gradient, unfolded inputs and output gradients: (examples, 3).
 
-    `left` (examples, positions, positions) holds inner products of positions of the input, over channels. `right` holds
-    inner products of positions of the output gradient, over filters. Copies of an example count as further positions.
-    `input_size` and `output_size` are (height, width).
+    `left` (examples, inputs, inputs) holds inner products of positions of the input, over channels. `right` (examples,
+    outputs, outputs) holds inner products of positions of the output gradient, over filters. Copies of an example count
+    as further positions. `input_size` and `output_size` are (height, width).
     """
     examples, positions = len(right), right.shape[1]
     size = 32 if positions > 16 else 16

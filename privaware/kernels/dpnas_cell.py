@@ -320,7 +320,10 @@ def conv_norm_activation_backward(
 
 
 def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Return contiguous images with each group of channels normalised, and each group's scale."""
+    """Return the contiguous images `x` with each of `groups` groups of channels normalised, and each group's scale.
+
+    The scale, of shape (examples, groups), is the reciprocal of the standard deviation (with `eps` under the root).
+    """
     y, scales = x.new_empty(x.shape), x.new_empty(len(x), groups)
     count = x[0].numel() // groups
     size = _power(count)
@@ -329,7 +332,10 @@ def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
 
 
 def group_norm_backward(g: Any, y: Any, scales: Any) -> Any:
-    """Return the gradient by the inputs of a group norm from the gradient `g` by its output `y`."""
+    """Return the gradient by the inputs of a group norm from the gradient `g` by its output `y`.
+
+    `y` and `scales` are what `group_norm` returned.
+    """
     dx, count = y.new_empty(y.shape), y[0].numel() // scales.shape[1]
     size = _power(count)
     _normed_back[(scales.numel(),)](g, y, scales, dx, count, size, num_warps=_warps(size))

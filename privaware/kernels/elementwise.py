@@ -168,7 +168,10 @@ def product_squares(a: Any, g: Any, bias: bool) -> Any:
 
 
 def clip_factors(squares: Any, norm: Any, slack: float) -> Any:
-    """Return `min(1, norm / (sqrt(squares) * slack))`; 0 where a square is not finite."""
+    """Return `min(1, norm / (sqrt(squares) * slack))`; 0 where a square is not finite.
+
+    `norm` is a float for all squares, or a tensor with a number for each square.
+    """
     out = squares.new_empty(squares.shape)
     each = not isinstance(norm, float)
     norms, number = (norm, 1.0) if each else (squares, norm)
@@ -187,7 +190,7 @@ def scale_rows(values: Any, weights: Any) -> Any:
 
 
 def zero_rows(values: Any, good: Any) -> None:
-    """Write zeros into the rows of `values` that are not `good`, in place."""
+    """Write zeros, in place, into the rows of the contiguous `values` for which `good` is 0."""
     width = values.numel() // len(values)
     _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
 
@@ -205,7 +208,11 @@ def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
 
 
 def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    """Return the gradients (n, channels, kernel) by the weights of a depthwise convolution, for each plane of `x`."""
+    """Return the gradients (n, channels, kernel height * width) by the weights of a depthwise convolution.
+
+    `x` (n, channels, height, width) are the inputs and `g` the output gradients. `kernel`, `stride`, `padding` and
+    `dilation` are (height, width).
+    """
     area = kernel[0] * kernel[1]
     out = g.new_empty(*g.shape[:2], area)
     planes, places = g.shape[0] * g.shape[1], g.shape[2] * g.shape[3]

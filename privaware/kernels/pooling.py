@@ -164,7 +164,10 @@ if triton is not None:
 
 
 def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
-    """Write the maximum of each 3 x 3 window into `y`, or with `add` add it; return its position in the window."""
+    """Write the maximum of the 3 x 3 window around each position of `x` into `y`, or with `add` add it to `y`.
+
+    Return the position of each maximum in its window, from 0 to 8. Places beyond the edges do not count.
+    """
     index, width = _bytes(y), y[0].numel()
     _maxima[(len(x), triton.cdiv(width, SIZE))](
         x, y, index, x.stride(0), y.stride(0), width, int(add), *x.shape[2:], SIZE

@@ -61,6 +61,9 @@ class Centre:
             rows[at : at + ROWS_PER_BLOCK] = clip_rows(block, 1.0, lattice, np.float32)
 
     def outputs_for(self, weight: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:
-        """Return the weights and biases for the original rows, given `weight` and `bias` for the centred rows."""
+        """Return the weights and biases for the original rows, given `weight` and `bias` for the centred rows.
+
+        Weights have shape (outputs, width).
+        """
         weight = weight * self.scale
         return weight, bias - weight @ self.mean

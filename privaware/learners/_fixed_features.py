@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from privaware import features
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import PrivawareError, WrongInput
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.pixels import Pixels
 from privaware.model import Model
+from privaware.ranks import Ranks, current
 from privaware.schema import Schema
 
 
@@ -24,7 +26,7 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
     Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
     get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
-    every 16 declared rows, from 64 to 4096 buckets. Raise for a table without columns beside the target.
+    every 16 declared rows, from 64 to 4096 buckets. Raise `WrongInput` for a table without columns beside the target.
     """
     if schema.form == "image":
         return Pixels()
@@ -64,8 +66,7 @@ def rows_after(
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
     rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
-    for at in range(0, len(rows), size):
-        after = _padded_features(chain, data.x[at : at + size], data.schema, device, size)
+    for at, after in microbatch_features(chain, data, device, size):
         rows[at : at + size] = after.reshape(len(after), rows.shape[1])
         if progress is not None and at + size < declared:
             left = (time.monotonic() - began) / (at + size) * (declared - at - size)
@@ -84,9 +85,7 @@ def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.
     if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
         return features.apply(chain, data.x, data.schema, device)
     size = _microbatch(chain, data.schema, device)
-    starts = range(0, max(len(data), 1), size)
-    parts = [_padded_features(chain, data.x[at : at + size], data.schema, device, size) for at in starts]
-    return np.concatenate(parts)
+    return np.concatenate([after for _, after in microbatch_features(chain, data, device, size)])
 
 
 def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str = "cpu") -> np.ndarray:
@@ -128,6 +127,49 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
         empty = np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype)
         parts.append(outputs(np.concatenate([rows, empty]))[: len(rows)])
     return np.concatenate(parts)
+
+
+def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield (position of the first row, rows after the features) for each microbatch of `size` rows.
+
+    There is one microbatch at least. If this process leads ranks, each of them computes a part of the microbatches.
+    """
+    ranks = current()
+    if ranks is None or ranks.size == 1 or len(data) <= size:
+        for at in range(0, max(len(data), 1), size):
+            yield at, _padded_features(chain, data.x[at : at + size], data.schema, device, size)
+        return
+    with ranks.job(_follow_features, chain, data.schema, device, size):
+        rows = ranks.shared_rows(data.x)
+        with ranks.agreed():
+            own = _own_features(ranks, chain, rows, data.schema, device, size)
+        parts = [items[0].numpy() for items in ranks.collected([own])]
+    for number, at in enumerate(range(0, len(data), size)):
+        before = number // ranks.size * size
+        yield at, parts[number % ranks.size][before : before + min(size, len(data) - at)]
+
+
+def _follow_features(ranks: Ranks, chain: tuple[Any, ...], schema: Schema, device: str, size: int) -> None:
+    """Compute the features of this rank's microbatches, and send them to rank 0, which reports problems."""
+    import torch
+
+    rows = ranks.shared_rows(None)
+    here = torch.cuda.device(ranks.local_gpu) if torch.cuda.is_available() else contextlib.nullcontext()
+    with contextlib.suppress(PrivawareError), here:
+        with ranks.agreed():
+            own = _own_features(ranks, chain, rows, schema, ranks.device(device), size)
+        ranks.collected([own])
+
+
+def _own_features(
+    ranks: Ranks, chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, device: str, size: int
+) -> Any:
+    """Return the features of the microbatches r, r + ranks.size and so on of `rows`, for rank r, as one tensor."""
+    import torch
+
+    starts = range(0, len(rows), size)[ranks.rank :: ranks.size]
+    after = [_padded_features(chain, rows[at : at + size], schema, device, size) for at in starts]
+    return torch.from_numpy(np.concatenate(after)) if after else torch.empty(0)
 
 
 def _padded_features(chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, device: str, size: int) -> np.ndarray:

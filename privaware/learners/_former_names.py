@@ -27,8 +27,8 @@ OF_TREES = ("trees", "depth", "lr")
 def current_names(learner: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the learner and its settings under the names of today; names of today are returned as they are.
 
-    `boosted` with `waves` and without trees is now `fourier`. Settings of a mode that is gone are refused: trees and
-    random Fourier features in one model, and the private test of pairs of columns.
+    `boosted` with `waves` and without trees is now `fourier`. Settings of a mode that is gone raise `WrongInput`: trees
+    and random Fourier features in one model, and the private test of pairs of columns.
 
     Parameters
     ----------

@@ -312,7 +312,7 @@ def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None
 def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
     """Return the network that `save` wrote, in single precision and evaluation mode, on `device`.
 
-    Raise if the file is missing or cannot be read.
+    Raise `WrongInput` if the file is missing or cannot be read.
     """
     from safetensors import SafetensorError, safe_open
 

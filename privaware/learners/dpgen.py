@@ -10,8 +10,7 @@ As published:
 The `variant` "corrected" trains the same score network, conditioned on the class, by DP-SGD: the mean gradient over
 several noise draws of a row is clipped as one. The classes of the images are chosen beforehand, so no labelling
 classifier reads a row. By default (`stages` 0) the score is the score of a normal distribution around one learnt image
-for
-each class, without a network.
+for each class, without a network.
 
 Paper: Chen, Yu, Kao, Pang, Lu 2022, DPGEN: Differentially Private Generative Energy-Guided Network for Natural Image
 Synthesis; algorithm DPGEN of DPMLBench (classifier: learning rate 0.01, batch 1024, 100 epochs). The correction follows
@@ -152,13 +151,14 @@ CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
 class DpGen(PlainNetwork):
     """A learner that trains a network on `samples` synthetic images.
 
-    `score` is a table of `ScoreSettings` that replace the defaults of the `variant`. As published: there are `pairs`
-    pairs of rows and answers, answers come from `candidates` rows at the claimed epsilon `1 / noise`, and the labelling
-    classifier is trained on the `public` rows, or on the private rows if `public` is None. Corrected: `norm` is the
-    clipping norm, and a row gets `draws` draws of noise at each step. The other settings belong to the network that
-    learns from the images.
+    `variant` is "published" or "corrected". `score` is a table of `ScoreSettings` that replace the defaults of the
+    variant. As published: there are `pairs` pairs of rows and answers, answers come from `candidates` rows at the
+    claimed epsilon `1 / noise`, and the labelling classifier is trained on the `public` rows, or on the private rows if
+    `public` is None. Corrected: `norm` is the clipping norm, and a row gets `draws` draws of noise at each step. The
+    other settings belong to the network that learns from the images.
     """
 
+    on_ranks: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "data preparation"
     guarantee: ClassVar[str] = "none: answers with private images themselves; (epsilon, delta) with variant = corrected"

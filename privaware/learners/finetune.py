@@ -105,6 +105,7 @@ class Finetune(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    on_ranks: ClassVar[bool] = True
 
     prior: dict[str, Any] | None = None
     head_steps: int = 100
@@ -206,7 +207,7 @@ class Finetune(Learner):
     def _frozen(self, architecture: dict[str, Any]) -> int:
         """Return the number of blocks that keep their weights; by default the blocks of the first stage.
 
-        Raise if `frozen` exceeds the number of blocks.
+        Raise `WrongInput` if `frozen` exceeds the number of blocks.
         """
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:

@@ -9,7 +9,8 @@ Every column is coded by public levels (`features.codes`). The training has four
 3. Random Fourier features: `count` cosines of random sums of one to four columns. Columns for which the additive start
    found much are read more often, which costs nothing; columns with a monotone direction are not read. Rows of features
    are centred at their released mean, and 100 steps of gradient descent with momentum find the amplitudes. The noise in
-   an output depends neither on `count` nor on the kinds of columns.
+   an output depends neither on `count` nor on the kinds of columns. With classes and categories, amplitudes that noise
+   alone explains are shrunk, which costs nothing: the additive start stays as it is where columns do not interact.
 4. Regression only: outputs are corrected for a skewed target, the mean of the last residuals moves the bias, and two
    releases compare the model with a constant, the noisy mean of its outputs. If its squared error is not smaller by at
    least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.
@@ -118,7 +119,10 @@ class Fourier(AdditiveStart):
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)
 
     def _chances(self, schema: Schema, chances: np.ndarray | None) -> np.ndarray:
-        """Return the probability of each column to be read by a feature: 0 for columns with a monotone direction."""
+        """Return the probability of each column to be read by a feature: `chances` (None: equal ones), scaled to sum 1.
+
+        The probability of a column with a monotone direction is 0.
+        """
         free = np.array([float(column.name not in self.monotone) for column in schema.used])
         free = free if chances is None else free * chances
         return np.asarray(free / max(free.sum(), 1e-99))

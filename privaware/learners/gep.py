@@ -83,7 +83,7 @@ class Gep(MomentumNetwork):
         return event
 
     def _expect_room(self, schema: Schema) -> None:
-        """Raise if the basis has more entries than `MOST_NUMBERS` allows on the device."""
+        """Raise `WrongInput` if the basis has more entries than `MOST_NUMBERS` allows on the device."""
         from privaware import descent
 
         module = models.build(self._architecture(schema), device="meta")

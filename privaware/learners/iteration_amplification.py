@@ -74,7 +74,7 @@ class IterationAmplification(Learner):
     Parameters
     ----------
     steps : int
-        Number of slots; noise is added after each.
+        Number of slots, among which the rows are divided at random; noise is added after each slot.
     tail : int
         Number of times that noise is added after the last slot.
     lr : float, optional
@@ -124,7 +124,7 @@ class IterationAmplification(Learner):
     def _longest_step(self, schema: Schema) -> float:
         """Return the largest learning rate whose steps are non-expansive: 2 / (the largest second derivative).
 
-        Raise if `lr` is larger.
+        Raise `WrongInput` if `lr` is larger.
         """
         longest = 2 / (slope_bounds(schema)[1] * NORM**2)
         if self.lr is not None and self.lr > longest:
@@ -163,7 +163,7 @@ def position_rho(noise: float, steps: int, position: int, *, tail: int = 0) -> f
     steps : int
         The number of slots.
     position : int
-        The slot of the row, from 1 to `steps`.
+        The slot of the row, from 1 to `steps`; any other raises `WrongInput`.
     tail : int
         The number of times that noise is added after the last slot.
 

@@ -103,7 +103,7 @@ class LabelMst(PlainNetwork):
         return models
 
     def _candidates(self, model: Model, rows: np.ndarray, epsilon: float) -> np.ndarray:
-        """Return the classes among which the labels of `rows` are randomised."""
+        """Return the mask (rows, classes) of the classes among which the labels of `rows` are randomised."""
         return candidates(softmax(model.network_outputs(rows, self.device) / self.temperature), epsilon)
 
 

@@ -241,7 +241,7 @@ class Linear(Learner):
     def _parts(self, schema: Schema) -> Any:
         """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty tuple.
 
-        Raise if blocks are to be weighted without classes, or without one feature of several blocks.
+        Raise `WrongInput` if blocks are to be weighted without classes, or without one feature of several blocks.
         """
         if not self.weigh:
             return ()
@@ -256,8 +256,8 @@ class Linear(Learner):
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """Return the noise multiplier of a release that takes the fraction `part` of the budget, relative to one
-        step's.
+        """Return the noise multiplier of a release that takes the fraction `part` of the budget, divided by the noise
+        multiplier of one step. `check` is the fraction of the budget for the check.
         """
         return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
 

@@ -59,7 +59,10 @@ class Median(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, np.ndarray, float]):
-    """The number of targets at each candidate and between neighbouring candidates; missing targets are not counted."""
+    """The number of targets at each candidate and between neighbouring candidates.
+
+    Targets outside the range count at its ends. Missing targets are not counted.
+    """
 
     def partial(self, part: Data) -> np.ndarray:
         targets = scaled(part.y, part.schema)

@@ -190,7 +190,8 @@ def fit_many(
     Parameters
     ----------
     rows : numpy.ndarray
-        The private rows (rows, columns). The caller adds a constant column if one is wanted.
+        The private rows (rows, columns); entries that are not finite count as 0. The caller adds a constant column if
+        one is wanted.
     labels : numpy.ndarray
         Labels 0 and 1 (or -1 and 1), one array for all problems or one for each (problems, rows).
     epsilons : float or array

@@ -148,7 +148,7 @@ def classic_noise(epsilon: float, delta: float) -> float:
     Parameters
     ----------
     epsilon : float
-        Epsilon, above 0 and below 1.
+        Epsilon, above 0 and below 1; any other raises `WrongInput`.
     delta : float
         Delta.
 

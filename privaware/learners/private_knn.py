@@ -137,8 +137,8 @@ class PrivateKnn(Student):
         labels = np.full(len(queries), NO_LABEL)
         answered = np.arange(len(queries))
 
-        tests = 0 if self.threshold is None else len(queries)
-        report, asked = paced(self.progress, tests + self.answer_count, "votes"), 0
+        extra = 0 if self.threshold is None else self.answer_count
+        report, asked = paced(self.progress, len(queries) + extra, "votes"), 0
 
         def exact_votes(at: np.ndarray) -> np.ndarray:
             nonlocal asked

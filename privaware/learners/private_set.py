@@ -74,6 +74,7 @@ class PrivateSet(PlainNetwork):
     examples. The other settings belong to the network that learns from them.
     """
 
+    on_ranks: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "data preparation"
 

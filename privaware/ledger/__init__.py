@@ -1,4 +1,4 @@
-"""The ledger of one data set: an append-only list of charges, written to disk before a row is read.
+"""The ledger of one data set: an append-only list of charges, written to disk before a mechanism gets a row.
 
 A ledger is one SQLite file, which several processes can share safely. Its first entry fixes the limit, delta, unit,
 relation and the names of the disjoint parts of the rows. Each later entry carries the hash of the entry before it.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
-from privaware.ledger._print import explained_lines, ledger_lines
+from privaware.ledger._print import explained_lines, ledger_lines, ledger_rows
 from privaware.ledger._registry import (
     KnownCharges,
     KnownLedger,
@@ -46,6 +46,7 @@ __all__ = [
     "known_sketches",
     "knows_rows",
     "ledger_lines",
+    "ledger_rows",
     "memory_ledger",
     "register",
     "spent_together",

@@ -54,7 +54,10 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 
 
 def create(path: Path, entry: Entry) -> None:
-    """Write the first entry to a new file; the file is complete before it gets its name."""
+    """Write the first entry to a new file; the file is complete before it gets its name.
+
+    Raise `WrongInput` if `path` exists or cannot be created.
+    """
     with _draft(path, entry) as draft:
         _publish(draft, path)
 
@@ -92,7 +95,7 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
 
 
 def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Return every entry, starting with the entry of the creation; raise if the hash chain is broken."""
+    """Return every entry, starting with the entry of the creation; raise `WrongInput` if the hash chain is broken."""
     entries, problems = examine(path, db)
     if problems:
         raise WrongInput(f"{shown_path(path)} was changed: {problems[0]}")
@@ -100,7 +103,11 @@ def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
 
 
 def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
-    """Return the entries up to the first unreadable one, and the problems that were found, one sentence each."""
+    """Return the entries up to the first unreadable one, and the problems that were found, one sentence each.
+
+    Whether entries are out of place is checked only if each follows the entry before it. Whether entries were removed
+    from the end is checked only if there is no other problem.
+    """
     rows, last = _rows(path, db)
     entries: list[Entry] = []
     problems: list[str] = []
@@ -146,7 +153,7 @@ def head(db: sqlite3.Connection) -> str:
 
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
-    """Write as many bytes as the entry needs outside the chain, so that a full disk or a locked folder raises now."""
+    """Write more bytes than the entry needs outside the chain, so that a full disk or a read-only file raises now."""
     size = 8192 + len(body(entry))
     db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
 
@@ -159,7 +166,10 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
 
 
 def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
-    """Return every row as stored, and the highest entry number ever used."""
+    """Return every row as stored, and the highest entry number ever used (None without rows).
+
+    Raise `WrongInput` if the file is no ledger of this version, is cut off, or has other tables or triggers.
+    """
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")
     version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -179,7 +189,7 @@ def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
 
 
 def _publish(draft: Path, path: Path) -> None:
-    """Give the finished draft its name, which must be free, and make the name durable."""
+    """Give the finished `draft` the name `path`, and make the name durable; raise `FileExistsError` if it is taken."""
     try:
         os.link(draft, path)
     except FileExistsError:

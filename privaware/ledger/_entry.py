@@ -87,12 +87,12 @@ class Facts:
 class Entry:
     """One entry of the ledger.
 
-    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `files` maps the names of
-    the files that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how
-    long the run took, and so the number of trials of a private selection. Its `release` names what the run released: a
-    model, a transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name
-    it. `rows` is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest
-    reveals nothing about the rows.
+    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `previous` is the hash of
+    the entry before it. `files` maps the names of the files that the entry vouches for to their SHA-256 hashes. A
+    closing entry has no time: the time would reveal how long the run took, and so the number of trials of a private
+    selection. Its `release` names what the run released: a model, a transformation, or the result of a selection, a
+    crossover, an audit or a pilot; old entries do not name it. `rows` is the keyed digest of the rows of a charge. The
+    key is not in the ledger, and without it the digest reveals nothing about the rows.
     """
 
     kind: str
@@ -159,7 +159,10 @@ def hashed(body: str) -> str:
 
 
 def parsed(body: Any, digest: Any) -> Entry:
-    """Return the entry of a stored body whose hash is `digest`; raise if the hash or the body is wrong."""
+    """Return the entry of a stored `body` whose hash is `digest`.
+
+    Raise `WrongInput` if the hash is wrong, and it or `ValueError`, `TypeError` or `KeyError` if the body is.
+    """
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")
     values = json.loads(body)
@@ -250,7 +253,10 @@ def author(who: str | None) -> str:
 
 
 def as_float(name: str, value: Any) -> float:
-    """Return a number of any type as a plain float, so that it is always written in the same way."""
+    """Return a number of any numeric type as a plain float, so that it is always written in the same way.
+
+    Raise `WrongInput` for anything else, also for a bool or a text; `name` is for the message.
+    """
     with suppress(TypeError, ValueError, OverflowError):
         if not isinstance(value, (bool, str, bytes)):
             return float(value)

@@ -8,12 +8,11 @@ copies that were both charged. Opening it raises. `Ledger.restore` writes the lo
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 from privaware._files import ledger_folder
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.ledger._entry import Entry, body, parsed
 from privaware.ledger._owner_folder import append_lines, owner_folder, read_lines
 
@@ -24,11 +23,14 @@ RESTORED = "restored entry "
 
 
 class RolledBack(WrongInput):
-    """A ledger lacks entries that it had before."""
+    """The error for a ledger that lacks entries which it had before."""
 
 
 def watch(genesis: str, entries: Iterable[Entry]) -> None:
-    """Start to copy the entries of the ledger whose first entry has the hash `genesis`."""
+    """Start to copy the entries of the ledger whose first entry has the hash `genesis`: copy `entries` now.
+
+    Do nothing if this ledger is copied already.
+    """
     owner_folder()
     if not os.path.exists(_file(genesis)):
         append_lines(_file(genesis), map(_line, entries))
@@ -44,11 +46,14 @@ def note(genesis: str, entry: Entry) -> None:
     try:
         append_lines(_file(genesis), [_line(entry)])
     except WrongInput as problem:
-        warnings.warn(f"entry {entry.number} of the ledger is written but not copied: {problem}", stacklevel=3)
+        warn_caller(f"entry {entry.number} of the ledger is written but not copied: {problem}")
 
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that the registry knows but the chain neither holds nor restored, in order."""
+    """Return the copied entries that `entries` neither contain nor replace, in order.
+
+    Return none if the registry does not copy the ledger whose first entry has the hash `genesis`.
+    """
     if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
         return []
     lines = read_lines(_file(genesis))

@@ -18,6 +18,7 @@ from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfini
 from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
+from privaware.ranks import expect_led
 
 __all__ = ["Ledger"]
 
@@ -91,7 +92,7 @@ class Ledger(Summarised):
         partitions: Iterable[str] = (),
         who: str | None = None,
     ) -> Ledger:
-        """Create a new ledger; raise if `path` exists.
+        """Create a new ledger; raise `WrongInput` if `path` exists.
 
         Parameters
         ----------
@@ -129,7 +130,10 @@ class Ledger(Summarised):
 
     @classmethod
     def open(cls, path: Paths) -> Ledger:
-        """Open the ledger at `path`; raise if its hash chain is broken or it lacks entries that it had before."""
+        """Open the ledger at `path`.
+
+        Raise `WrongInput` if there is none, if its hash chain is broken, or if it lacks entries that it had before.
+        """
         absolute = chain.absolute(path)
         with chain.connected(absolute) as db:
             created = chain.read(absolute, db)[0]
@@ -151,10 +155,10 @@ class Ledger(Summarised):
         partitions: Iterable[str] | None = None,
         new_limit: float | None = None,
     ) -> Ledger:
-        """Open the ledger at `path` if it has these facts, or create it with them.
+        """Open the ledger at `path`, or create it with these facts; raise `WrongInput` if it has other facts.
 
         `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
-        `new_limit`, the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
+        `new_limit` (which must then be given), the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
         requested = {"limit": limit, "delta": delta} | facts
@@ -181,7 +185,7 @@ class Ledger(Summarised):
         Parameters
         ----------
         path : str or path
-            The ledger file that was restored from a copy.
+            The ledger file that was restored from a copy. A ledger that lacks no known entry raises `WrongInput`.
         who : str, optional
             The author of the new entries. Default: the user of the system.
 
@@ -239,6 +243,8 @@ class Ledger(Summarised):
     ) -> Entry:
         """Charge `event`: write it to disk, or raise and write nothing.
 
+        Raise `BudgetExceeded` if the total would exceed the limit, and `Refused` if no finite epsilon is proven.
+
         Parameters
         ----------
         event
@@ -248,8 +254,9 @@ class Ledger(Summarised):
         who
             The author of the entry. Default: the user of the system.
         run
-            The key of the run. If the run was already charged for the same event and rows and has not finished, its
-            entry is returned and nothing is charged.
+            The key of the run. If the run was already charged for the same event, partition, seed and rows and has not
+            finished, its entry is returned and nothing is charged. Any other charge for the same run raises
+            `WrongInput`.
         partition
             The part of the rows that the release uses. Default: all rows.
         seed
@@ -262,6 +269,7 @@ class Ledger(Summarised):
         Entry
             The charge, which is on disk.
         """
+        expect_led()
         entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
         entries = self.entries()  # checked before locking, and again only if another entry was added
         if charged := self._admit(entries, entry):
@@ -284,10 +292,23 @@ class Ledger(Summarised):
         seed: int | None = None,
     ) -> None:
         """Raise what `spend` would raise, and record nothing; a test write checks the disk."""
-        entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
-        self._admit(self.entries(), entry)
+        entry = self.expect_room(event, what=what, run=run, partition=partition, seed=seed)
         with chain.locked(self.path) as db:
             chain.rehearse(db, entry)
+
+    def expect_room(
+        self,
+        event: Event,
+        *,
+        what: str = "this",
+        run: str | None = None,
+        partition: str | None = None,
+        seed: int | None = None,
+    ) -> Entry:
+        """Return the entry that `spend` would write, or raise what it would raise; the file is only read."""
+        entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
+        self._admit(self.entries(), entry)
+        return entry
 
     def finish(
         self,
@@ -298,7 +319,7 @@ class Ledger(Summarised):
         who: str | None = None,
         what: str = "finished",
     ) -> Entry:
-        """Close a charged run, once: raise if another process has closed it.
+        """Close a charged run, once: raise `WrongInput` if nothing was charged for it or it is closed already.
 
         Parameters
         ----------
@@ -336,7 +357,7 @@ class Ledger(Summarised):
         Parameters
         ----------
         number
-            The number of the entry that charged the run.
+            The number of the entry that charged the run. Any other number raises `WrongInput`.
         who
             The author of the closing entry. Default: the user of the system.
 
@@ -354,7 +375,10 @@ class Ledger(Summarised):
         return self.finish(run, files={}, who=who, what="closed without a result")
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
-        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run."""
+        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run.
+
+        Raise `WrongInput` if `run` is not closed.
+        """
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
         with chain.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
@@ -364,7 +388,10 @@ class Ledger(Summarised):
         return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
-        """Change the limit and record the change; raise if the new limit is below the spent epsilon."""
+        """Change the limit and record the change.
+
+        Raise `WrongInput` if the spent epsilon is above the new limit, and `Refused` if it is infinite.
+        """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
         with chain.locked(self.path) as db:
@@ -388,7 +415,7 @@ class Ledger(Summarised):
         return self._epsilon(self.entries())
 
     def remaining(self) -> float:
-        """Return the limit minus the spent epsilon; a slightly larger charge may fit, because charges compose."""
+        """Return the limit minus the spent epsilon, at least 0; a larger charge may fit, because charges compose."""
         entries = self.entries()
         return max(0.0, limit_of(entries) - self._epsilon(entries))
 
@@ -397,7 +424,10 @@ class Ledger(Summarised):
         return self._history(self.entries())
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return every entry in order; the first entry created the ledger."""
+        """Return every entry in order; the first entry created the ledger.
+
+        Raise `WrongInput` if the file was changed, was replaced by another ledger, or lacks entries that it had before.
+        """
         with chain.connected(self.path) as db:
             try:
                 return self._same(chain.read(self.path, db))
@@ -419,7 +449,8 @@ class Ledger(Summarised):
     def json(self, *, totals: bool = False) -> dict[str, Any]:
         """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events.
 
-        With `totals`, each event also has the `total` of all events up to it, composed. This accounts once for each.
+        With `totals`, each event also has the `total` of all events up to and including it, composed. This needs one
+        more run of the accountant for each event.
         """
         entries = self.entries()
         running = [total for _, total in self._history(entries)] if totals else None
@@ -427,7 +458,11 @@ class Ledger(Summarised):
 
     @staticmethod
     def verify(path: Paths) -> list[str]:
-        """Return what is wrong with the ledger at `path`, one sentence each; an empty list if nothing is."""
+        """Return what is wrong with the ledger at `path`, one sentence each; an empty list if nothing is.
+
+        Whether a limit was exceeded is checked only if nothing else is wrong. Raise `WrongInput` if there is no file at
+        `path`.
+        """
         absolute = chain.absolute(path)
         chain.expect_file(absolute)
         try:
@@ -472,7 +507,11 @@ class Ledger(Summarised):
         return entry
 
     def _admit(self, entries: tuple[Entry, ...], entry: Entry) -> Entry | None:
-        """Return the earlier charge of the run of `entry`, or None if it may be charged now; else raise."""
+        """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now.
+
+        Raise `BudgetExceeded` or `Refused` as `spend` does, and `WrongInput` if the run is closed or was charged for
+        something else.
+        """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")
@@ -493,7 +532,7 @@ class Ledger(Summarised):
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
             f" {chain.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
-            " ask for less, or raise the limit",
+            " ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )

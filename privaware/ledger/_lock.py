@@ -19,7 +19,10 @@ LOCK_TIMEOUT = 120.0
 
 @contextmanager
 def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """Lock the ledger for one writer; its writes are on disk when the block ends, or not at all."""
+    """Lock the ledger for one writer; its writes are on disk when the block ends, and are dropped if the block raises.
+
+    Wait for at most `LOCK_TIMEOUT` seconds, then raise `WrongInput`. Messages name the file `called`, or else `path`.
+    """
     with connected(path, called=called) as db:
         db.execute("BEGIN IMMEDIATE")
         yield db
@@ -56,7 +59,10 @@ def absolute(path: str | os.PathLike[str]) -> Path:
 
 
 def expect_file(path: Path) -> None:
-    """Raise unless `path` is a regular file; it is not opened, because closing it would drop the locks of SQLite."""
+    """Raise `WrongInput` unless `path` is a regular file.
+
+    The file is not opened, because closing it would drop the locks of SQLite.
+    """
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -68,7 +74,7 @@ def expect_file(path: Path) -> None:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path for a message, on one line and printable."""
+    """Return a path for a message, in quotation marks, on one line and printable."""
     return ascii(str(path)) if not str(path).isprintable() else f"'{path}'"
 
 

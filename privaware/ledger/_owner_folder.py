@@ -8,20 +8,22 @@ from __future__ import annotations
 import json
 import os
 import stat
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from privaware._files import ledger_folder
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 
 __all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
 
 
 def owner_folder() -> Path:
-    """Return the data folder, created for this user alone if missing; raise if another user owns or can write to it."""
+    """Return the data folder, created for this user alone if missing.
+
+    Raise `WrongInput` if its path is not absolute, and on POSIX if another user owns it or can write to it.
+    """
     folder = ledger_folder()
     if not folder.is_absolute():  # otherwise every working directory would have its own registry
         raise WrongInput(f"expected an absolute path in PRIVAWARE_LEDGERS, got '{folder}'; write the whole path")
@@ -39,7 +41,10 @@ def owner_folder() -> Path:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file, one for each line; incomplete lines are overwritten by spaces, with a warning."""
+    """Return the objects of a file, one for each line; none if there is no file.
+
+    Lines that are no JSON object are overwritten by spaces, with one warning.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -76,10 +81,9 @@ def _blank_torn_lines(path: Path) -> None:
         for at, length in torn:
             os.pwrite(handle, b" " * length, at)
         os.fsync(handle)
-    warnings.warn(
+    warn_caller(
         f"a line of '{path}' was torn, by a full disk or a process that was killed, and is left out: a ledger that "
-        "was charged for these rows may be missing; give it with --ledger FILE if you know it",
-        stacklevel=2,
+        "was charged for these rows may be missing; give it with --ledger FILE if you know it"
     )
 
 
@@ -98,7 +102,10 @@ def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
 
 @contextmanager
 def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
-    """Open the file and, on POSIX systems, lock it against other processes of this package."""
+    """Yield the descriptor of the open file, on POSIX systems locked against other processes of this package.
+
+    With `appending` a missing file is created, and writes go to its end.
+    """
     flags = os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0)
     handle = os.open(path, flags, 0o600)
     try:

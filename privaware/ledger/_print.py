@@ -14,7 +14,7 @@ from privaware.events import Event
 from privaware.ledger._entry import Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
-__all__ = ["explained_lines", "ledger_lines", "printable"]
+__all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable"]
 
 EQUAL_WITHIN = 1e-3
 """Relative difference of two epsilons below which they are printed as equal."""
@@ -27,18 +27,18 @@ def printable(
 
     Parameters
     ----------
-    path, facts, entries
-        The file of the ledger, its facts and its entries.
-    spent
-        The epsilon of all charges together.
+    path, facts, entries, spent
+        The file of the ledger, its facts, its entries, and the epsilon of all charges together.
     totals
         The epsilon of all charges up to and including each charge. Default: the charges are returned without totals.
 
     Returns
     -------
     dict
-        The facts; `events` with the epsilon of each charge alone; `limits`, the changes of the limit; `open`, the
-        charges of runs that have not finished; `finished` and `audits`.
+        The path, the facts and the present `limit`; `created`, with the first limit; `epsilon_spent`; `events`, with
+        the epsilon of each charge alone; `limits`, the changes of the limit; `open`, the charges of runs that have not
+        finished; `closings`, the entries that close runs, which have no time, each with the number of its charge in
+        `of`; `finished`, the keys of finished runs; `audits`; and `head`, the hash of the last entry.
     """
     events = []
     alone: dict[Event, float] = {}
@@ -63,14 +63,25 @@ def printable(
             {name: getattr(entry, name) for name in ("number", "time", "who", "what", "run")}
             for entry in unfinished(entries)
         ],
+        "closings": _closings(entries),
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
         "audits": [plain(entry) for entry in entries if entry.kind == "audit"],
         "head": entries[-1].hash,
     }
 
 
+def _closings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the entries that close runs, each with the number of its charge."""
+    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
+    return [
+        {"number": entry.number, "who": entry.who, "what": entry.what, "run": entry.run, "of": charged.get(entry.run)}
+        for entry in entries
+        if entry.kind == "finished"
+    ]
+
+
 def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
-    """Return the spent epsilon, a table of charges and limit changes, and the unfinished runs.
+    """Return the spent epsilon, a table of all entries, and the unfinished runs.
 
     Parameters
     ----------
@@ -82,37 +93,42 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
     list of str
         Lines for a terminal.
     """
-    spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {ledger['limit']:g}"
+    spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {rounded_up(ledger['limit'])}"
     first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {ledger['unit']}, {ledger['relation']}"
     return [first, *_table(ledger), *_open_lines(ledger)]
 
 
-def _table(ledger: Mapping[str, Any]) -> list[str]:
-    """Return the charges and the changes of the limit in order, under a line of headings.
+def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return all entries in order, each with the texts of its `number`, `time`, `who`, `what` and its amounts.
 
-    `epsilon` is the cost of one charge alone, and `total` the composition of all charges up to it. `--json` also shows
-    the event of each charge.
+    `epsilon` is the cost of one charge alone, `total` the composition of all charges up to it, and `limit` the limit at
+    that time. An entry that closes a run has no time and no amounts.
     """
-    created, limit = ledger["created"], ledger["created"]["limit"]
-    rows = [("entry", "time (UTC)", "who", "epsilon", "total", "limit", "what")]
-    rows.append(("0", _time(created["time"]), created["who"], "", "", f"{limit:g}", "created"))
-    for entry in sorted([*ledger["events"], *ledger["limits"]], key=lambda entry: int(entry["number"])):
-        epsilon = total = ""
-        if entry["kind"] == "limit":
-            what = f"limit changed from {entry['limit_before']:g} to {entry['limit']:g}"
-            limit = entry["limit"]
-        else:
-            epsilon, total = rounded_up(entry["epsilon"]), rounded_up(entry["total"])
-            what = entry["what"]
-        row = (str(entry["number"]), _time(entry["time"]), entry["who"], epsilon, total, f"{limit:g}", what)
-        rows.append(row)
+    created, limit = ledger["created"], rounded_up(ledger["created"]["limit"])
+    empty = {"time": "", "epsilon": "", "total": ""}
+    rows = [{**empty, "number": "0", "time": created["time"], "who": created["who"], "what": "created", "limit": limit}]
+    several = (ledger["events"], ledger["limits"], ledger["closings"], ledger["audits"])
+    for entry in sorted((entry for entries in several for entry in entries), key=lambda entry: int(entry["number"])):
+        row = {**empty, **{name: str(entry[name]) for name in ("number", "time", "who", "what") if name in entry}}
+        if entry.get("kind") == "limit":
+            limit = rounded_up(entry["limit"])
+            row["what"] = f"limit changed from {rounded_up(entry['limit_before'])} to {limit}"
+        elif entry.get("kind") == "spend":
+            row |= {name: rounded_up(entry[name]) for name in ("epsilon", "total")}
+        elif "of" in entry:
+            row["what"] = f"entry {entry['of']} {entry['what']}"
+        rows.append(row | {"limit": limit})
+    return [row | {"time": row["time"][:19].replace("T", " ")} for row in rows]
+
+
+def _table(ledger: Mapping[str, Any]) -> list[str]:
+    """Return all entries in order, under a line of headings. `--json` also shows the event of each charge."""
+    headings = {"number": "entry", "time": "time (UTC)"}
+    names = ("number", "time", "who", "epsilon", "total", "limit", "what")
+    rows = [tuple(headings.get(name, name) for name in names)]
+    rows += [tuple(row[name] for name in names) for row in ledger_rows(ledger)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([row[0].rjust(widths[0]), *map(str.ljust, row[1:-1], widths[1:-1]), row[-1]]) for row in rows]
-
-
-def _time(time: str) -> str:
-    """Return the time of an entry to the second."""
-    return time[:19].replace("T", " ")
 
 
 def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
@@ -125,7 +141,10 @@ def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
 
 
 def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
-    """Explain why the charges do not add up to the spent epsilon, and how much remains, from the JSON of a ledger."""
+    """Explain why the charges add up to more than the spent epsilon, if they do, and how much remains.
+
+    `ledger` is the result of `Ledger.json`. Without a finite spent epsilon only this is said.
+    """
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
         return [
@@ -141,7 +160,7 @@ def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
             "case of one release, and the worst case of all releases at once is unlikely."
         )
     if not ledger["events"]:
-        lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
+        lines.append(f"Nothing was charged yet. Remaining: epsilon {rounded_down(limit)}.")
     elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
             f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a larger epsilon may also fit, "

@@ -87,7 +87,7 @@ class KnownCharges:
         return None if self.facts is None else self.facts.promise
 
     def spent(self) -> float:
-        """Return the epsilon of all charges, at the delta of the ledger."""
+        """Return the epsilon of all charges, at the delta of the ledger; some entries must be known."""
         assert self.facts is not None
         return spent_together([self], self.facts.delta)
 
@@ -133,7 +133,10 @@ class KnownLedger:
 
 
 def digest_key() -> bytes:
-    """Return the key of this user's digests: 256 random bits, created once and readable by the user only."""
+    """Return the key of this user's digests: 256 random bits, created at the first call and readable by the user only.
+
+    Raise `WrongInput` if others can open the file, or if it has another length.
+    """
     path = owner_folder() / KEY
     if not os.path.exists(path):
         _make_key(path)
@@ -164,7 +167,7 @@ def _make_key(path: Path) -> None:
 
 
 def memory_ledger(digest: str) -> Path:
-    """Return the file of the ledger for rows that came from memory."""
+    """Return the path of the ledger for rows that came from memory and have this digest; the file may be missing."""
     return owner_folder() / f"{digest}.ledger"
 
 
@@ -202,6 +205,8 @@ def forget_sketch(digest: str) -> None:
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     """Record that the ledger is charged for the rows with this digest, and start to copy its entries.
 
+    Facts that are recorded already, and an existing sketch, stay as they are.
+
     Parameters
     ----------
     digest : str
@@ -225,7 +230,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
 
 
 def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = NOTHING) -> float:
-    """Return the epsilon of several ledgers and of `event`, all about the same rows; a copied entry counts once."""
+    """Return the epsilon at `delta` of several ledgers of the same rows and of `event`; a copied entry counts once."""
     counted: set[str] = set()
     together = event
     for ledger in ledgers:

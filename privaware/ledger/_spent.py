@@ -27,17 +27,18 @@ def limit_of(entries: Iterable[Entry]) -> float:
 
 
 def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
-    """Yield every event with the part of the rows that it used."""
+    """Yield the partition that each charge used (None: all rows), and its event."""
     return ((entry.partition, entry.event) for entry in entries if entry.event is not None)
 
 
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
-    """Compose all events, with equal events counted together.
+    """Compose all events of `paid`, pairs of a partition (None: all rows) and an event; count equal events together.
 
-    A row is in one part only, so only the part with the largest cost counts. But each run splits the rows again, so in
-    two equal runs a row may be in different parts. Therefore a split that was charged more than once counts as the
-    worst of its parts at every epsilon. So does every split if all splits together have more than `MAX_CHOICES` choices
-    of parts. This costs slightly more.
+    A row is in one named partition only, so only the partition with the largest cost counts. A split (`Disjoint`)
+    inside an event has parts too, but each run splits the rows again, so in two equal runs a row may be in different
+    parts. Therefore a split that was charged more than once becomes `AnyOf`: at every epsilon the worst of its parts
+    counts. Every split becomes `AnyOf` if the product of the numbers of parts of all splits exceeds `MAX_CHOICES`.
+    `AnyOf` costs slightly more.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
@@ -63,7 +64,7 @@ def _composed(counts: Mapping[Event, int], as_worst_part: Set[Event]) -> Event:
 
 
 def rounded_up(epsilon: float) -> float:
-    """Return `epsilon` rounded up to three significant digits, as a person would type a limit.
+    """Return `epsilon` rounded up to three significant digits, as a person would type a limit; 0 and infinity stay.
 
     >>> rounded_up(1.14887), rounded_up(0.5)
     (1.15, 0.5)
@@ -79,7 +80,10 @@ def epsilon_of(event: Event, delta: float) -> float:
 
 
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
-    """Raise if the entries have no finite epsilon, and name the first entry that has none by itself."""
+    """Raise `Refused` if `epsilon`, the cost of `entries`, is infinite.
+
+    The message starts with `where` and names the first entry that is infinite alone.
+    """
     if math.isfinite(epsilon):
         return
     alone = (entry for entry in entries if entry.event and not math.isfinite(epsilon_of(entry.event, delta)))
@@ -91,7 +95,10 @@ def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where
 
 
 def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
-    """Yield a sentence for each limit that was exceeded; it is enough to check the last entry under each limit."""
+    """Yield a sentence for each limit that was exceeded, or under which the cost cannot be computed.
+
+    It is enough to check the last entry under each limit.
+    """
     facts = entries[0].facts
     assert facts is not None
     changes = [entry.number for entry in entries if entry.kind == "limit"]

@@ -35,7 +35,7 @@ ConvLayer = Conv | Pool
 
 
 def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
-    """Return the number of values of one image after `stack`; raise if the image is too small."""
+    """Return the number of values of one image after `stack`; raise `WrongInput` if the image is too small."""
     channels, height, width = model.inputs
     for layer in stack:
         padding = layer.padding if isinstance(layer, Conv) else 0
@@ -51,8 +51,9 @@ def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
 
 
 def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
-    """Return the layers of `stack` with their names; `groups` adds a group norm without weights before each
-    activation.
+    """Return the layers of `stack` with their names.
+
+    Unless `groups` is 0, a group norm of this many groups, without weights, is before each activation.
     """
     from torch import nn
 
@@ -81,7 +82,10 @@ def build_stack(
     dropout: float = 0.0,
     groups: int = 0,
 ) -> nn.Sequential:
-    """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer."""
+    """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer.
+
+    `groups` is as for `conv_layers`.
+    """
     from collections import OrderedDict
 
     from torch import nn

@@ -58,13 +58,13 @@ def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
 
 
 def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
-    """Return a new pooling layer."""
+    """Return a new pooling layer: a max pool if `kind` is "max", else an average pool."""
     layer = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
     return layer(size, stride, padding)
 
 
 def global_pool(kind: str) -> nn.Module:
-    """Return a new layer that pools each channel to one number."""
+    """Return a new layer that pools each channel to one number: its maximum if `kind` is "max", else its mean."""
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
 
 
@@ -277,7 +277,10 @@ class Trees(nn.Module):
 
 
 def _skew_corrected(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
-    """Return outputs of a regression with the skew correction of training (`learners/_boosting/regression.py`)."""
+    """Return outputs of a regression with the skew correction of training, plus `shift`.
+
+    `SkewCorrection` in `learners/_boosting/regression.py` has the formula.
+    """
     away = ((outputs - centre) / spread).clamp(-8.0, 8.0)
     return centre + shift + spread / strength * torch.expm1(strength * away)
 

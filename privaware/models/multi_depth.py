@@ -71,7 +71,7 @@ class MultiDepth(ImageDescription):
         self._check_flag("mirror")
 
     def _wrn(self) -> Description:
-        """Return the wide residual network; raise if its settings are wrong."""
+        """Return the wide residual network; raise `WrongInput` if its settings are wrong."""
         from privaware.models import parse
 
         shared = ("inputs", "depth", "width", "groups", "stride", "activation", "tempered")

@@ -38,7 +38,7 @@ class SimpleCnn(ImageDescription):
     outputs : int
         Number of outputs.
     filters : tuple of int
-        Filters of each convolution.
+        Filters of each 3 x 3 convolution; a 2 x 2 pool follows each.
     hidden : tuple of int
         Units of each dense layer.
     groups : int

@@ -114,8 +114,8 @@ class Curve:
 
     Outputs are corrected afterwards for clipped gradients (two classes) or for a skewed target (regression).
 
-    `scores` has a row for each level and a column for each output. `deviations` is, for each level, the standard
-    deviation that privacy noise alone gives a score; NaN if the model does not store it.
+    `labels` names the levels. `scores` has a row for each level and a column for each output. `deviations` is, for each
+    level, the standard deviation that privacy noise alone gives a score; NaN if the model does not store it.
     """
 
     column: str
@@ -128,7 +128,7 @@ def curves(model: Any) -> list[Curve]:
     """Return the curves of a model of `additive`, `boosted`, `fourier` or `amortised` (architecture `trees`).
 
     The slope of a number is included at the middle of each level. The curves do not show trees and random Fourier
-    features, which add interactions of columns.
+    features, which add interactions of columns. A model of another architecture raises `WrongInput`.
 
     Parameters
     ----------

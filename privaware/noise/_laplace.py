@@ -42,7 +42,7 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
     scale : array that broadcasts to `exact`
         The scale of the noise.
     step : array that broadcasts to `exact`
-        The spacing of released values: powers of two of at least `scale / MOST_STEPS`.
+        The spacing of released values: powers of two of at least `scale / MOST_STEPS`; smaller ones raise `ValueError`.
     stream : Generator
         The source of random bits.
 

@@ -156,6 +156,8 @@ class Rng:
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
         """Return the index of the largest score after exponential noise, which is epsilon-DP.
 
+        The noise has the scale `2 * sensitivity / epsilon`.
+
         Parameters
         ----------
         exact : ndarray
@@ -325,8 +327,8 @@ class Rng:
     def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
 
-        `rate` must be below 1. The gaps between sampled rows are independent and geometric. So a draw is needed for
-        each sampled row only.
+        `rate` must be above 0 and below 1. The gaps between sampled rows are independent and geometric. So a draw is
+        needed for each sampled row only. Valid positions of a sample ascend; the others, after them, are 0.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16
@@ -388,12 +390,25 @@ class Rng:
         return [self._streams.on(stream, device).counter for stream in ("sampling", "noise")]
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
-        """Return a torch generator for a stream on a device. It must not protect rows: on CUDA its seed has 64 bits."""
+        """Return a torch generator for `stream` ("sampling", "noise" or "initial") on a device.
+
+        It must not protect rows: on CUDA its seed has 64 bits.
+        """
         return self._streams.torch(stream, str(device))
 
     def state(self) -> dict[str, Any]:
         """Return the state from which a run resumes bit for bit. It is secret: for checkpoints, never for a release."""
         return self._streams.state()
+
+    def state_without_noise(self) -> dict[str, Any]:
+        """Return the state of the streams for sampling and initial values, for other ranks of the same training.
+
+        The noise stream is not in it, so a generator that is restored from it draws noise of its own. It is secret.
+        """
+        state = self._streams.state()
+        streams = {name: of for name, of in state["streams"].items() if name != "noise"}
+        torch = {name: of for name, of in state["torch"].items() if name in ("sampling/cpu", "initial/cpu")}
+        return {"seed": state["seed"], "streams": streams, "chacha20": {}, "torch": torch}
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Rng:
@@ -403,7 +418,7 @@ class Rng:
         return rng
 
     def _vectors(self, distribution: str, masks: np.ndarray) -> np.ndarray:
-        """Return a random vector of scale 1 for each mask; columns outside the mask are 0."""
+        """Return a random vector of scale 1 for each mask ("gaussian" or "gamma"); columns outside the mask are 0."""
         stream = self._streams.cpu["noise"]
         draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
         if distribution == "gaussian":

@@ -112,7 +112,10 @@ class Streams:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Streams:
-        """Return the generators with this `state`; refuse a state of an older version that drew on a device."""
+        """Return the generators with this `state`.
+
+        Raise `WrongInput` for a state of an older version that drew on a device.
+        """
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20
@@ -152,7 +155,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
-    """Return a generator whose whole state is 256 bits from the operating system, or comes from a seed."""
+    """Return a generator whose whole state is 256 random bits, or follows from the seed and the stream number `at`."""
     if seed is not None:
         return np.random.SFC64([seed, at])
     generator = np.random.SFC64(0)

@@ -38,7 +38,7 @@ def find_transformation(name: str) -> type[Transformation]:
     Parameters
     ----------
     name : str
-        The name of the transformation's module, such as "pca".
+        The name of the transformation's module, such as "pca". An unknown name raises `WrongInput`.
 
     Returns
     -------

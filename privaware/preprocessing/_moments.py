@@ -43,8 +43,9 @@ def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
 
 
 def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> np.ndarray:
-    """Return the exact sum over `clipped` rows a of a a', or of a b' if `others` holds rows b that were clipped to norm
-    1.
+    """Return the exact sum over rows a of a a', or of a b' if `others` holds rows b.
+
+    The rows a are results of `clipped` for `norm`, and the rows b results of `clipped` for norm 1.
     """
     total = Total()
     add_second_moments(total, rows, norm, others)
@@ -52,7 +53,7 @@ def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = No
 
 
 def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
-    """Add the exact `second_moments` of some rows to the `total` of all rows."""
+    """Add the exact `second_moments` of some rows to the `total` of all rows, in place."""
     lattice = row_lattice(norm, rows.shape[1])
     if others is None:
         add_outer_sum(total, rows, rows, lattice, lattice)
@@ -77,6 +78,9 @@ def unfolded(vector: np.ndarray, size: int) -> np.ndarray:
 
 
 def release(exact: np.ndarray, noise: float, sensitivity: float, rng: Rng) -> np.ndarray:
-    """Return the symmetric matrix `exact` with Gaussian noise; `sensitivity` is in Frobenius norm."""
+    """Return the symmetric matrix `exact` with Gaussian noise at noise multiplier `noise`.
+
+    `sensitivity` is in Frobenius norm.
+    """
     noisy = rng.gaussian(folded(exact), noise=noise, sensitivity=sensitivity)
     return unfolded(noisy, len(exact))

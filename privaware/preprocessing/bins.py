@@ -94,6 +94,7 @@ class Bins(Transformation):
         """Return `column` with bins, and without the ends of its range that hold almost no rows.
 
         `counts` are the noisy counts of the cells of `grid`, and `scale` is the standard deviation of their noise.
+        `rows` is the declared number of rows; below `MIN_ROWS_PER_NOISE * scale` the range stays.
         """
         low, high = float(column.low or 0.0), float(column.high or 0.0)
         first = empty_cells(counts, scale, rows)

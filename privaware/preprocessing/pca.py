@@ -106,7 +106,10 @@ class Moments(Sum[Data, Total, np.ndarray]):
 
 
 def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Return the columns with their largest entry positive, since the sign of an eigenvector is arbitrary."""
+    """Return the matrix as tuples of its rows; the entry of largest absolute value in each column becomes positive.
+
+    The sign of an eigenvector is arbitrary.
+    """
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
     return tuple(map(tuple, vectors.astype(np.float32).tolist()))

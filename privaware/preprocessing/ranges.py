@@ -160,8 +160,8 @@ class Ranges(Transformation):
     ) -> Column:
         """Return the column with bounds or categories, or as text.
 
-        Without `single`, a column becomes text if more of its values are texts than words, and if the common words
-        cover less than half of these texts.
+        The other arguments hold what was released, by column name. Without `single`, a column becomes text if more of
+        its values are texts than words, and if the common words cover less than half of these texts.
         """
         if column.name in spans:
             low, high = spans[column.name]

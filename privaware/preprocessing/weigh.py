@@ -68,7 +68,7 @@ class Weigh(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeSums(Sum[Data, Total, np.ndarray]):
-    """The sums over rows of the absolute values of entries."""
+    """The sums over rows, clipped to norm 1, of the absolute values of entries."""
 
     features: tuple[Any, ...]
 

@@ -20,10 +20,11 @@ CONSTANTS = {"accuracy": "the most frequent class", "r2": "the mean", "mae": "th
 
 @dataclass(frozen=True, kw_only=True)
 class BoughtScore:
-    """A noisy score on held-out rows with its 95% interval and its cost.
+    """A noisy score on held-out rows with its 95% interval (`low`, `high`) and its cost `epsilon`.
 
-    `constant` is the value and the interval of the score of a constant prediction. `confusion` has the noisy confusion
-    matrix with the ends of its intervals: value, low and high of each pair of classes.
+    `metric` is a key of `NAMES`. `rows` is the noisy number of held-out rows. `constant` has the score of a constant
+    prediction and the ends of its interval, or is None if this score is not known. `confusion` has the noisy confusion
+    matrix, with value, low and high of each pair of classes; it is empty if the card has no matrix.
     """
 
     metric: str
@@ -65,7 +66,10 @@ def bought_score(card: ModelCard) -> BoughtScore | None:
 
 
 def score_view(card: ModelCard) -> dict[str, Any] | None:
-    """Return the score, its constant, its tables and its threshold in words; negative counts are shown as zero."""
+    """Return the score, its constant, its tables and its threshold in words; None if the card has no valid score.
+
+    Negative counts are shown as zero.
+    """
     score = bought_score(card)
     if score is None:
         return None
@@ -85,7 +89,10 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _threshold(card: ModelCard) -> dict[str, Any] | None:
-    """Return the released threshold in words, and its rates; None if there is none or it is not valid."""
+    """Return the released threshold in words, and its rates.
+
+    Return None without two classes, and if there is no threshold or it is not valid.
+    """
     entries = card.score.get("threshold")
     if not isinstance(entries, dict) or len(card.schema.classes) != 2:
         return None
@@ -108,7 +115,11 @@ def _threshold(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _calibration(card: ModelCard) -> dict[str, Any] | None:
-    """Return the bars of the calibration and what they are about; None if there are none or they are not valid."""
+    """Return a bar for each bin of predicted probability: the interval of the observed frequency of a class.
+
+    The class (`of`) is the second of two classes, or else the predicted class. Return None if the card has no bins or
+    one of them is not valid.
+    """
     bins = card.score.get("calibration")
     if not isinstance(bins, list) or not bins:
         return None
@@ -119,15 +130,14 @@ def _calibration(card: ModelCard) -> dict[str, Any] | None:
             return None
         low, high = (max(0.0, min(1.0, end)) for end in observed[1:])
         known = high - low < 1
+        rows = f"about {number(max(0, round(entry['rows'])))} rows"
         shown = f"{100 * observed[0]:.0f}% ({100 * low:.0f}% to {100 * high:.0f}%)"
         lines.append(
             {
                 "name": f"{100 * entry['from']:.0f}% to {100 * entry['to']:.0f}%",
                 "left": f"{100 * low:.2f}",
                 "width": f"{100 * (high - low) * known:.2f}",
-                "value": f"{shown}, about {number(max(0, round(entry['rows'])))} rows"
-                if known
-                else "too few rows to tell",
+                "value": f"{shown}, {rows}" if known else f"{rows}, too few to tell{_needed(entry)}",
             }
         )
     two = len(card.schema.classes) == 2
@@ -135,8 +145,16 @@ def _calibration(card: ModelCard) -> dict[str, Any] | None:
     return {"of": what, "observed": "are of this class" if two else "are of the class predicted", "bars": lines}
 
 
+def _needed(entry: dict[str, Any]) -> str:
+    """Return how many rows a bin of the calibration needs; cards of earlier versions do not say it."""
+    return f": about {number(entry['needed'])} are needed" if _is_number(entry.get("needed")) else ""
+
+
 def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return the confusion matrix with its intervals; a matrix without intervals, of an earlier version, has none."""
+    """Return the confusion matrix as value, low and high of each pair of classes; empty if there is no valid matrix.
+
+    For a card of an earlier version, which has no intervals, low and high are the value itself.
+    """
     tables = [card.score.get(name) for name in ("confusion", "confusion_low", "confusion_high")]
     size = len(card.schema.classes)
     if not _is_square(tables[0], size):
@@ -149,7 +167,7 @@ def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...],
 
 
 def _estimate(entry: Any) -> tuple[float, float, float] | None:
-    """Return value, low and high of an entry; None if one of them is not a number."""
+    """Return the entries "value", "low" and "high" of a dict; None if it is no dict or one of them is not a number."""
     ends: list[Any] = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
     if len(ends) != 3 or not all(_is_number(end) for end in ends):
         return None
@@ -165,7 +183,7 @@ def _ends(estimate: tuple[float, float, float]) -> str:
 
 
 def _count(value: float, low: float, high: float) -> str:
-    """Format a count with its interval, if it has one; a negative count is shown as zero."""
+    """Format a count, with its interval unless both ends round to the same number; negative numbers become zero."""
     value, low, high = (max(0, round(end)) for end in (value, low, high))
     return number(value) if low == high else f"{number(value)} ({number(low)} to {number(high)})"
 

@@ -30,7 +30,7 @@ REFERENCE = "model"
 
 
 def cyclonedx_json(card: ModelCard) -> str:
-    """Return the content of the file."""
+    """Return the bill of materials of `card` as JSON text."""
     return json.dumps(cyclonedx_bom(card), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -68,7 +68,7 @@ def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
 
 
 def _moment(text: str) -> str | None:
-    """Return the time of the charge if it names its time zone, as the format demands; else None."""
+    """Return the time `text` in ISO format; None if it is no time or has no time zone, which the format demands."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -30,19 +30,22 @@ NOT_STATED = "Not stated by the owner."
 
 
 def stated(card: ModelCard, name: str, otherwise: str = NOT_STATED) -> str:
-    """Return the owner's statement under `name`, on one line, or `otherwise`."""
+    """Return the owner's statement under `name`, on one line; `otherwise` if it is missing or empty.
+
+    The texts of a list are joined with semicolons.
+    """
     entry = card.description.get(name)
     text = "; ".join(map(str, entry)) if isinstance(entry, list) else entry
     return " ".join(text.split()) if isinstance(text, str) and text.strip() else otherwise
 
 
 def model_name(card: ModelCard) -> str:
-    """Return the name that the owner gave, or the learner and its target."""
+    """Return the name that the owner gave to the model; without one, "LEARNER for TARGET"."""
     return stated(card, "name", f"{card.learner} for {card.schema.target}")
 
 
 def task(card: ModelCard) -> str:
-    """Return the task as Hugging Face names it."""
+    """Return the task as Hugging Face names it, such as "tabular-classification"."""
     kind = card.schema.task
     return {"image": f"image-{kind}", "text": f"text-{kind}"}.get(card.schema.form, f"tabular-{kind}")
 
@@ -62,7 +65,7 @@ def neighbours(card: ModelCard) -> str:
 
 
 def mechanisms(card: ModelCard) -> list[str]:
-    """Return a line for every release, with its noise."""
+    """Return a line for every release: what it is, its event, and the epsilon of it alone if this is known."""
     return [
         f"{part.what}: {_words.tidy(describe(part.event), card.guarantee.epsilon)}"
         + ("" if part.epsilon is None else f" (epsilon {_words.rounded_up(part.epsilon)} alone)")
@@ -77,7 +80,7 @@ def composition(card: ModelCard) -> str:
 
 
 def unprotected(card: ModelCard) -> str:
-    """Return the assumptions of the guarantee: what it does not protect."""
+    """Return the assumptions of the guarantee, which say what it does not protect; "None." if there are none."""
     return " ".join(f"{line.rstrip('.')}." for line in card.guarantee.assumptions) or "None."
 
 

@@ -27,7 +27,11 @@ __all__ = ["huggingface_markdown", "huggingface_metadata"]
 
 
 def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
-    """Return the metadata; `model-index` holds the charged score and is absent without one."""
+    """Return the metadata at the top of README.md.
+
+    `metrics` and `model-index` hold the charged score and are absent without one; `license` is absent if the owner
+    stated none.
+    """
     metadata: dict[str, Any] = {
         "library_name": "privaware",
         "pipeline_tag": task(card),
@@ -50,7 +54,7 @@ def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
 
 
 def huggingface_markdown(card: ModelCard) -> str:
-    """Return the file README.md of a model repository."""
+    """Return the file README.md of a model repository, with the metadata at its top."""
     guarantee = card.guarantee
     sections = {
         "Model details": [

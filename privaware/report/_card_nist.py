@@ -33,7 +33,11 @@ __all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChecklistItem:
-    """A factor of the pyramid; `shown` says whether the card alone answers it."""
+    """A factor of the pyramid, in its `layer`, with the `answer` of the card.
+
+    `shown` is True if the card, with the owner's statement, answers it, and False if the owner must. `hazard` names
+    what weakens the guarantee, and may be empty.
+    """
 
     layer: str
     factor: str
@@ -45,12 +49,13 @@ class ChecklistItem:
 def nist_markdown(card: ModelCard) -> str:
     """Return the checklist after NIST SP 800-226 as Markdown.
 
-    `model.json` answers a ticked box; the owner must answer an open box.
+    The card, with the owner's statement, answers a ticked box. The owner must answer an open box.
     """
     lines = [
         f"# {plain(model_name(card))}: checklist after NIST SP 800-226",
         "",
-        "A ticked box is answered by `model.json`, which `privaware verify` recomputes; an open one is for the owner.",
+        "A ticked box is answered by `model.json` or by the owner's statement in it. `privaware verify` recomputes the "
+        "guarantee in `model.json`. The owner must answer an open box.",
     ]
     layer = ""
     for item in nist_items(card):

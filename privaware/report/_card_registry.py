@@ -33,12 +33,12 @@ TIMING = "Time seen from outside the process is not protected."
 
 
 def registry_yaml(card: ModelCard) -> str:
-    """Return the record as the file that the registry accepts."""
+    """Return the record as YAML text in the form of OpenDP's registry of deployments."""
     return yaml(registry_record(card))
 
 
 def registry_record(card: ModelCard) -> dict[str, Any]:
-    """Return the record as plain values."""
+    """Return the record as plain values; its status is "Draft", because the owner must complete it."""
     name, day = model_name(card), card.created[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", f"{name} {stated(card, 'owner', '')} {day[:4]}".lower()).strip("-")
     return {

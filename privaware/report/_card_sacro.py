@@ -32,7 +32,12 @@ WARNING = (
 
 
 def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predictions | None = None) -> dict[str, str]:
-    """Return the files of the folder: their names and contents."""
+    """Return the contents of the files of the folder, by name.
+
+    `target.yaml` is always there, `report.json` only with an `audit`. With `predictions` there are also
+    `proba_train.csv` (members) and `proba_test.csv` (non-members), which `target.yaml` then names, and the warning
+    `OWNER_ONLY`.
+    """
     target, files = sacro_target(card), {}
     if predictions is not None:
         names = ("proba_train", "proba_test")
@@ -45,7 +50,10 @@ def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predict
 
 
 def _lines(rows: np.ndarray) -> str:
-    """Return one line for each row, sorted by value, so that the order of the file reveals nothing about a row."""
+    """Return a comma-separated line for each row, without a header.
+
+    Lines are sorted by value, so that their order reveals nothing about a row.
+    """
     ordered = rows[np.lexsort(rows.T[::-1])]
     return "".join(",".join(repr(float(value)) for value in row) + "\n" for row in ordered)
 
@@ -74,7 +82,10 @@ def sacro_target(card: ModelCard) -> dict[str, Any]:
 
 
 def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
-    """Return each used column, with the indices of its inputs when categories are one-hot encoded."""
+    """Return each coded column of a table, with the indices of its inputs if categories were one-hot encoded.
+
+    Images and texts have no columns.
+    """
     shown: dict[int, dict[str, Any]] = {}
     start = 0
     for at, column in enumerate(card.schema.used if card.schema.form == "table" else ()):
@@ -87,7 +98,7 @@ def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
 
 
 def sacro_report(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """Return the attack report; the same audit always gets the same name."""
+    """Return the attack report; the same audit of the same model always gets the same name."""
     name = f"privaware audit {audit.attack}"
     identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"privaware {card.tensors} {audit!r}"))
     day, clock = card.created[:10], card.created[11:19]
@@ -119,7 +130,13 @@ def _largest(card: ModelCard) -> dict[str, float]:
 
 
 def _instance(audit: AuditRecord) -> dict[str, Any]:
-    """Return the measured rates under the names that SACRO-ML uses."""
+    """Return the measured rates of `audit` under the names that SACRO-ML uses.
+
+    `TPR` and `FPR` are the rates of the measured point with the largest difference `TPR - FPR`. `TPR@0.1%` and so on
+    name a fraction, not a percentage: the largest true positive rate at a false positive rate of at most 0.1. The
+    accuracy and the p-value of the AUC are left out if the audit does not record the numbers of members and
+    non-members.
+    """
     members, others = audit.members, audit.non_members
     corner = max(audit.roc, key=lambda point: point[1] - point[0], default=(0.0, 0.0))
     fprs, tprs = zip(*((0.0, 0.0), *audit.roc), strict=True)

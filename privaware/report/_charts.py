@@ -43,7 +43,8 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
     Returns
     -------
     float
-        The largest true positive rate.
+        The largest true positive rate; 1 for an infinite `epsilon`. A negative `epsilon`, or `delta` or `fpr` outside
+        [0, 1], raises `WrongInput`.
 
     Examples
     --------
@@ -60,7 +61,11 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
 
 
 def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
-    """Return a chart of true against false positive rates on logarithmic axes; the last curve is dashed."""
+    """Return a chart of true against false positive rates on logarithmic axes; the last curve is dashed.
+
+    `curves` has the points (false positive rate, true positive rate) of each curve by name, three curves at most.
+    Points with a false positive rate below `LEAST_RATE` are left out, and lower true positive rates are raised to it.
+    """
     import altair as alt
 
     names = list(curves)
@@ -87,7 +92,7 @@ def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
 
 
 def styled(chart: Any) -> Any:
-    """Apply the style of every chart: transparent, in the colours of the page."""
+    """Return a chart in the style of all charts: no background; axes and legend in the text colour of the page."""
     axis = {f"{part}Color": "currentColor" for part in ("label", "title", "domain", "tick", "grid")}
     return (
         chart.configure(font="sans-serif", background="transparent")
@@ -117,7 +122,7 @@ def render(chart: Any) -> str:
 
 
 def save(chart: Any, path: Path) -> Path:
-    """Save a chart as PNG, SVG or PDF, by the suffix of `path`."""
+    """Save a chart as PNG, SVG or PDF, by the suffix of `path`; raise `WrongInput` for any other suffix."""
     import vl_convert
 
     kind = path.suffix.lower()

@@ -42,11 +42,12 @@ TWO_SIDED = 1.96
 class Effect:
     """The curves of one column of any table model, one for each output.
 
-    All other columns are held fixed, as the top of the file says. `levels` names the categories, numbers or bins at
-    which the curves are computed. `points` are the same levels as numbers. `values` has shape (levels, outputs); the
-    mean of each curve over the levels is subtracted from it. `missing` is the value of a missing entry on the same
-    scale, or None if the column does not accept missing entries. `noise` is 1.96 standard deviations of the privacy
-    noise at each level, or None if the model does not record them.
+    All other columns are held at the middle of their ranges or at their first category. `levels` names the categories,
+    numbers or bins at which the curves are computed. `points` are the same levels as numbers. `values` has shape
+    (levels, outputs); the mean of each curve over the levels is subtracted from it. `missing` is the value of a missing
+    entry on the same scale, or None unless missing entries of the column are a category of their own (`missing` is
+    "category"). `noise` is 1.96 standard deviations of the privacy noise at each level, or None if the model does not
+    record them.
     """
 
     column: str
@@ -65,9 +66,11 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """The curves of all columns, largest first; `outputs` names the curves, and `unit` the unit of their values.
+    """The curves of all columns, largest first; `unit` is the unit of their values.
 
-    `pairs` are the interaction surfaces of two columns, if the model has trees over two columns.
+    `outputs` names the curves: the second class if there are two, all classes if there are more, else the target.
+
+    `pairs` are the interaction surfaces of two columns, if the model consists of trees of depth 2.
     """
 
     outputs: tuple[str, ...]
@@ -77,7 +80,11 @@ class Effects:
 
 
 def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | None:
-    """Compute the curves of a model of a table of numbers and categories; None for any other model."""
+    """Compute the curves of a model of a table of numbers and categories with declared ranges.
+
+    Hash buckets of texts get no curve. Return None for any other model, for more than `MAX_COLUMNS` columns or
+    `MAX_CLASSES` classes, and if the model cannot be evaluated or a curve is not finite.
+    """
     schema = card.schema
     used = schema.used
     indices = [at for at, column in enumerate(used) if not (isinstance(column, CodedColumn) and column.of_text)]
@@ -103,7 +110,7 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
 
 
 def _pairs(model: Model) -> tuple[Surface, ...]:
-    """Return the interaction surfaces of pairs of columns, on the same scale as the curves."""
+    """Return the interaction surfaces of pairs of columns (`surfaces`), with values in the unit of the curves."""
     used = model.schema.used
     middle = np.array([_middle(column) for column in used])
     return surfaces(model, lambda at: _levels(used[at]), middle, lambda outputs: _shown(outputs, model.schema))
@@ -120,7 +127,10 @@ def _unit(schema: Schema) -> str:
 
 
 def _deviations(model: Model) -> list[np.ndarray] | None:
-    """Return the deviations of the privacy noise in the level scores of each column; None if not recorded."""
+    """Return the standard deviations of the privacy noise in the level scores of each column.
+
+    Return None unless the model is of trees, records these deviations, and all of them are finite.
+    """
     if model.architecture.get("name") != "trees" or not model.architecture.get("deviations"):
         return None
     deviations = [curve.deviations for curve in trees.curves(model)]
@@ -150,7 +160,11 @@ def _curves(model: Model, indices: list[int]) -> list[Effect]:
 
 
 def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | None) -> Effect:
-    """Return the effect of one column from the drawn `values` at its levels, of which the last is a missing entry."""
+    """Return the effect of the column at index `at` from the drawn `values` at its levels.
+
+    The last of `values` is the value of a missing entry; it is not used unless missing entries of the column are a
+    category of their own. `deviations` are the entries of `_deviations` for this column, or None.
+    """
     column = model.schema.used[at]
     points, levels = _levels(column)
     values = values - values[:-1].mean(axis=0)
@@ -174,7 +188,8 @@ def _codes(model: Model, points: np.ndarray, column: Column) -> np.ndarray:
 def _scale(schema: Schema) -> float:
     """Return the factor from a score of the model to the drawn value.
 
-    It is 2 for two classes, whose scores are the same with opposite signs.
+    It is 2 for two classes, whose scores are the same with opposite signs. It is 1 for more classes, and half the range
+    of the target for regression.
     """
     if len(schema.classes) == 2:
         return 2.0
@@ -182,7 +197,11 @@ def _scale(schema: Schema) -> float:
 
 
 def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
-    """Return the values at which a column is evaluated, and their names."""
+    """Return the values at which a column is evaluated, and their names.
+
+    They are the codes of a category. For a number with declared bins they are the middles of the bins; without bins, or
+    with `POINTS` bins or more, they are `POINTS` equally spaced numbers.
+    """
     if column.kind == "category":
         return [float(code) for code in range(len(column.categories))], column.categories
     low, high = float(column.low or 0.0), float(column.high or 0.0)
@@ -205,7 +224,11 @@ def _middle(column: Column) -> float:
 
 
 def _shown(outputs: np.ndarray, schema: Schema) -> np.ndarray:
-    """Convert raw outputs to log odds, to centred log odds of each class, or to numbers in the target's unit."""
+    """Convert raw outputs to drawn values.
+
+    They are the log odds of the second class for two classes (one column), and the centred log odds of each of more
+    classes. For regression they are differences from the middle of the target's range, in its unit.
+    """
     if len(schema.classes) == 2:
         return np.asarray(outputs[:, 1:] - outputs[:, :1])
     if schema.classes:

@@ -14,7 +14,7 @@ from privaware.report._words import number
 __all__ = ["effects_view"]
 
 MAX_DRAWN = 8
-"""Number of columns whose effects are drawn."""
+"""Largest number of columns whose effects are drawn."""
 
 MAX_BARS = 12
 """Largest number of bars in the drawing of a category."""
@@ -32,7 +32,10 @@ COLOURS = ("#3f7fc1", "#d07a2d", "#3d9970", "#b05aa5", "#a08a2b", "#c24f4f", "#4
 
 
 def effects_view(effects: Effects | None) -> dict[str, Any] | None:
-    """Return the largest effects, drawn on one scale, and the size of every effect."""
+    """Return the `MAX_DRAWN` largest effects, drawn on one scale, and the size of every effect.
+
+    Return None if `effects` is None.
+    """
     if effects is None:
         return None
     largest = effects.columns[:MAX_DRAWN]
@@ -55,7 +58,12 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
 
 
 def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
-    """Draw one effect: a line for each output of a numeric column; bars, or a table of classes, for a category."""
+    """Draw one effect: a line for each output of a numeric column; bars, or a table of classes, for a category.
+
+    `top` is the value at the edge of a drawing. `classes` is the number of outputs; a category has bars if it is 1,
+    else a table. Of a category only the `MAX_BARS` levels with the largest absolute values are shown, in the order of
+    the schema; `left` counts the others.
+    """
     shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high", "bins"))
     shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
     if effect.kind == "number":
@@ -105,7 +113,10 @@ def _stop(level: str) -> str:
 
 
 def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:
-    """Return a bar from the middle to the right or to the left, in per cent of the width."""
+    """Return a bar from the middle to the right or, for a negative `value`, to the left, in per cent of the width.
+
+    It ends at the edge if abs(value) is `top` or more. `noise` is the text beside it, or None.
+    """
     share = 50 * min(abs(value) / top, 1.0)
     return {
         "name": name,

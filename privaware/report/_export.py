@@ -42,7 +42,7 @@ WANTED = {
 
 
 class Exported:
-    """Where a card was written (`out`), and the entries that its owner has not stated (`missing`)."""
+    """Where a card was written (`out`), and which wanted entries its owner has not stated (`missing`)."""
 
     def __init__(self, out: Path, missing: list[str]) -> None:
         self.out, self.missing = out, missing
@@ -69,17 +69,19 @@ def export(
     to
         "registry", "huggingface", "cyclonedx", "nist" or "sacro".
     out
-        The new file, or for "sacro" the new folder. Default: a name of its own in the current folder.
+        The new file, or for "sacro" the new folder, outside the model folder. Default: the name in `FILES`, or
+        "FOLDER-sacro", in the current folder. An existing file or folder raises `WrongInput`.
     describe
         A TOML file, or a mapping, with the owner's statement.
     predictions
         For "sacro": class probabilities of members and non-members. The new folder is then for the owner of the rows
-        only.
+        only. With another format they raise `WrongInput`.
 
     Returns
     -------
     Exported
-        Where the card was written, and which entries the owner has not stated.
+        Where the card was written, and which of the entries `WANTED` for this format the owner has not stated. A model
+        without a finite epsilon raises `WrongInput`.
     """
     expect_one_of("card", FORMATS, to=to)
     if predictions is not None and to != "sacro":

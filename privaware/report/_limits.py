@@ -15,7 +15,11 @@ UNREAD = ("style", "script", "svg")
 
 
 def missing_statements(card: ModelCard, text: str) -> list[str]:
-    """Return the statements of the card's guarantee that a page with this text lacks."""
+    """Return the statements of the card's guarantee that `text`, the text of a page by `page_text`, lacks.
+
+    The statements are the sentence of the guarantee, epsilon and delta, unit, relation, the composed total, each
+    release, and the ledger entry. For the sentence, today's wording or the stored one is enough.
+    """
     guarantee = card.guarantee
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
     said = _words.tidy(text, guarantee.epsilon)
@@ -33,7 +37,7 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
 
 
 def page_text(page: str) -> str:
-    """Return the text of a page on one line, without its charts."""
+    """Return the text of an HTML page on one line, without the contents of the elements `UNREAD`."""
     reader = _Text()
     reader.feed(page)
     reader.close()

@@ -40,7 +40,7 @@ MAX_TEXTS = 50
 
 
 def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the entries of a statement, or of the TOML file that holds it; raise for unknown names or wrong types.
+    """Return the entries of a statement, or of the TOML file that holds it; unknown names or wrong types raise.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[st
     Returns
     -------
     dict
-        Each entry is a short text or a list of short texts.
+        The entries. `intended_users` and `limitations` are lists of at most `MAX_TEXTS` texts; all others are texts. A
+        text has 1 to `MAX_CHARACTERS` characters. Anything else raises `WrongInput`.
 
     Examples
     --------

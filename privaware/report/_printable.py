@@ -9,7 +9,7 @@ from privaware.card import ModelCard
 
 __all__ = ["printable"]
 
-# Scores are for the owner only; a stray copy in settings, features or architecture is never shown.
+# Scores are for the owner only; a stray copy in settings, features or architecture is removed.
 PRIVATE = frozenset({"internal", "test_score", "train_score", "accuracy", "auc", "mae", "scores"})
 ANY_NAMES = ("settings", "features", "architecture")
 """Entries in which the format allows any names."""
@@ -17,20 +17,22 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\ufff
 
 
 def printable(card: ModelCard) -> ModelCard:
-    """Return the card without private entries and unprintable characters."""
+    """Return the card without private entries, and with a replacement character for each unprintable one.
+
+    An entry is private if its name is in `PRIVATE`. Only `settings`, `features`, `architecture` and the dicts and
+    lists inside them are searched.
+    """
     entries = card.json()
     entries |= {name: _public(entries[name]) for name in ANY_NAMES}
     return ModelCard.from_json(_clean(entries))
 
 
 def _public(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_public(item) if isinstance(item, dict) else item for item in value]
-    return {
-        name: _public(item) if isinstance(item, dict) else item
-        for name, item in value.items()
-        if str(name).lower() not in PRIVATE
-    }
+    if isinstance(value, (list, tuple)):
+        return [_public(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _public(item) for name, item in value.items() if str(name).lower() not in PRIVATE}
+    return value
 
 
 def _clean(value: Any) -> Any:

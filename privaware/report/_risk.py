@@ -29,7 +29,14 @@ NUMBERS = ("epsilon_lower", "epsilon_claimed", "delta", "confidence", "auc")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
-    """The checked content of an audit file, which may come from an untrusted source."""
+    """The checked content of an audit file, which may come from an untrusted source.
+
+    `attack` names the attack, and `assumes` says in words what it assumes. `epsilon_claimed` and `delta` are the tested
+    claim. `epsilon_lower` is the measured lower bound of epsilon at `confidence`. `refuted` is True unless the file
+    says false. `members` and `non_members` are numbers of canaries, 0 if they are not recorded. `roc` has the measured
+    points (false positive rate, true positive rate), at most 100. `auc_interval` is None in a file of an earlier
+    version.
+    """
 
     attack: str
     epsilon_lower: float
@@ -46,7 +53,7 @@ class AuditRecord:
 
 
 def read_audit(folder: str | Path) -> AuditRecord | None:
-    """Return the audit in a model folder, or None; raise `WrongInput` if the file is damaged.
+    """Return the audit in a model folder; raise `WrongInput` if the file is damaged.
 
     Parameters
     ----------
@@ -56,7 +63,7 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
     Returns
     -------
     AuditRecord or None
-        The audit.
+        The audit, or None if the folder has no `audit.json`.
     """
     path = Path(folder) / NAME
     if not path.is_file():
@@ -86,13 +93,16 @@ def _number(value: Any) -> float:
 
 
 def largest_rates(card: ModelCard) -> AttackRates:
-    """Compute the largest rates of an attack on all events of a card."""
+    """Compute bounds on the rates of an attack on all events of a card together."""
     event = sum((part.event for part in card.events), start=NOTHING)
     return attack_rates(event, card.guarantee.epsilon, card.guarantee.delta)
 
 
 def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., str]) -> dict[str, Any]:
-    """Return the game, the largest rates in words, and their curve beside the curve of an audit."""
+    """Return the membership game in words, the largest attack rates at `FPRS`, and a chart of them.
+
+    The chart also has the curve of the `audit`, if there is one. `draw` renders a chart function and its argument.
+    """
     rates = largest_rates(card)
     points = [
         (f"{100 * fpr:g}%", _words.percent(float(tpr))) for fpr, tpr in zip(FPRS, rates.at(np.array(FPRS)), strict=True)
@@ -117,7 +127,7 @@ def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., st
 
 
 def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """Return the sentences and the table of an audit."""
+    """Return the sentences of an audit, and a table of the possible and the measured rates at `FPRS`."""
     possible = largest_rates(card).at(np.array(FPRS))
     claim = _words.rounded_up(audit.epsilon_claimed)
     verdict = (
@@ -147,9 +157,10 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
 
 
 def _measured(audit: AuditRecord, fpr: float) -> str:
-    """Return the measured true positive rate, with its interval, at the largest measured rate of false ones to `fpr`.
+    """Return the largest measured true positive rate at a false positive rate of at most `fpr`, as a percentage.
 
-    The interval is the one of Clopper and Pearson for the number of members; it is left out if that is not known.
+    Its Clopper-Pearson interval follows if the number of members is known. Without a measured point at such a false
+    positive rate, the text says that there are too few canaries.
     """
     rates = [tpr for at, tpr in audit.roc if at <= fpr * (1 + 1e-9)]
     if not rates:

@@ -70,7 +70,10 @@ def is_public_benchmark(card: ModelCard) -> bool:
 
 
 def introduction(card: ModelCard, certified: bool) -> str:
-    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained."""
+    """Return the first sentences of a page: what the model predicts, from which data, and how it was trained.
+
+    Unless `certified`, they do not mention differential privacy, and say that the guarantee is not certified.
+    """
     rows = (
         f" on rows of {name} ({card.schema.rows:,} rows)"
         if (name := data_name(card))
@@ -82,13 +85,17 @@ def introduction(card: ModelCard, certified: bool) -> str:
 
 
 def protection_class(card: ModelCard, certified: bool) -> tuple[str, str]:
-    """Return the strength of the guarantee and its colour class: green only for a strong, certified guarantee."""
+    """Return the strength of the guarantee ("strong", "moderate" or "weak"), and its colour class.
+
+    The colour class is "yes" (green), "fair" or "no", in the order of strength. A guarantee that is not certified has
+    the colour class "no" and is called "weak" if it is weak, else "not certified".
+    """
     word = protection(card.guarantee.epsilon)
     return (word, CLASSES[word]) if certified else ("weak" if word == "weak" else "not certified", "no")
 
 
 def paid_bounds(card: ModelCard) -> bool:
-    """Whether ranges and categories were released with part of the budget."""
+    """Whether ranges and categories were released with part of the budget, by the descriptions of the releases."""
     return any("bound" in part.what.lower() or "schema" in part.what.lower() for part in card.events)
 
 
@@ -106,7 +113,11 @@ def origin_sentence(card: ModelCard) -> str:
 
 
 def unused_columns(card: ModelCard) -> list[str]:
-    """Return the names of the columns that the model does not read."""
+    """Return the names of the columns that the model does not read.
+
+    They are the columns recorded as unused, those of a kind in `NOT_USED`, and all categories if the feature `drop`
+    is applied.
+    """
     recorded = card.data.get("unused")
     names = [name for name in recorded if isinstance(name, str)] if isinstance(recorded, list) else []
     dropped = any(feature.get("name") == "drop" for feature in card.features)
@@ -174,7 +185,11 @@ def noise_sentence(card: ModelCard) -> str:
 
 
 def arithmetic_sentence(card: ModelCard) -> str:
-    """Say how the trained learner sums over rows; an empty text if the learner does not state it."""
+    """Say how the trained learner sums over rows; an empty text if the learner is unknown or does not state it.
+
+    A learner that a search chose counts instead of the learners on the card. Sums are called exact only if they are
+    exact in every learner that counts.
+    """
     point = card.search.get("point")
     chosen = point.get("learner") if isinstance(point, dict) else None
     names = [str(chosen)] if chosen else card.learner.split(" or ")

@@ -18,10 +18,10 @@ from privaware.model import Model
 __all__ = ["Surface", "strongest_pairs", "surfaces"]
 
 MAX_PAIRS = 12
-"""Number of pairs, those with the strongest trees, whose surfaces are computed."""
+"""Largest number of pairs whose surfaces are computed: those with the strongest trees."""
 
 MAX_DRAWN = 4
-"""Number of surfaces that are drawn, the largest first."""
+"""Largest number of surfaces that are returned and drawn, the largest first."""
 
 MAX_LEVELS = 12
 """Largest number of levels of a column in a surface, evenly spread over all its levels."""
@@ -32,7 +32,7 @@ Levels = tuple[list[float], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """The interaction of two columns: `values` has shape (levels of the first, levels of the second)."""
+    """The interaction of two columns: `values` has shape (levels of `columns[0]`, levels of `columns[1]`)."""
 
     columns: tuple[str, str]
     levels: tuple[tuple[str, ...], tuple[str, ...]]
@@ -47,9 +47,10 @@ class Surface:
 def surfaces(
     model: Model, levels_of: Callable[[int], Levels], middle: np.ndarray, shown: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[Surface, ...]:
-    """Return the largest surfaces of a model with one output and trees of depth 2; nothing for any other model.
+    """Return the `MAX_DRAWN` largest surfaces of the first `MAX_PAIRS` of `strongest_pairs`, the largest first.
 
-    `middle` is the row at which the other columns are held. `shown` converts outputs to drawn values.
+    `levels_of` returns the values and names of the levels of the column at an index. `middle` is the row at which the
+    other columns are held. `shown` converts outputs to drawn values.
     """
     computed = []
     for first, second in strongest_pairs(model)[:MAX_PAIRS]:
@@ -64,7 +65,10 @@ def surfaces(
 
 
 def strongest_pairs(model: Model) -> list[tuple[int, int]]:
-    """Return pairs of columns, ordered by how far their trees are from a sum of two columns, the strongest first."""
+    """Return pairs of column indices, ordered by how far their trees are from a sum of two columns, largest first.
+
+    Return no pairs for more than two classes, and for a model that does not consist of trees of depth 2.
+    """
     described = model.architecture
     if described.get("name") != "trees" or described.get("depth") != 2 or len(model.schema.classes) > 2:
         return []
@@ -79,7 +83,7 @@ def strongest_pairs(model: Model) -> list[tuple[int, int]]:
 
 
 def _few(points: list[float], names: tuple[str, ...]) -> Levels:
-    """Return at most `MAX_LEVELS` levels, evenly spread over all levels."""
+    """Return at most `MAX_LEVELS` of the levels, evenly spread, as their `points` and `names`."""
     if len(points) <= MAX_LEVELS:
         return points, names
     kept = np.linspace(0, len(points) - 1, MAX_LEVELS).round().astype(int).tolist()

@@ -31,11 +31,11 @@ from privaware.schema import NOT_USED, Column
 __all__ = ["PageFacts", "view"]
 
 MAX_BARS = 24
-"""Largest number of bars; the table lists all releases."""
+"""Largest number of bars of single releases; the table lists all releases."""
 NO_RELEASE = "No release used the rows, so epsilon is 0."
 """The sentence about the budget of a model that used no row."""
 LONG = 20
-"""Number of lines from which on a table is folded."""
+"""Number of lines above which a table is folded."""
 MAX_NAMES = 12
 """Largest number of categories or classes that are listed by name."""
 
@@ -56,7 +56,10 @@ class PageFacts:
 
 
 def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
-    """Return everything that the template uses; `draw` renders a chart and its facts as SVG."""
+    """Return everything that the template uses.
+
+    `draw` renders a chart function and its arguments as SVG. `page` has the audit and the effects, if there are any.
+    """
     tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
     warning = _warning(card, page.audit)
     rates, unused = largest_rates(card), unused_columns(card)
@@ -104,7 +107,7 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
 
 
 def _considered(card: ModelCard) -> list[dict[str, str]]:
-    """Return the learners that the plan considered; a comparison whose result is not known is said to be open."""
+    """Return the learners that the plan considered; `taken` says "not known" if the card does not record it."""
     taken: dict[Any, str] = {True: "taken", False: "not taken"}
     return [
         {
@@ -137,7 +140,10 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
 
 
 def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | None:
-    """Return why this model is not for release, whatever the card claims; None if it is."""
+    """Return a heading and a sentence about the first reason why this model is not for release.
+
+    Return None only if there is no such reason and the card is certified.
+    """
     guarantee = card.guarantee
     if audit is not None and audit.refuted:
         return "not private as claimed: an audit refutes the claim", "Do not rely on the epsilon below."
@@ -218,7 +224,11 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
 
 
 def _budget(card: ModelCard) -> dict[str, Any]:
-    """Return bars of epsilon and their meaning in words; no bars if no epsilon is finite."""
+    """Return a bar for the epsilon of each release and of all together, and the composition in words.
+
+    There are no bars if the total is infinite, or if no release has a known finite epsilon. Releases without one have
+    no bar. At most `MAX_BARS` releases have a bar; `left` counts the others.
+    """
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]
     total = card.guarantee.epsilon

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from privaware import events
@@ -32,7 +33,10 @@ LABEL_UNITS = ("label", "labels")  # units that protect only the target
 
 
 def tidy(sentence: str, epsilon: float) -> str:
-    """Write the numbers of a sentence as the report does: epsilon and exp(epsilon) are rounded up.
+    """Write the numbers of a sentence as the report does.
+
+    `epsilon` and exp(epsilon), which older sentences rounded to the nearest number, are rounded up. Exponents lose
+    their leading zero.
 
     >>> tidy("a factor of 2.72 (epsilon 0.9997), plus 1e-05 (delta)", 0.99974)
     'a factor of 2.72 (epsilon 0.9998), plus 1e-5 (delta)'
@@ -48,7 +52,7 @@ def tidy(sentence: str, epsilon: float) -> str:
 
 
 def date(days: float) -> str:
-    """Return the date that is `days` days after 1970-01-01.
+    """Return the date that is `days` days, rounded down, after 1970-01-01; the number itself if there is no such date.
 
     >>> date(16436.0)
     '2015-01-01'
@@ -62,7 +66,7 @@ def unproven_reason(event: events.Event) -> str | None:
 
 
 def protected_unit(unit: str, cap: int) -> str:
-    """Say what the guarantee protects."""
+    """Say what the guarantee protects: one row, one label, or the rows (at most `cap`) with one value of `unit`."""
     if unit == "row":
         return "one row"
     if unit in LABEL_UNITS:
@@ -71,7 +75,7 @@ def protected_unit(unit: str, cap: int) -> str:
 
 
 def neighbours(relation: str) -> str:
-    """Return the neighbouring relation in words."""
+    """Return the neighbouring relation in words; an unknown `relation` is returned as it is."""
     known = {
         "add_remove": "neighbouring data sets differ by adding or removing one unit",
         "replace_one": "neighbouring data sets differ by replacing one unit",
@@ -80,7 +84,11 @@ def neighbours(relation: str) -> str:
 
 
 def meaning(epsilon: float, delta: float, change: str) -> str:
-    """Say what epsilon and delta mean, for a lay reader."""
+    """Say in one sentence, for a lay reader, what epsilon and delta mean.
+
+    `change`, the change between neighbouring data sets, starts the sentence. For an epsilon above 700 the sentence only
+    says that this is no protection in practice.
+    """
     if epsilon > 700:  # exp(epsilon) is beyond the largest float
         return "An epsilon this large is no protection in practice."
     times, chance = rounded_up(math.exp(epsilon), 3), rounded_up(delta)
@@ -88,7 +96,7 @@ def meaning(epsilon: float, delta: float, change: str) -> str:
 
 
 def attack_game(unit: str, relation: str) -> str:
-    """Describe the membership game of the attack-risk curve."""
+    """Describe the membership game of the attack-risk curve, for what `unit` and `relation` protect."""
     start = "An attacker has the model and knows all the data except one fact: "
     if unit in LABEL_UNITS:
         return (
@@ -104,7 +112,9 @@ def attack_game(unit: str, relation: str) -> str:
 
 
 def attack_bound(fpr: str, tpr: str) -> str:
-    """Describe one point of the attack-risk curve: false and true positive rate.
+    """Describe one point of the attack-risk curve: false and true positive rate, written as percentages.
+
+    A `tpr` of "100%" is described as no bound.
 
     >>> attack_bound("1%", "2.72%")
     'at a false positive rate of 1%, no attacker identifies more than 2.72% of the members'
@@ -116,10 +126,33 @@ def attack_bound(fpr: str, tpr: str) -> str:
     return f"at a false positive rate of {fpr}, no attacker identifies more than {tpr} of the members"
 
 
+MAX_ITEMS = 6
+"""Largest number of items of a list that are shown; of more numbers only the range is shown."""
+
+
 def setting(x: Any) -> str:
-    """Format a public setting as text."""
+    """Format a public setting as text.
+
+    >>> setting([3, 0.5]), setting([13, 9, 16, 7, 15, 6, 5]), setting([]), setting(True)
+    ('3, 0.5', '7 numbers from 5 to 16', 'none', 'yes')
+    """
     if isinstance(x, str):
         return x
-    if isinstance(x, float):
-        return number(x, 12)
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    if isinstance(x, (int, float)):
+        return str(x) if isinstance(x, int) else number(x, 12)
+    if isinstance(x, (list, tuple)):
+        return _list(x)
     return json.dumps(x, ensure_ascii=False)
+
+
+def _list(items: Sequence[Any]) -> str:
+    """Format a list: its items if there are few, or else their number and, for numbers, their range."""
+    if not items:
+        return "none"
+    numbers = all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items)
+    if numbers and len(items) > MAX_ITEMS:
+        return f"{len(items):,} numbers from {number(min(items), 4)} to {number(max(items), 4)}"
+    flat = all(not isinstance(item, (list, tuple, dict)) for item in items)
+    return ", ".join(map(setting, items)) if flat else json.dumps(items, ensure_ascii=False)

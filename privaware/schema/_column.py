@@ -15,7 +15,7 @@ LARGEST = 1e150
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether `value` is a number of absolute value at most `LARGEST`."""
+    """Return whether `value` is an int or float, but no bool, of absolute value at most `LARGEST`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and -LARGEST <= value <= LARGEST
 
@@ -41,7 +41,8 @@ def is_text(value: Any) -> bool:
 def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
     """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas.
 
-    Raise `WrongInput` for a field that is neither a list nor a tuple.
+    The fields of `declared` are replaced in place. Raise `WrongInput`, with `who` at the start of the message, for a
+    field that is neither a list nor a tuple.
     """
     for name in names:
         value = getattr(declared, name)
@@ -76,14 +77,15 @@ class Column:
     kind : str
         One of `KINDS`.
     low, high : float, optional
-        Bounds of a number, or of a date (written as dates). Values are clipped to them.
+        Bounds of a number, or of a date. Bounds of a date may be written as dates and are stored as days since 1970.
+        Values are clipped to the bounds.
     categories : tuple of str
         The declared categories; for a boolean, its spellings of false and true, if they are unusual.
     bins : tuple of float
         Public inner edges of bins of a number.
     missing : str or float
-        How an empty or infinite value is coded: "refuse" (an error), "category" (a category of its own), or a number to
-        fill in.
+        How an empty or infinite value is coded: "refuse" (an error), "category" (a category of its own), or, unless the
+        column is a category or boolean, a number or date to fill in, which must lie within declared bounds.
     unseen : str
         How a value is coded that is not declared or not of the column's kind: "refuse" (an error), or "other". With
         "other" an unknown category counts as other, and a value that is no number or date counts as missing.
@@ -137,7 +139,7 @@ class Column:
         self._expect(list(self.parts) == known, f"parts in order among {', '.join(self.known_parts[:4])}", self.parts)
 
     def _days_from_dates(self) -> None:
-        """Convert bounds written as dates to days since 1970."""
+        """Convert `low`, `high` and `missing`, if written as dates, to days since 1970; time zones are ignored."""
         for name in ("low", "high", "missing"):
             value = getattr(self, name)
             if isinstance(value, datetime.date) or (isinstance(value, str) and value not in ("refuse", "category")):
@@ -179,7 +181,7 @@ class Column:
 
     @property
     def known_parts(self) -> tuple[str, ...]:
-        """The parts that a column of this kind can be coded into."""
+        """The parts that a date or text can be coded into; empty for any other kind."""
         if self.kind == "date":
             return DATE_PARTS
         return tuple(f"slot {at + 1}" for at in range(self.slots)) if self.kind == "text" else ()
@@ -191,14 +193,14 @@ class Column:
 
     @property
     def bounded(self) -> bool:
-        """Whether the kind, the categories of a category, and the bounds of a number or date are declared."""
+        """Whether all of these are declared: the kind, the categories of a category, the bounds of a number or date."""
         if self.kind == "category":
             return bool(self.categories)
         return self.low is not None if self.kind in ("number", "date") else self.kind != "undecided"
 
 
 def folded(word: str) -> str:
-    """Return a word without its case and repeated blanks.
+    """Return a text in folded case, without blanks at its ends, and with single blanks between its words.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ def folded(word: str) -> str:
     Returns
     -------
     str
-        The text in folded case, with single blanks.
+        The folded text. Two categories with the same folded text are equal in a column with `fold`.
 
     >>> folded(" New   YORK") == folded("new york")
     True
@@ -217,7 +219,10 @@ def folded(word: str) -> str:
 
 
 def as_date(days: float) -> datetime.date | None:
-    """Return the date, or date and time, that is exactly `days` days after 1970, or None if there is none."""
+    """Return the date, or the date and time, that is exactly `days` days after 1 January 1970.
+
+    Return None if no date of Python (of whole microseconds) is exactly `days` days after it.
+    """
     try:
         moment = EPOCH + datetime.timedelta(days=days)
     except OverflowError:

@@ -36,7 +36,8 @@ class CodedColumn(Column):
 def coded_columns(column: Column) -> tuple[Column, ...]:
     """Return the numbers and categories that a declared column is coded into.
 
-    An undecided column, and a text that is kept whole, stay as they are.
+    A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
+    part. A text that is kept whole, and a column of any other kind, stay as they are.
     """
     if column.kind == "boolean":
         return (replace(column, kind="category", categories=column.categories or ("false", "true")),)

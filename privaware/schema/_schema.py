@@ -132,7 +132,10 @@ class Schema:
 
     @cached_property
     def used(self) -> tuple[Column, ...]:
-        """The coded columns that a learner sees; a declared column may become several numbers and categories."""
+        """The coded columns that a learner sees; a declared column may become several numbers and categories.
+
+        For images and texts these are the columns in `declared`, unchanged.
+        """
         if self.form != "table":
             return self.declared
         return tuple(coded for column in self.declared for coded in coded_columns(column))
@@ -163,7 +166,7 @@ class Schema:
         return replace(self, columns=tuple(columns))
 
     def keep(self, names: tuple[str, ...]) -> Schema:
-        """Return the schema with only the columns in `names`.
+        """Return the schema with only the columns in `names`, in the schema's order.
 
         Parameters
         ----------
@@ -189,8 +192,10 @@ class Schema:
     def bare(self) -> Schema:
         """Return the schema without bounds, bins and categories, which are then released under privacy.
 
-        Whether a column has missing values is not public either, so each column gets a category for them. The spellings
-        of booleans, and columns of text or that are not used, stay as they are.
+        The bounds of the target go too; its classes stay. Whether a column has missing values is not public either, so
+        each column gets a category for them, and undeclared values count as other. The spellings of booleans, and
+        columns of text or that are not used, stay as they are. `assumed` lists what is still taken as public: the
+        number of rows, names, kinds and classes.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
@@ -261,7 +266,7 @@ class Schema:
         Parameters
         ----------
         path : str or Path
-            The file.
+            The file. A file that cannot be read or is no schema raises `WrongInput`.
 
         Returns
         -------
@@ -303,7 +308,7 @@ class Schema:
         Parameters
         ----------
         value : dict
-            The values.
+            The values. Unknown or ill-formed entries raise `WrongInput`.
 
         Returns
         -------

@@ -16,10 +16,13 @@ Fitness = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """Settings of a genetic search. A set has at least one and at most `most` columns.
+    """Settings of a genetic search: `generations` generations of `population` sets of columns.
 
-    The best fraction `keep` of a population become parents. A child is a crossover of two parents with probability
-    `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy.
+    A set has at least one and at most `most` columns.
+
+    The best fraction `keep` of a population, but at least two sets, become parents. A child is a crossover of two
+    parents with probability `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy of
+    one parent.
     """
 
     population: int
@@ -30,8 +33,9 @@ class Evolution:
     most: int
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
-        """Return the fittest set of all generations; if `fitness` uses released scores only, this is
-        post-processing.
+        """Return the fittest set of all generations, as a mask over `width` columns.
+
+        `fitness` returns the scores of masks (sets, columns). If it uses released scores only, this is post-processing.
         """
         population = self.first(width, rng)
         best, top = population[0], -np.inf
@@ -48,7 +52,7 @@ class Evolution:
         return min(self.population, max(2, round(self.keep * self.population)))
 
     def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
-        """Return `population` random sets of columns; every size from 1 to `most` (or `width`) is equally likely."""
+        """Return masks (population, width) of random sets; every size from 1 to min(most, width) is equally likely."""
         sizes = rng.integers(1, min(self.most, width) + 1, size=(self.population, 1))
         return _ranks(rng.random((self.population, width))) < sizes
 
@@ -65,7 +69,10 @@ class Evolution:
         return self._within_limits(np.where(mutated, flipped, children), rng)
 
     def _within_limits(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Give empty sets one random column, and remove random columns from sets of more than `most`."""
+        """Give empty sets in `masks` one random column, and remove random columns from sets of more than `most`.
+
+        The array `masks` is changed and returned.
+        """
         keys = rng.random(masks.shape)
         empty = ~masks.any(axis=1)
         masks[empty] = keys[empty] == keys[empty].max(axis=1, keepdims=True)
@@ -75,19 +82,22 @@ class Evolution:
 
 
 def _ranks(keys: np.ndarray) -> np.ndarray:
-    """Return the rank of each entry within its row."""
+    """Return the rank of each entry within its row: 0 for the smallest."""
     return np.asarray(keys.argsort(axis=1).argsort(axis=1))
 
 
 def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> None:
-    """Raise unless `keep`, `crossover` and `mutation` are fractions and crossover + mutation is at most 1."""
+    """Raise `WrongInput` unless all rates are in [0, 1] and crossover + mutation <= 1; `name` starts the message."""
     expect_fraction(name, keep=keep, crossover=crossover, mutation=mutation)
     if crossover + mutation > 1:
         raise WrongInput(f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}")
 
 
 def expect_search(name: str, columns: int | None, population: int, generations: int) -> None:
-    """Raise unless all are integers of at least 1 and `population` is at least 2; `columns` may be None."""
+    """Raise `WrongInput` unless all are integers >= 1 and `population` >= 2; `columns` may be None.
+
+    `name` starts the message.
+    """
     expect_count(name, optional=True, columns=columns)
     expect_count(name, population=population, generations=generations)
     expect_count(name, 2, population=population)

@@ -27,7 +27,7 @@ def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
 
 
 def best_first(shared: np.ndarray) -> tuple[list[int], list[float]]:
-    """Return all columns in the order in which a greedy search adds them, and the merit after each addition.
+    """Return the indices of all columns in the order in which a greedy search adds them, and the merit after each.
 
     `shared` holds the symmetrical uncertainties of all pairs, the target last.
     """

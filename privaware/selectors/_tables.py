@@ -39,10 +39,10 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 MAX_ONE_HOT_ENTRIES = 1 << 22
-"""Largest number of entries of one-hot rows in memory."""
+"""Largest number of entries of a block of one-hot rows, unless a single row has more."""
 
 MIN_ENTROPY = 1e-3
-"""Entropy of a pair of columns, in bits, below which both count as constant."""
+"""Sum of the entropies of two columns, in bits, up to which their symmetrical uncertainty counts as 0."""
 
 BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
 """Fractions of the budget; tables with the target get the most, because they decide most about a column."""
@@ -75,7 +75,7 @@ def slots(schema: Schema, bins: int) -> tuple[int, ...]:
 
 
 def expect_table(schema: Schema) -> None:
-    """Raise unless `schema` is a table with columns to choose from."""
+    """Raise `WrongInput` unless `schema` is a table with columns to choose from."""
     if schema.form != "table" or not schema.used:
         raise WrongInput(
             f"expected a table with columns to choose from, got a schema of form {schema.form!r} "
@@ -84,7 +84,7 @@ def expect_table(schema: Schema) -> None:
 
 
 def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
-    """Yield one-hot rows over all columns and the target, a block of rows at a time."""
+    """Yield one-hot rows over all columns and the target, a block of rows at a time; `bins` is as for `slots`."""
     sizes = slots(data.schema, bins)
     encode = OneHot(bins=bins, norm=math.sqrt(len(sizes) - 1))
     step = max(1, MAX_ONE_HOT_ENTRIES // sum(sizes))
@@ -96,7 +96,10 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def _target(data: Data, size: int) -> np.ndarray:
-    """Return the slot of each row's target."""
+    """Return the slot of each row's target: its class, or one of `size` equal bins of the declared range.
+
+    A target outside the range is in the nearest bin, a missing one in the first.
+    """
     if data.schema.classes:
         return np.clip(data.y, 0, size - 1).astype(np.int64)
     low, high = data.schema.low, data.schema.high
@@ -109,7 +112,8 @@ def _target(data: Data, size: int) -> np.ndarray:
 def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
     """Return the tables, from one Gaussian release at noise multiplier `noise` and sensitivity 1.
 
-    Without `pairs`, tables of two columns are left out; tables with the target always are released.
+    `bins` is as for `slots`. Without `pairs`, tables of two columns are left out; tables with the target always are
+    released.
     """
     counts = TwoWayCounts(schema=data.schema, bins=bins, pairs=pairs)
     return counts.release(data.parts.total(counts), noise, rng)
@@ -117,7 +121,10 @@ def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True
 
 @dataclass(frozen=True, kw_only=True)
 class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
-    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks."""
+    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks.
+
+    `bins` and `pairs` are as for `release`.
+    """
 
     schema: Schema
     bins: int
@@ -141,7 +148,10 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
 def _noisy_tables(
     exact_counts: np.ndarray, schema: Schema, sizes: tuple[int, ...], pairs: bool, noise: float, rng: Rng
 ) -> Tables:
-    """Return the noisy tables from the exact two-way counts."""
+    """Return the noisy tables from the exact two-way counts.
+
+    `sizes` is the result of `slots`; `pairs` and `noise` are as for `release`.
+    """
     families = _families(sizes, pairs)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
     exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
@@ -172,8 +182,10 @@ def _noisy_tables(
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """A family of tables: its `pairs` of columns, the `mask` of its entries in the joint counts, and their divisor
-    `unit`.
+    """A family of tables that share one sensitivity bound.
+
+    `pairs` is a mask over pairs of columns. `mask` is the same mask over the entries of the joint counts. `unit` is the
+    number by which the entries are divided before noise is added.
     """
 
     pairs: np.ndarray
@@ -182,7 +194,10 @@ class _Family:
 
 
 def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
-    """Return the families of tables that are released, each with its share of the budget."""
+    """Return the families "single", "target" and, with `pairs`, "pair", each with its share of the budget.
+
+    A family whose tables are all constant is left out, except "single".
+    """
     squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
     last = len(sizes) - 1
     upper = np.triu(np.ones((len(sizes),) * 2, dtype=bool), 1)
@@ -207,17 +222,17 @@ def _starts(sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return sums over the slots of each column."""
+    """Return sums over the slots of each column along `axis`; `sizes` are the numbers of slots."""
     return np.asarray(np.add.reduceat(values, _starts(sizes), axis=axis))
 
 
 def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return one value for each slot, repeated from one value for each column."""
+    """Return one value for each slot along `axis`, repeated from one value for each column."""
     return np.repeat(values, sizes, axis=axis)
 
 
 def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return `values` with the mean over its column's slots subtracted from each slot."""
+    """Return `values` minus, along `axis`, the mean over each column's slots; `sizes` are the numbers of slots."""
     shape = [1] * values.ndim
     shape[axis] = len(sizes)
     means = _sums(values, sizes, axis) / np.array(sizes).reshape(shape)
@@ -225,7 +240,7 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
 
 
 def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return `counts` minus the mean over each column's slots, times the number of slots: integers."""
+    """Return `_centred(counts, sizes, axis)` times the number of slots of each column: integers."""
     shape = [1] * counts.ndim
     shape[axis] = sum(sizes)
     times = _spread(np.array(sizes, dtype=np.int64), sizes, 0).reshape(shape)
@@ -264,7 +279,7 @@ def _bits(share: np.ndarray) -> np.ndarray:
 
 
 def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
-    """Return the names of the columns in `mask`, in the schema's order."""
+    """Return the names of the columns in `mask`, which is over `schema.used`, in the schema's order."""
     return tuple(column.name for column, selected in zip(schema.used, mask, strict=True) if selected)
 
 

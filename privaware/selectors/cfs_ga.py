@@ -49,7 +49,7 @@ class CfsGa(Selector):
     crossover, mutation : float
         Probabilities that a child is a crossover of two parents, or a mutation of one.
     bins : int
-        Number of bins for numbers without declared bins.
+        Number of bins for numbers without declared bins, and for a regression target.
     """
 
     in_parts: ClassVar[bool] = True

@@ -45,9 +45,9 @@ class CfsGreedy(Selector):
     Parameters
     ----------
     columns : int, optional
-        Number of columns to select; by default the number at which the merit is highest.
+        Number of columns to select, or all if the table has fewer; by default the number at which the merit is highest.
     bins : int
-        Number of bins for numbers without declared bins.
+        Number of bins for numbers without declared bins, and for a regression target.
     """
 
     in_parts: ClassVar[bool] = True

@@ -68,7 +68,8 @@ class Pafs(Selector):
     population, generations : int
         Number of sets in a generation, and number of generations.
     models : int, optional
-        Number of sets that are charged; by default `population * generations`, but at most the number of possible sets.
+        Number of sets that are charged, by default `population * generations`; never more than there are possible sets.
+        Without `adaptive` it is the expected number of sets (at least 2).
     adaptive : bool
         Whether later sets depend on earlier scores; otherwise private selection among random sets is used.
     held_out : float
@@ -104,7 +105,7 @@ class Pafs(Selector):
         return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
     def trial_count(self, schema: Schema) -> int:
-        """Return the number of sets that are charged."""
+        """Return the number of sets that are charged; without `adaptive`, the expected number if it is at least 2."""
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
         requested = self.models or self.population * self.generations
@@ -164,7 +165,7 @@ class _Trials:
     def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
         """Return the set of highest noisy score among `count` independent random sets, or all columns if `count` is 0.
 
-        No score is cached, so each set is a trial of its own.
+        `search` draws the sets among `width` columns. No score is cached, so each set is a trial of its own.
         """
         top, winner = -np.inf, np.ones(width, dtype=bool)
         for at in range(0, count, SETS_PER_BATCH):
@@ -176,8 +177,9 @@ class _Trials:
         return winner
 
     def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
-        """Return noisy counts of correct predictions of private models on the sets in `masks`; `pure` selects Laplace
-        noise.
+        """Return noisy counts of correct predictions of private models on the sets in `masks`.
+
+        The noise is Laplace noise with `pure`, else Gaussian noise.
         """
         problems, sets = len(self.labels), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])
@@ -201,10 +203,10 @@ class _Trials:
 
 
 def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return released weights times rows on the lattice `ENTRIES`, without rounding errors in products or sums.
+    """Return weights (models, columns) times rows (rows, columns) as (models, rows), without rounding errors.
 
-    The weights are rounded for this purpose. The predicted class of a row is then a function of the row and the release
-    alone, not of the row's position.
+    The weights are released. `rows` lie on the lattice `ENTRIES`, and the weights are rounded to another lattice. The
+    predicted class of a row is then a function of the row and the release alone, not of the row's position.
     """
     bits = MANTISSA - ENTRIES.bits - math.ceil(math.log2(rows.shape[1]))
     public = Lattice(bound=max(float(np.abs(weights).max(initial=0.0)), 2.0**-99), bits=bits)

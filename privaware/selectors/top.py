@@ -9,9 +9,8 @@ Dwork and Roth 2014, chapter 3.
 Privacy: (epsilon, delta) for one row added or removed, at `columns` times Pure(1 / noise). The sensitivity of T is
 below 4:
 1. A row at (s, c) adds 1 to one count, so the term n_sc changes by 1 in L1 norm.
-2. Let a, b be the marginal counts and e, f what the row adds to them. The term n_s n_c / n changes from ab'/n to (ab' +
-   af' +
-   eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
+2. Let a, b be the marginal counts and e, f what the row adds to them. The term n_s n_c / n changes from ab'/n to
+   (ab' + af' + eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
 3. So T changes by less than 4 (from no rows to one row it stays 0). For rare s and c it changes by nearly 4.
 4. In floating-point arithmetic n T is an integer without error. T is at most 2n and is rounded three times, by 2^-52 n
    each. The score is reduced by the factor 1 - `MARGIN`, which covers this for 2^32 rows.
@@ -52,7 +51,7 @@ class Top(Selector):
     columns : int
         Number of columns to select; all if the table has fewer.
     bins : int
-        Number of bins for numbers without declared bins.
+        Number of bins for numbers without declared bins, and for a regression target.
     """
 
     in_parts: ClassVar[bool] = True
@@ -74,7 +73,10 @@ class Top(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
-    """The integer tables (slots, slots of the target) of all columns, and of the target, with the target."""
+    """The integer tables (slots, slots of the target) of all columns, and of the target, with the target.
+
+    The release is the names of `columns` columns, the most dependent on the target.
+    """
 
     schema: Schema
     bins: int
@@ -101,13 +103,18 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
 
 
 def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T of every column: the L1 distance of its table with the target from independence, in rows."""
+    """Return T of every column: the L1 distance of its table with the target from independence, in rows.
+
+    `exact` is a total of `TargetCounts`. `sizes` is the number of slots of each column, the target last.
+    """
     return distances(exact[: -sizes[-1]], np.diagonal(exact[-sizes[-1] :]), sizes[:-1])
 
 
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T of columns with `sizes` slots, from the counts `table` (slots, classes) and the class counts
-    `classes`.
+    """Return T = sum of |n_sc - n_s n_c / n| over slots s and classes c, in rows, of each column.
+
+    `table` (slots, classes) holds the counts of all columns, `classes` the class counts, and `sizes` the number of
+    slots of each column.
     """
     total = max(int(classes.sum()), 1)
     whole = np.int64 if total < 2**31 else object  # Python integers when products exceed 64 bits
@@ -119,6 +126,8 @@ def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) ->
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:
     """Return the largest expected T of each column if it is independent of the target: all slots equally likely.
+
+    `sizes` is the number of slots of each column, the target last.
 
     >>> by_chance((2, 5, 2), 100).round(1).tolist()
     [8.0, 16.0]

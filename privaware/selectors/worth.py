@@ -166,7 +166,7 @@ def explained(
 ) -> np.ndarray:
     """Return the squared error that leaving out each column adds, minus the part that noise alone would explain.
 
-    `selected` is the mask of the columns in the model; `worthy` explains the other parameters.
+    `selected` is the mask of the columns in the model; other columns get 0. `worthy` explains the other parameters.
     """
     inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]
@@ -190,7 +190,9 @@ def _positive(moments: np.ndarray) -> np.ndarray:
 
 
 def _targets(data: Data) -> np.ndarray:
-    """Return targets of norm at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers for
+    """Return targets of norm at most 1, of shape (rows, outputs).
+
+    They are -1 or 1 for two classes, centred one-hot vectors for more classes, and numbers scaled to [-1, 1] for a
     regression.
     """
     schema = data.schema

@@ -30,12 +30,12 @@ JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest nu
 
 @dataclass(frozen=True)
 class SearchJournal:
-    """One file for each finished job: its models and their noisy scores."""
+    """One file in `folder` for each finished job: its models and their noisy scores."""
 
     folder: Path
 
     def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
-        """Return the generator and the job sizes with which this search first began.
+        """Return the generator and the job sizes with which this search first began: the given ones if it begins now.
 
         A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume and starts over.
         Nothing of the earlier search was ever released.
@@ -52,7 +52,7 @@ class SearchJournal:
         return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
-        """Return the models and scores of a finished job; None if the job has not finished."""
+        """Return the models (with `schema`) and scores of the finished job `name`; None if this run has no such job."""
         from safetensors.numpy import load
 
         path = self._path(name)
@@ -93,7 +93,7 @@ class SearchJournal:
         atomic_write(self._path(name), save(arrays), mode=0o600)
 
     def end(self) -> None:
-        """Remove the folder."""
+        """Remove the folder with all its files, if it exists."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
 

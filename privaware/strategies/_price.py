@@ -45,7 +45,11 @@ class TrialPrice:
         return self.build(self.space.settings(point))
 
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
-        """Return the cost of one training, or of the fraction `share` of its steps, that covers every candidate."""
+        """Return the cost of one training that covers every candidate; with `share` below 1, of this part of its steps.
+
+        `noise` is the noise multiplier of the first candidate. If candidates have different costs, the event is `AnyOf`
+        these costs.
+        """
         events = []
         for point, scale in self.noise_scales(schema):
             learner = self.learner(point)
@@ -86,7 +90,7 @@ class TrialPrice:
 def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:
     """Return a learner that runs the fraction `share` of the steps of a training, starting from the model `initial`.
 
-    `initial` is None for a new training. Raise if `learner` cannot stop and continue.
+    `initial` is None for a new training. Raise `WrongInput` if `learner` cannot stop and continue.
     """
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(

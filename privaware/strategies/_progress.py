@@ -11,7 +11,7 @@ __all__ = ["OnProgress", "ProgressMeter", "SearchProgress"]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProgress:
-    """The state of a search: in `round` of `rounds`, `trained` of `count` candidates have scores.
+    """The state of a search: in `round` (from 1) of `rounds`, `trained` of `count` candidates have scores.
 
     A `SearchProcedure` reports epochs in place of candidates, in one round. `best` is the highest noisy score so far in
     all rounds (None if nothing was scored), and `seconds_left` is an estimate for all rounds.
@@ -29,14 +29,14 @@ OnProgress = Callable[[SearchProgress], None]
 
 
 class ProgressMeter:
-    """Reports progress after each job, with the remaining time; `counts` are the numbers of trials of the rounds."""
+    """Reports progress to `listener`, unless it is None; `counts` are the numbers of trials of the rounds."""
 
     def __init__(self, counts: Sequence[int], listener: OnProgress | None) -> None:
         self.counts, self.listener = counts, listener
         self.started, self.trained_here = time.monotonic(), 0
 
     def update(self, at: int, trained: int, best: float | None, *, added: int) -> None:
-        """Report that `added` candidates were just trained, and that `trained` candidates of round `at` have scores."""
+        """Report that `added` candidates were just trained, and that `trained` of round `at` (from 0) have scores."""
         self.trained_here += added
         if self.listener is None:
             return

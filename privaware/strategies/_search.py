@@ -30,7 +30,10 @@ __all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SearchResult:
-    """The release of a search: the chosen settings, their model, and its noisy score (None if it was not scored)."""
+    """The release of a search: the chosen candidate `point`, its model, and its score.
+
+    The score is noisy, or exact on public rows. It is None for a search procedure, which scores no model.
+    """
 
     point: Point
     model: Model
@@ -108,7 +111,10 @@ class Search:
         return total
 
     def model_cost(self, schema: Schema, noise: float) -> Event:
-        """Return the cost of one training that covers every candidate."""
+        """Return the cost of one training on the training rows of `schema`; it covers every candidate.
+
+        `noise` is the noise multiplier of the first candidate.
+        """
         return self.price.training(self.train_schema(schema), noise)
 
     def rounds(self, schema: Schema) -> tuple[Round, ...]:
@@ -127,7 +133,7 @@ class Search:
         return sum(round_.expected for round_ in self.rounds(schema))
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with the expected number of training rows."""
+        """Return `schema` with the expected number of training rows, at least 1."""
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
     def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:
@@ -136,7 +142,7 @@ class Search:
         return self._run(data, noise, noise * scale, rng, public=False)
 
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
-        """Search on public rows: scores are exact, and no number of trials is secret.
+        """Search on public rows: scores are exact, and each number of trials is its expectation, which is not secret.
 
         `noise` is the noise multiplier with which candidates train: 0, or the noise multiplier of the private model
         that is trained later.
@@ -236,9 +242,9 @@ class FoundModel:
 
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
-    """Raise unless every value of every choice builds a learner and, if `priced`, the space declares its cost.
+    """Raise `WrongInput` unless every value of every choice builds a learner whose cost, if `priced`, is declared.
 
-    Each value is checked at one point, not in all combinations. Raise too for a choice that changes nothing.
+    Each value is checked at one point, not in all combinations. A choice that changes nothing raises too.
     """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:

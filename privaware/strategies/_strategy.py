@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A candidate to try; `after` is the number of an earlier trial from whose weights it continues."""
+    """A candidate to try; `after` is the number of the trial from whose weights it continues, or None to start anew."""
 
     point: Point
     after: int | None = None
@@ -58,7 +58,9 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialCount:
-    """The trial-count distribution of private selection: truncated negative binomial; `eta = 0` is logarithmic.
+    """The distribution of the number of trials of private selection, with expectation `mean`.
+
+    It is the truncated negative binomial distribution with shape `eta`; for `eta = 0` the logarithmic distribution.
 
     >>> count = TrialCount.with_chance(chance=0.9, top=0.1, eta=1.0)
     >>> round(count.mean), round(count.chance(0.1), 6)
@@ -90,7 +92,7 @@ class TrialCount:
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
         """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`.
 
-        Raise if a mean of 1e8 is too small for it.
+        `eta` is its shape. Raise `WrongInput` if a mean of 1e8 is too small for it.
         """
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
@@ -137,7 +139,11 @@ class Round:
 
 
 class Searcher(Protocol):
-    """A search in progress: `ask` returns at most `count` candidates, `tell` takes their trials, `best` the winner."""
+    """A search in progress.
+
+    `ask` returns at most `count` candidates. `tell` takes the trials that are reported: all trials of a round, or only
+    the best if their number is secret. `best` returns the best trial.
+    """
 
     def ask(self, count: int) -> list[Ask]: ...
 
@@ -168,7 +174,9 @@ class RoundStrategy(Protocol):
 class Runtime:
     """How a search procedure runs; nothing here changes what is released.
 
-    `progress` is called with (epoch, epochs, seconds left), `on_epoch` with (epoch, shared weights, controller).
+    After each epoch, `progress` is called with (number of finished epochs, number of all epochs, seconds left), and
+    `on_epoch` with (index of the epoch from 0, shared weights, controller). `checkpoint` is the file from which an
+    interrupted search resumes, or None.
     """
 
     device: str = "cpu"

@@ -78,7 +78,11 @@ class ValidationScorer:
 
 @dataclass(kw_only=True, eq=False)
 class Trials:
-    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it."""
+    """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it.
+
+    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. `models` has the kept
+    models by the number of their trial.
+    """
 
     price: TrialPrice
     train: Data
@@ -99,7 +103,10 @@ class Trials:
         self.declared: dict[float, set[Event]] = {}  # declared costs of a training, by the share of its steps
 
     def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
-        """Return the trials of round `at`: read finished jobs from the journal, and train and score the other jobs."""
+        """Return all trials of round `at` (from 0), in the order of `asks`.
+
+        Finished jobs are read from the journal; the other jobs are trained and scored.
+        """
         self.leader = None
         points = [self.price.space.canonical(ask.point) for ask in asks]
         numbers = [next(self.numbers) for _ in asks]
@@ -129,7 +136,10 @@ class Trials:
     def _keep(
         self, round_: Round, numbers: Sequence[int], results: Sequence[tuple[Model, float]], scores: dict[int, float]
     ) -> None:
-        """Keep all models of a round, or only the best model if the number of trials is secret."""
+        """Keep all models of a round, or only the best model if the number of trials is secret.
+
+        `results` has the model and score of each trial in `numbers`; the scores are added to `scores`.
+        """
         for number, (model, score) in zip(numbers, results, strict=True):
             scores[number] = score
             self.best_score = score if self.best_score is None else max(self.best_score, score)
@@ -141,9 +151,11 @@ class Trials:
             self.leader = number
 
     def _jobs(self, points: Sequence[Point], after: Sequence[int | None], share: float) -> list[_Job]:
-        """Split the candidates into jobs that keep every worker busy.
+        """Split the candidates into jobs that keep every worker busy; an undeclared cost raises `WrongInput`.
 
         The candidates of a job have the same noise multiplier; candidates with similar settings are next to each other.
+        `after` has the number of the trial from which each candidate continues, or None, and `share` is the fraction of
+        the steps of a full training.
         """
         largest, fewest = self.job_sizes
         settings = [self.price.space.settings(point) for point in points]
@@ -178,7 +190,7 @@ class Trials:
         return None if number is None else self.models[number]
 
     def _expect_declared(self, job: _Job) -> None:
-        """Raise, before the job trains and from public facts, if the cost of a candidate is not a declared cost.
+        """Raise `WrongInput`, before the job trains, if the cost of a candidate is not a declared cost.
 
         Without noise nothing is checked.
         """
@@ -200,7 +212,7 @@ class Trials:
 class _Job:
     """Candidates that are trained together with noise multiplier `noise`.
 
-    `positions` are their positions in the round, and `initial` the models from which they continue (None: none).
+    `positions` are their positions in the round. `initial` has the model from which each continues, or None.
     Each job has its own random generators, so that a resumed search never uses the same noise twice.
     """
 

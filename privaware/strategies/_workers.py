@@ -24,7 +24,7 @@ Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its r
 class Workers(Protocol):
     """Workers that run jobs, `capacity` at a time.
 
-    `run_jobs` yields (index of the job, its result) in the order of completion.
+    `run_jobs` yields (index of the job, its result) in the order of completion; the result is `work(shared, job)`.
     """
 
     @property
@@ -46,7 +46,10 @@ class Here:
 
 @dataclass(frozen=True)
 class Processes:
-    """Runs jobs in `capacity` processes on this machine, which share its threads; raises if a process is killed."""
+    """Runs jobs in `capacity` processes on this machine, which share its processors.
+
+    A killed process raises `PrivawareError`.
+    """
 
     capacity: int
 
@@ -99,7 +102,10 @@ def _run(job: Any) -> Any:
 
 @dataclass(frozen=True)
 class Ray:
-    """Runs jobs on a Ray cluster; "auto" is the cluster of this machine. A job whose worker dies is repeated."""
+    """Runs jobs on the Ray cluster at `address`; "auto" is the cluster of this machine.
+
+    A job whose worker dies is repeated up to `retries` times.
+    """
 
     address: str
     retries: int = 3
@@ -122,7 +128,8 @@ class Ray:
 def connected(address: str) -> Any:
     """Return the module `ray`, connected to the cluster until the end of the process.
 
-    If this process is connected already, that connection is kept, whatever `address` is.
+    If this process is connected already, that connection is kept, whatever `address` is. Raise `WrongInput` if the
+    package is not installed or no cluster answers.
     """
     try:
         import ray
@@ -142,7 +149,10 @@ def connected(address: str) -> Any:
 
 
 def _expect_answer(address: str) -> None:
-    """Connect to HOST:PORT, because Ray takes most of a minute to report that nothing listens there."""
+    """Raise `OSError` if nothing listens at an address HOST:PORT; other addresses are not checked.
+
+    Ray itself takes most of a minute to report this.
+    """
     import socket
 
     host, colon, port = address.rpartition("://")[2].rpartition(":")

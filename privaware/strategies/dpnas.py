@@ -55,14 +55,15 @@ HERE = Runtime()
 
 @dataclass(frozen=True, kw_only=True)
 class DpNas(SearchProcedure):
-    """The settings of the search; the cost depends on `epochs`, `rate`, `updates`, `held_rate` and the two noises.
+    """The settings of the search.
 
+    The cost depends on `epochs`, `warm_up`, `rate`, `updates`, `held_rate`, `reward_noise`, `policy` and the noise
+    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`.
     `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
     `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
     rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
-    the steps.
-    `derived` cells are scored at the end. `network` has the fields of the model `dpnas` other than its cell. With
-    `policy` "uniform" there is no controller: random search over the same shared weights.
+    the steps. `derived` cells are scored at the end. `network` has the fields of the model `dpnas` other than its cell.
+    With `policy` "uniform" there is no controller: random search over the same shared weights.
 
     These settings are from the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy` and `nodes`;
     `rate = 0.01` is its batch of 300 on CIFAR-10. These are from the authors' code: `hidden`, `aware`, `baseline`, and
@@ -118,11 +119,14 @@ class DpNas(SearchProcedure):
 
     @property
     def controller_updates(self) -> int:
-        """The number of charged updates of the controller."""
+        """The number of charged updates of the controller: `updates` in each epoch after `warm_up`; 0 if "uniform"."""
         return self.updates * max(0, self.epochs - self.warm_up) * (self.policy == "controller")
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:
-        """Return the cost for the training rows and the cost for the validation rows."""
+        """Return the cost of all steps for the training rows, and the cost of all scores for the validation rows.
+
+        `noise` is the noise multiplier of a step; scores have `reward_noise * noise`.
+        """
         steps = self.epochs * self.epoch_steps * Gaussian(noise=noise).sampled(rate=self.rate)
         score, updates = Gaussian(noise=noise * self.reward_noise), self.controller_updates
         if self.held_rate == 1:
@@ -136,7 +140,7 @@ class DpNas(SearchProcedure):
     def find(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> dict[str, Any]:
-        """Return the best cell as a point of the space `dpnas`."""
+        """Return the best cell as a point of the space `dpnas`; `search` describes the arguments."""
         return self.search(train, validation, noise, rng, public=public, runtime=runtime).point
 
     def search(

@@ -32,7 +32,10 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(RoundStrategy):
-    """Tries all points of a space, or at most `trials` points at equal distances in the order of the grid."""
+    """A strategy that tries all points of a space, or `trials` points at equal distances in the order of the grid.
+
+    A space of more than `MAX_POINTS` points raises `WrongInput`.
+    """
 
     adaptive: ClassVar[bool] = False
 

@@ -63,7 +63,10 @@ class Mgrs(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Generations(TrialHistory):
-    """Asks for mutations of the best trial, and for random candidates."""
+    """A searcher that asks for mutations of the best trial with probability `mutation`, else for random candidates.
+
+    In the first generation all candidates are random.
+    """
 
     mutation: float
 

@@ -32,7 +32,10 @@ __all__ = ["Optuna"]
 
 @dataclass(frozen=True, kw_only=True)
 class Optuna(RoundStrategy):
-    """`sampler` is a class of `optuna.samplers`; `batch` trials are requested together and train as one population."""
+    """A search with `trials` trials by `sampler`, the name of a class of `optuna.samplers`.
+
+    `batch` trials are requested together and train as one population.
+    """
 
     adaptive: ClassVar[bool] = True
 

@@ -46,7 +46,11 @@ MAX_ATTEMPTS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Paas(RoundStrategy):
-    """Genetic search of `generations` generations, or of as many generations as `trials` trials need."""
+    """Genetic search of `generations` generations of `population` candidates.
+
+    If `trials` is given, there are as many generations as this number of trials needs. The top of the file explains
+    `keep`, `spare`, `mutation` and `refill`.
+    """
 
     adaptive: ClassVar[bool] = True
 
@@ -74,7 +78,7 @@ class Paas(RoundStrategy):
         return tuple(Round(count=count) for count in counts)
 
     def parents(self, ranked: int) -> int:
-        """Return the number of parents in a generation of `ranked` candidates."""
+        """Return the number of parents in a generation of `ranked` candidates: the best ones and the spared ones."""
         top = max(1, round(self.keep * ranked))
         return min(ranked, top + round(self.spare * ranked))
 
@@ -84,14 +88,20 @@ class Paas(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Breeding(TrialHistory):
-    """The current `generation` of candidates; `scored` maps every tried candidate to its trial."""
+    """The current `generation` of candidates; `scored` maps every tried candidate to its trial.
+
+    `best` returns the best trial of the current generation.
+    """
 
     strategy: Paas
     scored: dict[str, Trial] = field(default_factory=dict)
     generation: list[Point] = field(default_factory=list)
 
     def ask(self, count: int) -> list[Ask]:
-        """Return the candidates of the first generation, or the children of a later one that were not tried yet."""
+        """Return the new candidates of the next generation: of `count` bred candidates, those not tried yet.
+
+        In the first generation the candidates are random.
+        """
         parents = self._parents() if self.generation else []
         children: list[Point] = []
         while len(children) < count:
@@ -105,7 +115,7 @@ class Breeding(TrialHistory):
         self.scored |= {point_key(trial.point): trial for trial in trials}
 
     def best(self) -> Trial:
-        """Return the best trial of the last generation."""
+        """Return the best trial of the last generation, to which parents belong with `refill="rest"`."""
         return self._ranked()[0]
 
     def _ranked(self) -> list[Trial]:
@@ -122,6 +132,8 @@ class Breeding(TrialHistory):
 
     def _child(self, parents: list[Point], siblings: set[str]) -> Point:
         """Breed a child that differs from its siblings and, with `refill="rest"`, from every tried candidate.
+
+        `siblings` are the keys (`point_key`) of its siblings.
 
         After `MAX_ATTEMPTS` failed attempts, return the last child.
         """

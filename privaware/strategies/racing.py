@@ -35,7 +35,10 @@ __all__ = ["Racing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Racing(RoundStrategy):
-    """Starts with `candidates` (synonym: `trials`); after each round the best `1 / faster` of them continue."""
+    """Successive halving that starts with `candidates` candidates, or with `trials` candidates if `trials` is given.
+
+    After each round the best `1 / faster` of the candidates (rounded down) continue, but at least one.
+    """
 
     adaptive: ClassVar[bool] = True
 
@@ -62,7 +65,10 @@ class Racing(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Race(TrialHistory):
-    """Asks for the best candidates of the last round again, continued from their weights."""
+    """A searcher that asks for random candidates first, and then for the best candidates of the last round again.
+
+    These continue from their weights. The best trial is the best trial of the last round.
+    """
 
     running: list[Trial] = field(default_factory=list)
 

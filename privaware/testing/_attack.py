@@ -101,7 +101,10 @@ def _check_null(name: str, attack: Attack, game: Game) -> None:
 
 @cache
 def _small_game(online: bool) -> Game:
-    """Return a game with 60 candidate rows of a linear model, and four shadow models."""
+    """Return a game with 60 candidate rows of a linear model, and four shadow models.
+
+    With `online`, the shadow models saw candidate rows.
+    """
     data = rows_for(example(rows=120), 120, seed=1)
     plan = ShadowPlan(count=4, online=online)
     return membership_game(Linear(steps=5), data, noise=1.0, rng=Rng(seed=0), shadows=plan).game

@@ -131,7 +131,10 @@ class _Check:
                 )
 
     def calibrated(self, epsilon: float) -> float:
-        """Return the noise multiplier (at least 1e-6) that costs `epsilon` at `self.delta`; raise if there is none."""
+        """Return the noise multiplier (at least 1e-6) that costs `epsilon` at `self.delta`.
+
+        Raise `BrokenPromise` if there is none.
+        """
         try:
             noise = accounting.calibrate(lambda noise: self.mechanism.cost(self.schema, noise), epsilon, self.delta)
         except PrivawareError as problem:
@@ -209,7 +212,7 @@ class _Check:
     def both_ways(self, few: Data, other: Data, noise: float, seed: int) -> Iterator[float]:
         """Replay one pair in both directions and check its cost; yield the sum of squared sensitivity ratios of each.
 
-        The ratios are for a row that is in every Poisson sample.
+        The pair is `few` and `other`. The ratios are for a row that is in every Poisson sample.
         """
         for one, two in ((few, other), (other, few)):
             within = replay(self.mechanism, one, two, noise, seed=seed)
@@ -225,8 +228,8 @@ class _Check:
     def disjoint_parts(self, run: Replay, noise: float) -> int:
         """Return into how many parts the rows were split at most, if the stated cost contains parallel composition.
 
-        Return 0 if the stated cost contains no parallel composition, or contains private selection.
-        The caller then puts the row into each part in turn.
+        The caller puts the row into each part in turn. Return 0 if the stated cost contains no parallel composition, or
+        contains private selection.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or not _contains(stated, Disjoint):

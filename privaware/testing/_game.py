@@ -114,7 +114,9 @@ def failure_game(
 
 @lru_cache(maxsize=64)
 def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> float:
-    """Return the largest epsilon that `games` games can prove, reached if every release shows whether the row was used.
+    """Return the largest epsilon that `games` games on each data set can prove.
+
+    It is reached if every release shows whether the row was used.
 
     Return 0 for fewer than `MIN_GAMES` games.
 

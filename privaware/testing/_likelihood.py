@@ -65,7 +65,7 @@ def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarr
 
 
 def _summed(losses: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Sum `losses` over the axes of the exact value along which the noise has one common `scale`."""
+    """Sum `losses` over the axes of the exact value along which `scale` has length 1: one scale for all."""
     lead = losses.ndim - scale.ndim
     shared = tuple(lead + axis for axis in range(scale.ndim) if scale.shape[axis] == 1)
     return np.asarray(losses.sum(axis=shared))

@@ -18,9 +18,9 @@ def spent(
 ) -> Event:
     """Return the privacy cost of recorded calls.
 
-    Releases after a Poisson sample and before the next one are on the former. Several releases on one sample are one
-    joint event. Several samples in a row belong to one separately noised value each if there are as many of these;
-    otherwise they count as one sample, whose rate is the sum of their rates (at most 1).
+    Releases after a Poisson sample and before the next sample are on the earlier sample. Several releases on one sample
+    are one joint event. Several samples in a row belong to one separately noised value each if there are as many of
+    these; otherwise they count as one sample, whose rate is the sum of their rates (at most 1).
 
     Parameters
     ----------

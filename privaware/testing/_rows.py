@@ -225,7 +225,7 @@ def _relabelled(data: Data) -> Iterator[tuple[str, Data]]:
 
 
 def joined(data: Data, x: Any, y: Any, *, front: bool = False) -> Data:
-    """Return `data` with one more row, at the front or at the end."""
+    """Return `data` with one more row, input `x` and target `y`, at the front or, by default, at the end."""
     row = np.empty((1, *data.x.shape[1:]), dtype=data.x.dtype)
     row[0] = x
     label = np.array([y], dtype=data.y.dtype)

@@ -86,7 +86,7 @@ class Recorder(Rng):
         return returned.copy()
 
     def _implied(self, problem: Any, returned: np.ndarray, public: dict[str, Any]) -> Call:
-        """Return a call whose exact value is the implied noise vectors, with the log volume in the last column."""
+        """Return a call whose exact value is the noise vectors that `returned` implies, with the log volume last."""
         vectors, volume = problem.implied(returned)
         call = make_call("perturb", np.column_stack([vectors, volume]), returned, public)
         expect_valid(call, len(self.calls))
@@ -307,7 +307,8 @@ class Replayer(Recorder):
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
         """Return the recorded draws `before` for the common rows, with `extra` for an added row.
 
-        The draw of a removed row is left out. Raise `BrokenPromise` if `rows` does not fit the edit.
+        The draw of a removed row is left out. Raise `BrokenPromise` if `rows` does not fit the edit. Raise `WrongInput`
+        if the mechanism draws for a part of the rows and the row in question is neither first nor last.
         """
         edit = self.edit
         assert edit is not None

@@ -100,8 +100,8 @@ def privacy_losses(
     """Run a mechanism once, and return the privacy loss of each noised value.
 
     The privacy loss is the log-likelihood of the value on `neighbour` minus the log-likelihood on `data`. Releases on
-    one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. If the
-    mechanism splits the rows, the attacker knows the split. A changed row raises `WrongInput` if rows are sampled.
+    one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. The attacker
+    knows a split of the rows. A removed row, or a changed one if rows are sampled, raises `WrongInput`.
 
     Parameters
     ----------

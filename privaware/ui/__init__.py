@@ -2,8 +2,8 @@
 
 `serve` binds to 127.0.0.1 only. Every address starts with a random token that only the person who opened the page
 knows. Requests with another token or for another host get an empty answer. A plan is a dry run. Only a form that is
-sent by POST charges or writes, and only inside the folder. Trainings, predictions and audits are calls of the command
-line in processes of their own. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
+sent by POST charges or writes, and only inside the folder and the user's data folder. Trainings, predictions and audits
+are calls of the command line in processes of their own. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def application(folder: str | Path, *, token: str, port: int) -> Any:
 
 
 def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) -> None:
-    """Serve the page of a folder until interrupted.
+    """Serve the page of a folder until interrupted, and then end its runs.
 
     Parameters
     ----------
     folder
         The folder with data, ledgers and models.
     port
-        The port on this machine. 0 chooses a free port.
+        The port on this machine. 0 chooses a free port. A port that is in use raises `WrongInput`.
     started
         A function that receives the address of the page, with a new token.
     """

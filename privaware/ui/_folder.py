@@ -37,29 +37,33 @@ SHOWN = "Every candidate of this search was paid for; only the best is in the fo
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and its content, two levels deep; `path` is resolved. Links that lead outside are ignored."""
+    """A folder and its content, two levels deep; `path` is resolved.
+
+    Names are paths relative to `path`, in sorted order. Hidden entries and links that lead outside are ignored. At most
+    `MAX_LISTED` entries of a kind are listed.
+    """
 
     path: Path
 
     def ledgers(self) -> dict[str, Path]:
-        """Return the ledgers by name."""
+        """Return the files that end in .ledger, by name."""
         return self._named(path for path in self._entries() if path.suffix == ".ledger" and path.is_file())
 
     def models(self) -> dict[str, Path]:
-        """Return the model folders by name; a folder with a file that lies outside is not a model."""
+        """Return the folders with a `model.json`, by name; a folder with a link that leads outside is not a model."""
         return self._named(path for path in self._entries() if self._is_model(path))
 
     def data_files(self) -> dict[str, Path]:
-        """Return the files that may hold rows, by name; predictions are not among them."""
+        """Return the files with a suffix in `DATA`, by name, except those in the folder of predictions."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in DATA)
         return self._named(path for path in files if path.parent != self.path / PREDICTIONS)
 
     def schemas(self) -> dict[str, Path]:
-        """Return the files that may declare a schema, by name."""
+        """Return the files that end in .toml, which may declare a schema, by name."""
         return self._named(path for path in self._entries() if path.is_file() and path.suffix == ".toml")
 
     def predictions(self) -> dict[str, Path]:
-        """Return the files with predictions, by name."""
+        """Return the .csv and .parquet files directly in the folder of predictions, by name."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
         return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
 
@@ -86,7 +90,7 @@ class Folder:
                 yield from self._inside(folder)
 
     def _inside(self, folder: Path) -> list[Path]:
-        """Return the entries of a folder, without hidden ones and without links that lead outside."""
+        """Return the entries of a folder in sorted order, without hidden ones and without links that lead outside."""
         return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self.holds(entry)]
 
     def holds(self, path: Path) -> bool:
@@ -127,7 +131,7 @@ def _ledger(path: Path) -> dict[str, Any]:
 
 
 def model_summary(path: Path) -> dict[str, Any]:
-    """Return the facts that a list shows about a model; if it is unreadable, the reason."""
+    """Return the facts that a list shows about a model; if its card is unreadable, only `problem`, the reason."""
     try:
         card = ModelCard.read(path)
     except PrivawareError as problem:

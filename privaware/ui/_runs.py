@@ -1,4 +1,4 @@
-"""Runs of the page: each is a child process that calls the command line, and lives on when the page is closed.
+"""Runs of the page: each is a child process that calls the command line. It ends with the server, not with the browser.
 
 What a run prints stays in memory, because some of it is for the owner of the data only. The form of a training is kept
 in the user's data folder until the training has ended, so that a run that was interrupted can be resumed after the
@@ -57,7 +57,8 @@ class Run:
     task
         The call.
     lines, printed
-        What the call wrote to standard error (plan and progress) and to standard output (result).
+        What the call wrote to standard error (plan and progress, the last `MAX_LINES` lines) and to standard output
+        (result).
     charged, entry
         Whether the call said that its cost is in the ledger, and the number of the entry if the call said it.
     closed
@@ -96,13 +97,17 @@ class Run:
 
     @property
     def resumable(self) -> bool:
-        """Whether this run is a training that the same call would continue, on its charge if it has one."""
+        """Whether this run is a training that the same call would continue.
+
+        It is one that was cancelled or failed after its charge, or was interrupted with an earlier page. Its charge
+        must not be closed.
+        """
         ended = self.state in ("cancelled", "failed") and self.charged
         return self.task.verb == "fit" and not self.closed and (ended or self.state == "interrupted")
 
     @property
     def problem(self) -> str:
-        """The sentence with which a failed call ended."""
+        """The sentence with which a failed call ended; empty if the call has not failed."""
         said = [line.removeprefix(PROBLEM) for line in self.lines if line.startswith(PROBLEM)]
         if self.state != "failed":
             return ""
@@ -110,7 +115,10 @@ class Run:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Steps that are done, and all steps, if the last sentence about progress says so."""
+        """Steps that are done, and all steps, from the last line such as "3 of 10"; None if there is none.
+
+        Lines before the charge of the run do not count.
+        """
         for line in reversed(self.lines):
             if len(steps := STEPS.findall(line)) == 1:
                 return int(steps[0][0]), int(steps[0][1])
@@ -143,7 +151,7 @@ class Runs:
     def all(self) -> list[Run]:
         """Return the runs of this page, newest first, and then the unfinished trainings of earlier pages.
 
-        Trainings of earlier pages are in no particular order.
+        Trainings of earlier pages are in no particular order; those whose charge is closed are left out.
         """
         with self._lock:
             earlier = {key: run for key, run in self._recorded().items() if key not in self._runs}
@@ -153,7 +161,7 @@ class Runs:
         return [run for run in runs if not (run.closed and run.process is None)]
 
     def find(self, verb: str, out: str) -> Run:
-        """Return one run; raise if there is none."""
+        """Return the run of `verb` with the result `out`; raise `WrongInput` if there is none."""
         run = next((run for run in self.all() if (run.task.verb, run.task.out) == (verb, out)), None)
         if run is None:
             raise WrongInput("expected a run of this page, got another; go back to the list")
@@ -162,7 +170,7 @@ class Runs:
     def start(self, task: Task) -> Run:
         """Start a run, resume the interrupted run of the same task, or return the active run of the same task.
 
-        Raise if another task uses the same result, or was interrupted before it was complete.
+        Raise `WrongInput` if another task uses the same result, or was interrupted before it was complete.
         """
         with self._lock:
             active = [run for run in self._runs.values() if run.active and run.task.out == task.out]
@@ -183,14 +191,17 @@ class Runs:
     def resume(self, run: Run) -> Run:
         """Start the call of `run` again, which continues on the charge of `run`, if there is one.
 
-        Raise if `run` is not resumable.
+        Raise `WrongInput` if `run` is not resumable.
         """
         if not run.resumable:
             raise WrongInput("expected a run that was interrupted, got another; go back to the list")
         return self.start(run.task)
 
     def cancel(self, run: Run) -> None:
-        """Interrupt a run as Ctrl-C does; kill it if it has not ended after `SECONDS_TO_END` seconds."""
+        """Interrupt a run as Ctrl-C does, and return at once.
+
+        A timer kills the run if it has not ended after `SECONDS_TO_END` seconds.
+        """
         if not run.active or run.cancelled:
             return
         run.cancelled = True
@@ -200,7 +211,10 @@ class Runs:
         killer.start()
 
     def forget(self, run: Run) -> None:
-        """Remove a run that has ended from the list; its charge stays in the ledger."""
+        """Remove a run that has ended from the list; its charge stays in the ledger.
+
+        An active run raises `WrongInput`.
+        """
         if run.active:
             raise WrongInput("expected a run that has ended, got one that is running; cancel it first")
         with self._lock:
@@ -208,7 +222,7 @@ class Runs:
             self._forget(run.task)
 
     def expect_none(self) -> None:
-        """Raise if a training is active: its charge must not be closed."""
+        """Raise `WrongInput` if a training is active: its charge must not be closed."""
         if any(run.active and run.task.verb == "fit" for run in self.all()):
             raise WrongInput("expected no training on this page, got one that is running; let it end, or cancel it")
 
@@ -289,7 +303,7 @@ class Runs:
         return self._records() / f"{hashlib.sha256(task.out.encode()).hexdigest()[:32]}.json"
 
     def _is_closed(self, run: Run) -> bool:
-        """Whether the charge of a run was closed in its ledger."""
+        """Whether the charge of a run was closed in its ledger; False if the ledger or the charge is not known."""
         path = self.folder.ledgers().get(run.task.ledger(self.folder))
         if path is None or run.entry is None:
             return False
@@ -324,7 +338,7 @@ class Runs:
 
 
 def _send(run: Run, *, interrupt: bool = False) -> None:
-    """Interrupt or kill the processes of a run that is active."""
+    """Interrupt (with `interrupt`) or kill the processes of a run, if it is active; without POSIX, end its process."""
     if not run.active or run.process is None:
         return
     with suppress(ProcessLookupError):

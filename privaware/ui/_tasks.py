@@ -18,7 +18,7 @@ __all__ = ["Task", "audit_task", "data_path", "default_name", "fit_options", "fi
 Form = Mapping[str, str]
 
 NAME = re.compile(r"[^/\\.\0\x01-\x1f][^/\\\0\x01-\x1f]{0,99}")
-"""A name for a folder of results: one part of a path, not hidden."""
+"""A name for a folder of results: one part of a path, of at most 100 characters, not hidden."""
 HEADERS = {"yes": True, "no": False}
 FORMATS = ("csv", "parquet")
 
@@ -32,7 +32,7 @@ class Task:
     verb
         The command: "fit", "predict" or "audit".
     out
-        The name of the result in the folder. Two tasks with the same verb and name never run at the same time.
+        The name of the result in the folder. Two tasks with the same name never run at the same time.
     form
         The fields of the form, from which the task can be built again.
     words
@@ -49,14 +49,17 @@ class Task:
         return folder.shown(shlex.join(["privaware", *self.words]))
 
     def ledger(self, folder: Folder) -> str:
-        """Return the name of the ledger that a training charges; empty if it is not in the folder."""
+        """Return the name of the ledger that a training charges: the form names it, or it is next to the data or model.
+
+        The name is empty if the folder has none of these ledgers, and for other verbs.
+        """
         names = (self.form.get("ledger", ""), f"{self.form.get('data', '')}.ledger", f"{self.out}/run.ledger")
         known = folder.ledgers() if self.verb == "fit" else {}
         return next((name for name in names if name in known), "")
 
 
 def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
-    """Return the keyword arguments of `fit` that a form gives; empty fields keep the defaults of `fit`."""
+    """Return the keyword arguments of `fit` in a form, without empty fields; an empty epsilon becomes 1."""
     options: dict[str, Any] = {"epsilon": 1.0}
     for name, convert in FIT_FIELDS.items():
         if form.get(name):
@@ -77,7 +80,7 @@ def fit_task(folder: Folder, form: Form) -> Task:
 
 
 def predict_task(folder: Folder, form: Form) -> Task:
-    """Return the call of `privaware predict` that a form describes; its file is new."""
+    """Return the call of `privaware predict` that a form describes, with a new file in the folder of predictions."""
     model = _chosen(folder.models(), form.get("model", ""), "a model")
     suffix = form.get("format") or FORMATS[0]
     if suffix not in FORMATS:
@@ -94,7 +97,7 @@ def predict_task(folder: Folder, form: Form) -> Task:
 
 
 def audit_task(folder: Folder, name: str, form: Form) -> Task:
-    """Return the call of `privaware audit` for a model of the folder."""
+    """Return the call of `privaware audit` that a form describes, for the model `name` of the folder."""
     model = _chosen(folder.models(), name, "a model")
     attack = form.get("attack") or "one_run"
     if attack not in AUDIT_FIELDS:
@@ -112,7 +115,12 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def data_path(folder: Folder, form: Form) -> str:
-    """Return the path of a data file of the folder, or the name of a built-in data set."""
+    """Return the path of the data file that a form names, or the name of a built-in data set.
+
+    Any other name raises `WrongInput`.
+
+    A file of the working directory with the name of a built-in data set raises too.
+    """
     name, files = form.get("data", ""), folder.data_files()
     if name in files:
         return str(files[name])
@@ -124,12 +132,12 @@ def data_path(folder: Folder, form: Form) -> str:
 
 
 def default_name(folder: Folder, data: str) -> str:
-    """Return a new name for the model of a data file."""
+    """Return a new name for the model of a data file: "STEM-model", with a number if this name is taken."""
     return _free_name(folder.path, f"{_stem(data)}-model")
 
 
 def _free_name(place: Path, stem: str, suffix: str = "") -> str:
-    """Return `stem` with `suffix`, or with a number between them if a file or folder of that name exists."""
+    """Return `stem` with `suffix`, or with -2, -3 and so on between them if that name exists in `place`."""
     names = (f"{stem}{f'-{number}' if number > 1 else ''}{suffix}" for number in range(1, 10_000))
     return next(name for name in names if not (place / name).exists() and not (place / name).is_symlink())
 

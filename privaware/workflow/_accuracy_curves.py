@@ -38,47 +38,47 @@ __all__ = [
 SHOWN = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Epsilons at which the expected accuracy is shown."""
 GRID = np.geomspace(0.03, 10.0, 101)
-"""Epsilons at which curves are read; an answer lies between the first and the last."""
+"""Epsilons at which curves are read; an epsilon that is answered is one of them, or infinity."""
 QUANTILES = (0.1, 0.5, 0.9)
-"""Quantiles of the low end, the estimate and the high end."""
+"""Probabilities of the quantiles that are the low end, the estimate and the high end of an interval."""
 FEWEST_CLASSES = 4
-"""Number of classes that a table with fewer classes counts as in its signal."""
+"""Smallest number of classes by which a signal is divided, also if the table has fewer classes."""
 MANY_CLASSES = 5
 """Tables with at least this many classes are compared among themselves, because `auto` trains another learner."""
 SIZE_SPREAD = 0.5
-"""Standard deviation, in powers of ten of rows, of the weight of a curve from a table of another size."""
+"""Standard deviation of the Gaussian weight of a curve by the size of its table, in powers of ten of rows."""
 POWERS = (0.5, 0.7, 1.0, 1.4, 2.0)
 """Variants of a curve: the remaining errors `1 - gain` to each of these powers."""
 POWER_SPREAD = 1.0
-"""Standard deviation, in powers of two, of the weight of a variant with another power."""
+"""Standard deviation of the Gaussian weight of a variant by the distance of its power from 1, in powers of two."""
 SHIFTS = (-0.4, -0.2, 0.0, 0.2, 0.4)
 """Variants of a curve: its signal shifted by each of these powers of ten."""
 SHIFT_SPREAD = 0.3
-"""Standard deviation, in powers of ten of the signal, of the weight of a variant with a shift."""
+"""Standard deviation of the Gaussian weight of a variant by its shift, in powers of ten of the signal."""
 TOLERANCE = 0.02
-"""Standard deviation of an accuracy that counts as the requested accuracy."""
+"""Difference of accuracies up to which an accuracy counts about as the requested accuracy."""
 SEED_SPREAD = 0.01
 """Standard deviation of the accuracy of `fit` between two runs with different noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
-    """Public facts about a table; `auto` trains a constant below `least_epsilon`."""
+    """Public facts about a table; below `least_epsilon`, `auto` trains a constant prediction."""
 
     rows: int
     classes: int
     least_epsilon: float
 
     def signal(self, epsilon: Any) -> Any:
-        """Return the signal at `epsilon`, in powers of ten."""
+        """Return `log10(rows * epsilon / max(classes, FEWEST_CLASSES))`."""
         return np.log10(self.rows * np.asarray(epsilon) / max(self.classes, FEWEST_CLASSES))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The accuracy of `fit` on one measured table at the epsilons at which it trained a model.
+    """The accuracy of `fit` on one measured table at several `epsilons`, without those at which it trained a constant.
 
-    `constant` is the accuracy of the most frequent class.
+    `constant` is the accuracy of the constant prediction of the most frequent class.
     """
 
     table: str
@@ -89,7 +89,12 @@ class Curve:
     accuracies: tuple[float, ...]
 
     def gains(self, signals: np.ndarray) -> np.ndarray:
-        """Return the gain at each signal; it is interpolated, and constant beyond the measured signals."""
+        """Return the gain, (accuracy - constant) / (1 - constant), at each of `signals` (see `TableFacts.signal`).
+
+        Measured gains are clipped to [0, 0.999], and a gain below the gain at a smaller epsilon is raised to it.
+        Between measured signals the gain is interpolated linearly. Beyond them it is the gain at the nearest measured
+        signal.
+        """
         facts = TableFacts(rows=self.rows, classes=self.classes, least_epsilon=0.0)
         measured = (np.array(self.accuracies) - self.constant) / (1 - self.constant)
         return np.interp(signals, facts.signal(self.epsilons), np.maximum.accumulate(np.clip(measured, 0.0, 0.999)))
@@ -97,9 +102,10 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Pilot:
-    """What a pilot released: an accuracy with its standard error, and the `signal` with which its model was trained.
+    """What a pilot released: the `accuracy` of its model, and `error`, the standard error of this accuracy.
 
-    `constant` is the accuracy of the most frequent class, or None if it was not released.
+    `signal` is the signal with which the model was trained, in powers of ten. `constant` is the released accuracy of a
+    constant prediction, or None if it was not released.
     """
 
     accuracy: float
@@ -108,32 +114,35 @@ class Pilot:
     constant: float | None
 
     def json(self) -> dict[str, Any]:
-        """Return the released accuracy and its standard error."""
+        """Return the released `accuracy` and its standard `error`, rounded to four digits."""
         return {"accuracy": round(self.accuracy, 4), "error": round(self.error, 4)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Expected:
-    """Possible curves of a table: `accuracies` of shape (curves, epsilons of `GRID`), each with its weight."""
+    """Possible curves of a table: `accuracies` has shape (curves, epsilons of `GRID`), and `weights` one per curve."""
 
     accuracies: np.ndarray
     weights: np.ndarray
 
     def at(self, epsilon: float) -> tuple[float, float, float]:
-        """Return the quantiles of the accuracy at `epsilon`."""
+        """Return the weighted 10%, 50% and 90% quantiles of the accuracies of the curves at `epsilon`."""
         column = [np.interp(math.log(epsilon), np.log(GRID), curve) for curve in self.accuracies]
         low, middle, high = (_quantile(np.array(column), self.weights, share) for share in QUANTILES)
         return low, middle, high
 
     def needed(self, accuracy: float) -> tuple[float, float, float]:
-        """Return the quantiles of the smallest epsilon of `GRID` that reaches `accuracy`; infinity if none does."""
+        """Return the weighted 10%, 50% and 90% quantiles of the epsilon that each curve needs for `accuracy`.
+
+        A curve needs the smallest epsilon of `GRID` at which it reaches `accuracy`, or infinity if it never does.
+        """
         reached = self.accuracies >= accuracy
         first = np.where(reached.any(axis=1), GRID[reached.argmax(axis=1)], math.inf)
         low, middle, high = (_quantile(first, self.weights, share) for share in QUANTILES)
         return low, middle, high
 
     def posterior(self, accuracy: float) -> tuple[float, float, float]:
-        """Return the quantiles of the epsilon that gives `accuracy`.
+        """Return the 10%, 50% and 90% quantiles of the epsilon that gives `accuracy`.
 
         Before the accuracy is known, every epsilon of `GRID` is equally probable. An epsilon is then as probable as the
         weight of the curves that pass within about `TOLERANCE` of `accuracy` at this epsilon.
@@ -143,12 +152,12 @@ class Expected:
         return low, middle, high
 
     def chance(self, accuracy: float) -> float:
-        """Return the probability that an epsilon of `GRID` reaches `accuracy`, less `TOLERANCE`."""
+        """Return the fraction, by weight, of the curves that reach `accuracy - TOLERANCE` at an epsilon of `GRID`."""
         reached = self.accuracies.max(axis=1) >= accuracy - TOLERANCE
         return float(self.weights[reached].sum() / self.weights.sum())
 
     def curve(self) -> list[dict[str, float]]:
-        """Return the expected accuracy at each epsilon of `SHOWN`, with its quantiles."""
+        """Return, for each epsilon of `SHOWN`, the median accuracy and its 10% and 90% quantiles `low` and `high`."""
         points = {epsilon: self.at(epsilon) for epsilon in SHOWN}
         return [
             {"epsilon": epsilon, "accuracy": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
@@ -157,13 +166,21 @@ class Expected:
 
 
 def of_others(curves: Sequence[Curve], facts: TableFacts) -> Expected:
-    """Return the curves of other tables as they would be at the number of rows and classes in `facts`."""
+    """Return the `curves` of other tables, equally weighted, with their gains read at the signals of `facts`.
+
+    Each curve keeps its own accuracy of a constant prediction.
+    """
     accuracies = [_accuracies(curve.gains(facts.signal(GRID)), curve.constant, facts) for curve in curves]
     return Expected(accuracies=np.array(accuracies), weights=np.ones(len(curves)))
 
 
 def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expected:
-    """Return variants of the curves, weighted by how well each explains the accuracy that the pilot released."""
+    """Return variants of `curves` (each of `SHIFTS` with each of `POWERS`), weighted by how well they fit the pilot.
+
+    The weight of a variant falls with the distance of its accuracy at `pilot.signal` from `pilot.accuracy`, with the
+    ratio of table sizes, with its shift and with its power. If `pilot.constant` is not None, it replaces the accuracy
+    of a constant prediction on every curve.
+    """
     signals = np.append(facts.signal(GRID), pilot.signal)
     error = math.hypot(pilot.error, SEED_SPREAD)
     accuracies, distances = [], []
@@ -186,12 +203,12 @@ def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expect
 
 
 def _accuracies(gains: np.ndarray, constant: float, facts: TableFacts) -> np.ndarray:
-    """Return accuracies from gains; below `facts.least_epsilon`, `fit` trains a constant."""
+    """Return constant + (1 - constant) * gains at each epsilon of `GRID`; `constant` below `facts.least_epsilon`."""
     return np.where(facts.least_epsilon > GRID, constant, constant + (1 - constant) * gains)
 
 
 def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the weighted quantile: the smallest value whose cumulative weight reaches `share`."""
+    """Return the weighted quantile: the smallest value whose cumulative weight reaches `share` of the total weight."""
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(total, share * total[-1])])
@@ -199,7 +216,7 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 @cache
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
-    """Return the measured curves of tables with at least `MANY_CLASSES` classes, or with fewer."""
+    """Return the measured curves of tables with at least `MANY_CLASSES` classes, or, if false, with fewer classes."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
     entries: Iterable[dict[str, Any]] = (
         {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}

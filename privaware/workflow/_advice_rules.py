@@ -17,11 +17,11 @@ from privaware.schema import Schema
 __all__ = ["AdviceFacts", "advice", "stored_evidence"]
 
 ENOUGH = 50
-"""Value of `signal` below which a constant prediction is advised."""
+"""Value of `AdviceFacts.signal` below which a constant prediction is advised, and from which on a search is advised."""
 MANY = 8
-"""Number of columns from which on the advice mentions column selection."""
+"""Number of columns of a table from which on the advice mentions column selection."""
 LARGE = 10.0
-"""Epsilon below all recorded crossovers; above the smallest of them (11.3) a larger network was better."""
+"""Epsilon from which on a comparison with a larger network is advised; all recorded crossovers are at least 11.3."""
 
 LOW_RANK_BELOW = 4.0
 """Epsilon below which gradients of low rank were more accurate than DP-SGD."""
@@ -44,7 +44,7 @@ class AdviceFacts:
 
     @property
     def signal(self) -> float:
-        """The number of rows times epsilon, divided by the number of classes."""
+        """The number of rows times epsilon, divided by the number of classes (by 1 for a regression)."""
         return self.schema.rows * self.epsilon / max(len(self.schema.classes), 1)
 
     @property
@@ -59,7 +59,10 @@ class AdviceFacts:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: `do` is the advice, `because` gives the reason for given facts, `cites` names evidence."""
+    """One rule: `do` is the advice, and `applies` says whether it is given for some facts.
+
+    `because` returns the reason for these facts. `cites` names entries of the evidence in `advice.json`.
+    """
 
     name: str
     do: str
@@ -103,19 +106,22 @@ RULES = (
     ),
     Rule(
         "linear_on_columns",
-        "Use all columns; select columns only for learners whose noise grows with their number",
+        "Use all columns. A selection of columns costs part of the budget, and `fit` needs none by default",
         lambda f: (
-            f"there are {len(f.schema.used)} columns. In the recorded runs, objective perturbation was better on "
-            "chosen columns than on all columns, but the learner linear on all columns was better than both. Every "
-            "selection is charged"
+            f"there are {len(f.schema.used)} columns. In the recorded runs a selection made only the learner "
+            "objective_perturbation more accurate, and the learner linear on all columns was more accurate still"
         ),
         ("columns", "charged_columns"),
         lambda f: f.schema.form == "table" and len(f.schema.used) >= MANY,
     ),
     Rule(
         "one_hot",
-        "For objective perturbation, drop the categorical columns at this epsilon",
-        lambda f: f"{f.categories} columns may be categorical, and each category adds one noisy coefficient",
+        "If you choose `--learner objective_perturbation`, which `fit` does not take by default, leave out columns of "
+        "text categories at this epsilon",
+        lambda f: (
+            f"{f.categories} columns may hold categories. This learner adds noise to one number for each category, so "
+            "many categories make it less accurate"
+        ),
         ("one_hot",),
         lambda f: f.schema.form == "table" and f.categories > 0 and f.epsilon < 5,
     ),
@@ -246,7 +252,7 @@ RULES = (
 
 
 def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
-    """Yield the rules that apply, each with its reason and its evidence."""
+    """Yield the rules that apply to `facts`, in the order of `RULES`, each with its reason and its evidence."""
     stored = stored_evidence()["evidence"]
     for rule in RULES:
         if rule.applies(facts):

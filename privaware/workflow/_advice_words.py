@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["advice_lines", "advice_page", "answer_lines", "plot_lines"]
 
 PLOT_WIDTH = 40
-"""Number of characters of an interval plot."""
+"""Number of steps from the left end to the right end of an interval plot, which is one character wider."""
 CERTAIN = 0.9
 """Probability of reaching an accuracy below which the answer names the probability."""
 PAGE = """<!doctype html>
@@ -28,7 +28,10 @@ PAGE = """<!doctype html>
 
 
 def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
-    """Return the lines of `privaware advise`; with `why`, the reason and the evidence below each finding."""
+    """Return the lines that `privaware advise` prints for `advised`, a result of `advise`.
+
+    With `why`, the evidence for the chosen learner, and the reason and the evidence of each finding, are added.
+    """
     others = " on other tables" if advised.estimate.get("about") == "other tables" else ""
     lines = [*answer_lines(advised), *plot_lines(advised.curve, others), advised.choice["why"]]
     if advised.choice["warning"]:
@@ -43,7 +46,12 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
 
 
 def answer_lines(advised: Any) -> list[str]:
-    """Return the answer in one or two sentences."""
+    """Return the answer of `advised`, a result of `advise`, in one or two sentences.
+
+    If an accuracy was given and the estimate is about other tables, the first sentence says which epsilons these tables
+    need, and the second recommends a pilot. If a pilot gave an epsilon, one sentence names it. Otherwise the only
+    sentence says why no epsilon is named.
+    """
     estimate, accuracy = advised.estimate, advised.accuracy
     if estimate.get("about") == "other tables" and accuracy is not None:
         classes = "5 or more classes" if advised.facts["classes"] >= 5 else "2 to 4 classes"
@@ -65,7 +73,9 @@ def answer_lines(advised: Any) -> list[str]:
 
 
 def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[str]:
-    """Return one line for each epsilon of a curve: the expected accuracy, its interval, and the interval as a plot.
+    """Return a header, and one line for each epsilon of `curve`: the expected accuracy, its interval, and a plot of it.
+
+    `where` stands after the word accuracy in the header. An empty `curve` gives no lines.
 
     >>> for line in plot_lines([{"epsilon": 1.0, "accuracy": 0.7, "low": 0.6, "high": 0.8}]):
     ...     print(line)
@@ -92,7 +102,7 @@ def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[st
 
 
 def advice_page(advised: Any) -> str:
-    """Return the answer, a plot and the findings as a page that needs no other file."""
+    """Return the answer, a plot and the findings as an HTML page that needs no other file."""
     answer = "\n".join(f"<p>{html.escape(line)}</p>" for line in answer_lines(advised))
     findings = "\n".join(f"<li>{html.escape(finding['rule'])}.</li>" for finding in advised.advice)
     return PAGE.format(
@@ -105,7 +115,7 @@ def advice_page(advised: Any) -> str:
 
 
 def _plot(curve: Sequence[Mapping[str, float]]) -> str:
-    """Return the curve as a static SVG, with its values as text."""
+    """Return `curve` as a static SVG, with its values as text; an empty text for an empty curve."""
     if not curve:
         return ""
     top, step, height = 30, 110, 240

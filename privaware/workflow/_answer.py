@@ -25,12 +25,12 @@ from privaware.workflow.run.training_plan import training_plan
 __all__ = ["Answer", "answer_for", "least_epsilon", "unmeasured"]
 
 SIZE_FACTOR = 4.0
-"""Measured tables are called of similar size if their numbers of rows differ by at most this factor."""
+"""Largest factor between the numbers of rows of two tables of similar size."""
 PILOT_SIZE_FACTOR = 10.0
-"""Factor by which a table with a pilot may be smaller or larger than all measured tables."""
+"""Factor by which a table with a pilot may be smaller than the smallest or larger than the largest measured table."""
 PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
 FEWEST_TABLES = 5
-"""Number of measured tables below which no range over them is given."""
+"""Number of measured tables of similar size below which, without a pilot, no answer is given."""
 LIKELY_ENOUGH = 0.15
 """Probability of reaching the accuracy at an epsilon of at most 10, below which no epsilon is named."""
 
@@ -44,7 +44,11 @@ class Answer:
 
 
 def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
-    """Return why the measured curves do not answer for such data, with or without a pilot; None if they do."""
+    """Return why the measured curves give no answer for data of `schema`; None if they do.
+
+    They answer for tables with classes whose number of rows is at most a factor below the smallest or above the largest
+    measured table: `PILOT_SIZE_FACTOR` with a `pilot`, else `SIZE_FACTOR`.
+    """
     if schema.form != "table":
         return f"curves were measured on tables, and these data are {schema.form}s"
     if not schema.classes:
@@ -57,9 +61,10 @@ def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
 
 
 def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilot | None) -> Answer:
-    """Return the answer from a pilot on this table, or else from measured tables of similar size.
+    """Return the answer from `pilot`, a pilot on this table; without one, from measured tables of similar size.
 
-    Measured tables on which a constant prediction already reaches the accuracy are left out.
+    Without a pilot, measured tables on which a constant prediction already reaches `accuracy` are left out. The answer
+    has no curve, and only a reason, if `unmeasured` gives one, or if fewer than `FEWEST_TABLES` tables remain.
     """
     if (reason := unmeasured(schema, pilot=pilot is not None)) is not None:
         return Answer(estimate=_estimate(reason=f"Not known: {reason}."), curve=[])
@@ -67,13 +72,20 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
     if pilot is not None:
         expected = of_pilot(_curves(schema), facts, pilot)
         return Answer(estimate=_of_this_table(expected, accuracy, pilot.constant), curve=expected.curve())
-    harder = [curve for curve in _curves(schema) if curve.constant < (accuracy or 1.0)]
+    harder = [curve for curve in _curves(schema) if accuracy is None or curve.constant < accuracy]
     similar = _similar(harder, schema.rows)
     if len(similar) < FEWEST_TABLES:
-        reason = f"Not known: on all but {len(similar)} measured tables of similar size, a constant reaches it."
-        return Answer(estimate=_estimate(reason=reason), curve=[])
+        return Answer(estimate=_estimate(reason=_too_few(similar, schema)), curve=[])
     expected = of_others(similar, facts)
     return Answer(estimate=_of_other_tables(expected, accuracy, len(similar)), curve=expected.curve())
+
+
+def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
+    """Return why no answer is given if only the tables `similar` are left: of similar size, with a lower constant."""
+    tables = len(_similar(_curves(schema), schema.rows))
+    if tables < FEWEST_TABLES:
+        return f"Not known: only {tables} measured tables have a similar size; {PILOT_ADVICE}."
+    return f"Not known: on all but {len(similar)} of {tables} measured tables of similar size, a constant reaches it."
 
 
 def least_epsilon(schema: Schema, delta: float) -> float:
@@ -92,7 +104,10 @@ def _curves(schema: Schema) -> tuple[Curve, ...]:
 
 
 def _similar(curves: Sequence[Curve], rows: int) -> list[Curve]:
-    """Return, for each table that was measured at a similar size, its curve at the most similar size."""
+    """Return one curve for each table measured at a similar size: the curve whose number of rows is nearest to `rows`.
+
+    A size is similar if it differs from `rows` by a factor of at most `SIZE_FACTOR`.
+    """
     nearest: dict[str, Curve] = {}
     for curve in sorted(curves, key=lambda curve: abs(math.log(curve.rows / rows))):
         if curve.rows <= rows * SIZE_FACTOR and rows <= curve.rows * SIZE_FACTOR:
@@ -120,7 +135,11 @@ def _of_other_tables(expected: Expected, accuracy: float | None, tables: int) ->
 
 
 def _of_this_table(expected: Expected, accuracy: float | None, constant: float | None) -> dict[str, Any]:
-    """Return the estimate of this table; `constant` is the released accuracy of a constant prediction, if any."""
+    """Return the estimate for the table of a pilot: the epsilon that `accuracy` needs, its interval and its `chance`.
+
+    Return only a reason if `accuracy` is None, if `constant`, the released accuracy of a constant prediction, reaches
+    it, or if the chance to reach it is below `LIKELY_ENOUGH`.
+    """
     about = {"about": "this table"}
     if accuracy is None:
         return {**_estimate(reason="No --accuracy was given."), **about}

@@ -42,7 +42,7 @@ from privaware.workflow.run.learner_settings import configured
 __all__ = ["SPACES", "Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 
 WITHHELD_FIELDS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
-"""JSON fields that are null when the numbers of the attack must not be released."""
+"""JSON fields that are null if the numbers of the attack are for the data owner only, or if the attack was not run."""
 ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shadows", "method", "assumes", "roc")
 """JSON fields that come from the attack."""
 
@@ -51,9 +51,10 @@ ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shad
 class Audit(Summarised):
     """The claimed epsilon of a mechanism, and what an attack on it measured.
 
-    `found` holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`.
-    `epsilon` is the cost that the ledger was charged for the audit itself. If `owner_only` is true, nothing was
-    charged, and `json` puts all numbers of the attack under `internal`.
+    `subject` is the audited learner or model folder. `found` holds the numbers of the attack: AUC, true positive rates,
+    and `epsilon_lower` with its `confidence`. It is empty if the attack was not run. `epsilon` is the cost of the audit
+    itself, which is charged unless the run is a dry run; it is 0 for attacks that cost nothing. If `owner_only` is
+    true, nothing was charged, and `json` puts all numbers of the attack under `internal`.
     """
 
     subject: str
@@ -71,12 +72,12 @@ class Audit(Summarised):
 
     @staticmethod
     def found_in(record: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the fields of the attack from `record`, the JSON of a published audit; no fields if it is None."""
+        """Return the fields in `ATTACK_FIELDS` that are not null in `record`, the JSON of a published audit or None."""
         return {name: value for name in ATTACK_FIELDS if (value := (record or {}).get(name)) is not None}
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted with 99.9% confidence."""
+        """Whether the attack refutes the claimed epsilon with 99.9% confidence."""
         return bool(self.found.get("refuted"))
 
     @property
@@ -86,7 +87,7 @@ class Audit(Summarised):
 
     @property
     def sentence(self) -> str:
-        """Say in words what the attack shows about the claimed epsilon."""
+        """One sentence about what the attack shows about the claimed epsilon, or that the attack was not run."""
         claim = f"the claim of epsilon {rounded_up(self.epsilon_claimed)} at delta {rounded_up(self.delta)}"
         if not self.found:
             return f"The attack {self.settings['attack']} was not run. It would test {claim}."
@@ -102,7 +103,7 @@ class Audit(Summarised):
         return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."
 
     def _facts(self) -> dict[str, Any]:
-        """Return the facts; the numbers of an attack that are for the data owner only are left out."""
+        """Return the facts that `repr` shows; numbers of an attack that are for the data owner only are left out."""
         found = {} if self.owner_only else {name: self.found.get(name) for name in ("epsilon_lower", "auc")}
         claimed = {"epsilon_claimed": self.epsilon_claimed, "delta": self.delta}
         return {"subject": self.subject, "attack": self.settings["attack"], **claimed, **found, "out": self.out}
@@ -131,13 +132,13 @@ class Audit(Summarised):
 
 
 def _interval(found: Mapping[str, Any]) -> str:
-    """Return the interval of the AUC in words; nothing if it is not known."""
+    """Return the interval of the AUC in words; an empty text if it is not known."""
     low, high = found.get("auc_interval") or (None, None)
     return "" if low is None else f" ({100 * found.get('confidence', 0.95):g}% interval {low:.3f} to {high:.3f})"
 
 
 SPACES = ("gradient", "input")
-"""Where one_run inserts canaries."""
+"""Where one_run inserts canaries: into gradients and sums, or into the rows."""
 TRIALS = 3
 """Expected number of trials of the search that an audit runs."""
 CANARY_ATTACKS = ("one_run", "many_run")
@@ -152,10 +153,10 @@ STRONGEST: dict[str, dict[str, Any]] = {"black_box": {"reads": "odds", "lr": 1e-
 class AuditSettings:
     """The attack of an audit and its settings.
 
-    `space` and `canaries` are settings of one_run, and `runs` is a setting of many_run. `shadows` is the number of
-    shadow models of a membership attack; None means the default of the attack. `shadow_training` is "private" (shadow
-    models are trained with the audited mechanism) or "without_privacy" (they are trained without noise, as some papers
-    do).
+    `space` (one of `SPACES`) and the number of `canaries` are settings of one_run, and the number of `runs` is a
+    setting of many_run. `shadows` is the number of shadow models of a membership attack; None means the default in
+    `SHADOWS`. `shadow_training` is "private" (shadow models are trained with the audited mechanism) or
+    "without_privacy" (they are trained without noise, as some papers do).
     """
 
     attack: str = "one_run"
@@ -180,16 +181,16 @@ class AuditSettings:
 
     @property
     def of_canaries(self) -> bool:
-        """Whether the attack gives a lower bound on epsilon; membership attacks on rows do not."""
+        """Whether the attack is one_run or many_run, which give a lower bound on epsilon; membership attacks do not."""
         return self.attack in CANARY_ATTACKS
 
     @property
     def shadow_count(self) -> int:
-        """The number of shadow models to train."""
+        """The number of shadow models to train; 0 by default for an attack that is not in `SHADOWS`."""
         return SHADOWS.get(self.attack, 0) if self.shadows is None else self.shadows
 
     def json(self) -> dict[str, Any]:
-        """Return the attack and the settings that this attack uses."""
+        """Return the attack with `space` and `canaries` (one_run), `runs` (many_run) or `shadows` (other attacks)."""
         if self.attack == "one_run":
             return {"attack": self.attack, "space": self.space, "canaries": self.canaries}
         more = {"runs": self.runs} if self.of_canaries else {"shadows": self.shadow_count}
@@ -208,7 +209,11 @@ class OneRun:
         return unit(self.mechanism)
 
     def expect_possible(self, schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> None:
-        """Raise `WrongInput`, before any charge, if the mechanism has no room for at least `least` canaries."""
+        """Raise `WrongInput`, before any charge, if canaries cannot be inserted.
+
+        Canaries in gradients need room for at least `least` canaries in the mechanism at this `noise`. Canaries in the
+        rows need the unit row and declared bounds and categories.
+        """
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
         elif self.unit != "row" or schema.unit != "row":
@@ -225,7 +230,10 @@ class OneRun:
 
 
 def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
-    """Build a random search with about `TRIALS` trials, which holds out half of the rows to score the candidates."""
+    """Build a random search in `space` with about `TRIALS` trials; half of the rows are held out to score candidates.
+
+    `settings` go to the learner of every candidate. A setting of the candidate itself has precedence.
+    """
     loaded = Space.load(space)
     make = find_learner(loaded.learner)
 
@@ -236,7 +244,10 @@ def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
 
 
 def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
-    """Return the noisy score of `result`, followed by one number in [0, 1) for each setting of the chosen candidate."""
+    """Return the noisy score of `result` (0 without one), followed by a hash of each setting of the chosen candidate.
+
+    The hashes are numbers in [0, 1), in alphabetical order of the names of the settings. `schema` is not used.
+    """
     texts = (json.dumps(result.point[name], sort_keys=True) for name in sorted(result.point))
     return np.array([result.score or 0.0, *(zlib.crc32(text.encode()) / 2**32 for text in texts)])
 
@@ -252,7 +263,11 @@ class MembershipGame:
     settings: AuditSettings
 
     def expect_possible(self, schema: Schema) -> None:
-        """Raise `WrongInput`, before any charge, if shadow models need a training without noise that fails."""
+        """Raise `WrongInput`, before any charge, if shadow models are to be trained without noise and cannot be.
+
+        The training without noise is tried on a table without rows. Nothing is checked if shadow models are trained
+        with privacy, or if the attack uses none.
+        """
         if self.settings.shadow_training == "private" or not self.settings.shadow_count:
             return
         try:

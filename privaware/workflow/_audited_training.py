@@ -30,7 +30,10 @@ SEARCHED = (
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedTraining:
-    """The learner of a released model, its settings, and the epsilon of one training; `notes` say what is left out."""
+    """The learner of a released model, its settings, and the epsilon of one training.
+
+    `notes` say in sentences what the audit does not attack: the selection of a candidate, if there was a search.
+    """
 
     learner: str
     settings: Mapping[str, Any]
@@ -39,7 +42,10 @@ class AuditedTraining:
 
     @classmethod
     def of(cls, card: ModelCard) -> AuditedTraining:
-        """Read the training from a card; raise if the card charged nothing or its search space is not known."""
+        """Read the training from the last event of `card`; a searched model is read with its chosen candidate.
+
+        Raise `WrongInput` if there is no event, if the last event costs nothing, or if the search space is not known.
+        """
         part = card.events[-1] if card.events else None
         if part is None or not part.epsilon:
             raise WrongInput(
@@ -58,13 +64,19 @@ class AuditedTraining:
 
 
 def _search_settings(card: ModelCard) -> Mapping[str, Any]:
-    """Return the settings of a search by `fit`, or by `search`, which stores them beside settings of the learner."""
+    """Return the settings of the search on `card`: the entry `search`, or all settings if there is no such entry.
+
+    `fit` writes the entry `search`. `search` writes these settings beside the settings of the learner.
+    """
     described = card.settings.get("search", card.settings)
     return described if isinstance(described, Mapping) else {}
 
 
 def _space(described: Any) -> Space:
-    """Return a named space, or the named space that has these choices."""
+    """Return the space that has the name `described`, or the known space whose choices are the mapping `described`.
+
+    Raise `WrongInput` if there is none.
+    """
     if isinstance(described, str) and described in spaces():
         return Space.load(described)
     if isinstance(described, Mapping):
@@ -79,7 +91,11 @@ def _space(described: Any) -> Space:
 
 
 def _without_score(event: Event, score: Mapping[str, Any]) -> Event:
-    """Return the event of a training without the event of its bought score, if it has one."""
+    """Return `event` without the cost of its bought score; unchanged if `score`, the score on the card, is empty.
+
+    A score beside the training is the second part of a `Disjoint` event. A score composed with the training is the last
+    event, or the last two events if a mean absolute error was compared with a private constant.
+    """
     if not score:
         return event
     if isinstance(event, Group):
@@ -91,7 +107,11 @@ def _without_score(event: Event, score: Mapping[str, Any]) -> Event:
 
 
 def _one_trial(event: Event) -> Event:
-    """Return the event of one training of a private selection; other searches are returned whole."""
+    """Return the event of one training of a private selection, without the scoring of the candidates.
+
+    Training is the first part of a `Disjoint` event. Any other event, such as the cost of another search, is returned
+    whole.
+    """
     if isinstance(event, Group):
         return grouped(_one_trial(event.event), event.size)
     if isinstance(event, Selected):

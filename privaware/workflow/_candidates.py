@@ -32,14 +32,15 @@ __all__ = ["SearchSettings", "candidate", "expect_workers", "expect_workflow", "
 POPULATION = {"cpu": 8, "cuda": 128}
 """Number of candidates trained as one population; small on a CPU, so that progress is shown and a kill loses little."""
 MOST_WORKERS = 64
-"""Largest number of worker processes; each holds a tensor library and its own copy of the rows."""
+"""Largest number of worker processes on a machine with at most this many processors; each copies the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
     """The settings of a search.
 
-    `options` go to the strategy. The fraction `held_out` of the rows scores the candidates.
+    `trials` is the number of trials, or None for the default of the strategy. `options` go to the strategy. The
+    fraction `held_out` of the rows scores the candidates.
     """
 
     space: Space
@@ -56,7 +57,11 @@ class SearchSettings:
         reference_epsilon: float = 1.0,
         workers: Workers | None = None,
     ) -> Search:
-        """Return the mechanism of the search; `shared` settings go to the learner of every candidate."""
+        """Return the mechanism of the search.
+
+        `shared` settings go to the learner of every candidate. Candidates are trained by `workers`, or in this process
+        if `workers` is None. `reference_epsilon` is as in `TrialPrice`.
+        """
         return Search(
             space=self.space,
             strategy=_strategy(self.strategy, self.trials, self.options),
@@ -70,7 +75,11 @@ class SearchSettings:
 
 
 def candidate(learner: str, shared: Mapping[str, Any], device: str, settings: Mapping[str, Any]) -> Mechanism[Model]:
-    """Return the learner of a candidate, which `settings` may name; `settings` override `shared` settings."""
+    """Return the mechanism that trains a candidate: `learner`, or the learner that `settings` names.
+
+    `settings` of the candidate override `shared` settings. `device` is passed to a learner that has this setting; a
+    device among the settings raises `WrongInput`.
+    """
     both = {**shared, **settings}
     name = both.pop("learner", learner)
     if "device" in both:
@@ -91,7 +100,10 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 
 
 def workers_of(workers: int, ray: str | None) -> Workers:
-    """Return `workers` processes, or a Ray cluster."""
+    """Return the Ray cluster at the address `ray`; without an address, `workers` processes, or this process for 1.
+
+    Raise `WrongInput` if `workers` is not from 1 to the larger of `MOST_WORKERS` and the number of processors.
+    """
     most = max(MOST_WORKERS, os.cpu_count() or 1)
     valid = isinstance(workers, int) and not isinstance(workers, bool) and 1 <= workers <= most
     expect(valid, "", f"--workers as a whole number from 1 to {most}", workers)
@@ -101,16 +113,17 @@ def workers_of(workers: int, ray: str | None) -> Workers:
 
 
 def expect_workers(run: ChargedRun, search: Search) -> None:
-    """Raise, before anything is charged, if a cluster does not answer."""
+    """Raise `WrongInput`, before anything is charged, if a Ray cluster does not answer; not checked in a dry run."""
     if not run.options.dry_run and search.workers.capacity < 1:
         raise WrongInput("expected a cluster with at least one processor, got none")
 
 
 def observed(run: ChargedRun, mechanism: Any) -> Any:
-    """Return the mechanism of a charged run with a listener to the progress of its search, if it has one.
+    """Return `mechanism`, the mechanism of a charged run, with a listener to the progress of its search, if it has one.
 
-    A search without earlier releases also keeps a journal, from which it resumes after a kill. A search after other
-    releases, such as bounds, has no journal. After a kill it starts over, and these releases get new noise.
+    If `mechanism` itself is a search, it also keeps a journal, from which it resumes after a kill. A search with other
+    releases, such as bounds before it or a charged score, has no journal. After a kill it starts over, and these
+    releases get new noise.
     """
     if isinstance(mechanism, Search):
         return replace(mechanism, progress=_progress(run), journal=run.journal)
@@ -136,7 +149,10 @@ def _progress(run: ChargedRun) -> Any:
 
 
 def public_rows(run: ChargedRun, held_out: float) -> Data:
-    """Return the rows of `--public` for a search; raise if they are too few to train on and to score on."""
+    """Return the rows of `--public` for a search; the fraction `held_out` of them scores the candidates.
+
+    Raise `WrongInput` if fewer than one row would train, or fewer than one row would score.
+    """
     rows = run.source.read_public_rows()
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
@@ -147,7 +163,11 @@ def public_rows(run: ChargedRun, held_out: float) -> Data:
 
 
 def expect_workflow(workflow: str, public: Any, source: Source) -> None:
-    """Raise if the standard workflow, which uses rows without noise, is requested for rows that are not public."""
+    """Raise `WrongInput` if `workflow` is unknown, or if `workflow` and `public` do not fit the data of `source`.
+
+    The standard workflow, which uses rows without noise, needs built-in data and no `public` rows. A search on `public`
+    rows needs declared bounds.
+    """
     expect(workflow in WORKFLOWS, "", "--workflow aware or standard", workflow)
     if workflow == "standard" and not source.builtin:
         raise WrongInput(

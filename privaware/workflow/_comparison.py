@@ -38,8 +38,8 @@ class Side:
 class ComparisonScores:
     """The release of a `Comparison`.
 
-    `scores` has the shape (sides, epsilons, repeats) and holds noisy scores, or is None if no rows were held out. Then
-    `models` holds every trained model, in the same order.
+    If rows were held out, `scores` holds the noisy scores, of shape (sides, epsilons, repeats), and `models` is empty.
+    Otherwise `scores` is None, and `models` holds every trained model, by side, then by epsilon, then by repeat.
     """
 
     scores: np.ndarray | None
@@ -58,9 +58,9 @@ class Comparison:
     1. The trainings compose.
     2. Each row is assigned to the training part or the held-out part independently, so only the larger of the two costs
        counts. If one person may have rows in both parts, the two costs compose.
-    3. The scores are counts of correct predictions on the held-out rows, released together with the number of these
-       rows. One row changes each count by at most 1, so the L2 sensitivity is `sqrt(number of counts)`. The ratios are
-       post-processing.
+    3. The scores are counts of correct predictions on the held-out rows (for regression, sums of numbers from 0 to 1),
+       released together with the number of these rows. One row changes each count by at most 1, so the L2 sensitivity
+       is `sqrt(number of counts)`, where the number of rows is one of the counts. The ratios are post-processing.
     """
 
     sides: tuple[Side, ...]
@@ -73,7 +73,7 @@ class Comparison:
         return "label" if all(protected(side.mechanism) == "label" for side in self.sides) else "row"
 
     def trainings(self, schema: Schema, noise: float = 1.0) -> Event:
-        """Return the composed cost of every training."""
+        """Return the composed cost of all trainings, whose noise multipliers are multiplied by `noise`."""
         schema_part = self.train_schema(schema)
         counted: dict[Event, int] = {}
         for side in self.sides:
@@ -114,14 +114,16 @@ class Comparison:
         return len(self.sides), len(self.sides[0].noises), self.repeats
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with the number of rows reduced to the training part."""
+        """Return `schema` with its number of rows reduced to the training part, at least 1."""
         return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
 
 def correct(model: Model, data: Data) -> float:
-    """Return the number of rows that `model` predicts correctly.
+    """Return the number of rows of `data` that `model` predicts correctly; 0 if there are no rows.
 
     For regression return the sum of `1 - abs(error) / (high - low)`, where [low, high] is the declared target range.
+    Targets and predictions are clipped to this range, each summand is rounded to the lattice `SCORES`, and a NaN
+    prediction adds 0.
     """
     if not len(data):
         return 0.0

@@ -44,7 +44,7 @@ class Design:
 
     @property
     def words(self) -> str:
-        """The size of the design.
+        """The size of the design in words.
 
         >>> Design((0.1, 1.0), 1).words
         '2 epsilons x 1 repeat'
@@ -65,14 +65,17 @@ Price = Callable[[Design], float]
 
 
 def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: int | None, total: float) -> Design:
-    """Return the largest design whose price is at most `total`; raise `BudgetExceeded` with advice if there is none.
+    """Return the largest design whose price is at most `total`: first the most epsilons, then the most repeats.
+
+    Raise `BudgetExceeded`, with advice, if no design fits: given `epsilons` are all tried, and a chosen design tries at
+    least `MIN_EPSILONS`.
 
     Parameters
     ----------
     price
         Returns the total epsilon of a design.
     epsilons
-        The epsilons of the design. Default: as many of `EPSILONS` as fit.
+        The epsilons of the design, all of which are used. Default: as many of `EPSILONS` as fit, smallest first.
     repeats
         The repeats of the design. Default: as many as fit, up to `MAX_REPEATS`.
     total
@@ -99,7 +102,10 @@ def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: in
 
 
 def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
-    """Return the cheaper designs in one phrase: a smaller one that fits, if there is any, and public data."""
+    """Return cheaper ways in one phrase: the largest design that is smaller than `asked` and `fits`, and public data.
+
+    The phrase names the options and the price of that design, or says that no smaller design fits.
+    """
     smaller = next(filter(fits, _smaller(asked)), None)
     if smaller is None:
         return f"no smaller design fits; {PUBLIC}"
@@ -107,7 +113,10 @@ def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
 
 
 def designs_sentence(price: Price, chosen: Design, total: float) -> str:
-    """Return the price of the chosen design and of others: what the largest costs, and what one repeat costs."""
+    """Return a sentence with the price of `chosen`, the limit `total` and, for comparison, the prices of other designs.
+
+    The other designs try all of `EPSILONS` or the epsilons of `chosen`, with `MAX_REPEATS` repeats or with one repeat.
+    """
     others = [
         Design(EPSILONS, MAX_REPEATS),
         Design(EPSILONS, 1),
@@ -123,11 +132,17 @@ def designs_sentence(price: Price, chosen: Design, total: float) -> str:
 
 
 def _smaller(design: Design) -> Iterator[Design]:
-    """Yield parts of a design, the largest first: fewer repeats, then fewer epsilons with one repeat."""
+    """Yield smaller designs than `design`, the largest first.
+
+    All epsilons with fewer repeats come first, then fewer epsilons, down to `MIN_EPSILONS`, with one repeat. The
+    smallest of `EPSILONS`, with one repeat, come last.
+    """
     for repeats in range(design.repeats - 1, 0, -1):
         yield Design(design.epsilons, repeats)
     for count in range(len(design.epsilons) - 1, MIN_EPSILONS - 1, -1):
         yield Design(design.epsilons[:count], 1)
+    for count in range(len(EPSILONS), MIN_EPSILONS - 1, -1):
+        yield Design(EPSILONS[:count], 1)
 
 
 def _counted(count: int, noun: str) -> str:

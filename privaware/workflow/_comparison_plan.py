@@ -33,7 +33,16 @@ HELD_OUT = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(Plan):
-    """A plan whose `noise` is 1, because each training has its own noise multiplier."""
+    """A plan whose `noise` is 1, because each training has its own noise multiplier.
+
+    `total` is the given largest total epsilon of the comparison, which is the limit of a new ledger.
+    """
+
+    total: float | None = None
+
+    @property
+    def limit(self) -> float:
+        return self.epsilon if self.total is None else self.total
 
     @property
     def total_sentence(self) -> str:
@@ -58,7 +67,8 @@ def comparison_planner(
     -------
     callable
         Returns the plan of a design: every training is calibrated to its own epsilon, and the cost is the composition
-        of all trainings.
+        of all trainings. The plan for rows that are not built-in also has the cost of noisy scores on held-out rows. If
+        bounds are not declared, their release is charged too.
     """
     delta = options.delta_for(source.schema)
     schema = source.schema if source.schema.bounded else _ranges(delta).outline(source.schema)
@@ -88,9 +98,10 @@ def comparison_planner(
 def _comparison_plan(
     source: Source, comparison: Comparison, schema: Schema, delta: float, facts: Mapping[str, Any]
 ) -> ComparisonPlan:
-    """Return the plan of a comparison, with noisy scores if rows are held out, and bounds first if none are declared.
+    """Return the plan of a comparison, with noisy scores if rows are held out.
 
-    `schema` is the schema after the release of bounds. `facts` are the settings and the reasons of the plan.
+    If `source.schema` does not declare all bounds, the plan first releases them, and `schema` is the schema after that
+    release. `facts` are the settings and the reasons of the plan.
     """
     size = rows_moved(comparison, schema)
     if comparison.held_out:
@@ -118,12 +129,15 @@ def _comparison_plan(
 
 
 def _ranges(delta: float) -> Ranges:
-    """Return the mechanism that releases the bounds of all columns at once."""
+    """Return the mechanism that releases the bounds of all columns at once, with a part of `delta`."""
     return Ranges(delta=bounds_within(delta).delta)
 
 
 def _side(plans: Sequence[Plan]) -> Side:
-    """Return a side from the plans of its trainings, one for each epsilon."""
+    """Return a side from `plans`, the plans of its trainings, one for each epsilon.
+
+    The mechanism and the columns are taken from the first plan; the plans differ only in their noise multiplier.
+    """
     columns = tuple(column.name for column in plans[0].schema.used)
     return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(plan.noise for plan in plans))
 
@@ -150,6 +164,6 @@ def _reasons(
 
 
 def calibrate_score_noise(trainings: Event, delta: float) -> float:
-    """Return the noise multiplier at which the scores on held-out rows cost no more than the trainings."""
+    """Return the noise multiplier at which a Gaussian release costs no more epsilon at `delta` than `trainings`."""
     epsilon = accounting.epsilon(trainings, delta)
     return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

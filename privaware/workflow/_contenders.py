@@ -23,7 +23,10 @@ EXPECTED_FORMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One of the two compared models. It uses all columns if `columns` is None."""
+    """One of the two compared models; `name` is its description as it was given.
+
+    It uses all columns if `columns` is None.
+    """
 
     name: str
     learner: str
@@ -31,7 +34,10 @@ class Contender:
     columns: tuple[str, ...] | None = None
 
     def restricted(self, schema: Schema) -> Schema:
-        """Return `schema` with only the columns of this model."""
+        """Return `schema` with only the columns of this model; unchanged if `columns` is None.
+
+        Raise `WrongInput` for a column that is not in `schema`, for no columns, and for data that are no table.
+        """
         if self.columns is None:
             return schema
         known = [column.name for column in schema.used]
@@ -50,7 +56,10 @@ class Contender:
 
 
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
-    """Read the model that `text` describes; `more` are further settings of its learner.
+    """Read the model that `text` describes; a setting in `text` has precedence over the same setting in `more`.
+
+    `text` is a learner with settings, a published model, or their JSON, as in the examples and in `EXPECTED_FORMS`.
+    Anything else raises `WrongInput`.
 
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}
@@ -77,7 +86,10 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
 
 
 def _known(name: str) -> tuple[str, dict[str, Any]]:
-    """Return a learner and its settings; `name` is a learner, or a published architecture for `NETWORK`."""
+    """Return the learner called `name` without settings, or `NETWORK` with the published architecture called `name`.
+
+    Raise `WrongInput` for any other name.
+    """
     published = models.named()
     if name in published:
         description = published[name].description

@@ -24,9 +24,10 @@ class Crossing:
     """The largest epsilon at which the simple model is better, with a confidence interval from `low` to `high`.
 
     `estimate` is 0 if the simple model is never better. `estimate` is None if the simple model is still better at the
-    largest epsilon tried, and then `above` is that epsilon. `high` is None if the interval has no upper end among the
-    epsilons tried. With one repeat, `low` and `high` are the nearest epsilons tried on both sides, and `confidence` is
-    None.
+    largest epsilon tried; then `above` is that epsilon, and otherwise `above` is None. `low` is 0 if the simple model
+    is significantly better at no epsilon. `high` is None if the interval has no upper end among the epsilons tried.
+    With one repeat `confidence` is None, `low` is the last epsilon tried at which the simple model is better, and
+    `high` is the next epsilon tried; both are 0 if the simple model is never better.
     """
 
     low: float
@@ -126,7 +127,10 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
 
 
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them."""
+    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them.
+
+    `grid` holds the epsilons, and `gaps` (repeats, epsilons) the scores of the simple minus those of the complex model.
+    """
     from scipy import stats
 
     logs = np.log(grid)
@@ -141,9 +145,10 @@ def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.nd
 
 
 def _last_above(at: np.ndarray, values: np.ndarray) -> float:
-    """Return the last epsilon at which `values` crosses zero from above, interpolated linearly.
+    """Return the last epsilon at which `values` crosses zero from above, interpolated linearly in log epsilon.
 
-    Return 0 if `values` is never above zero.
+    `at` holds the log epsilons of `values`. Return 0 if `values` is never above zero, and the largest epsilon if it is
+    still above zero there.
     """
     wins = np.flatnonzero(values > 0)
     if not len(wins):
@@ -156,7 +161,11 @@ def _last_above(at: np.ndarray, values: np.ndarray) -> float:
 
 
 def _below_from(at: np.ndarray, values: np.ndarray) -> float | None:
-    """Return the epsilon from which on `values` is below zero: 0 if always, None if not at the largest epsilon."""
+    """Return the epsilon from which on `values` is below zero, interpolated linearly in log epsilon.
+
+    `at` holds the log epsilons of `values`. Return 0 if `values` is below zero everywhere, and None if it is not below
+    zero at the largest epsilon.
+    """
     not_below = np.flatnonzero(values >= 0)
     if not len(not_below):
         return 0.0

@@ -31,7 +31,7 @@ class Result:
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
 
     def chart(self) -> Any:
-        """Return the result as an Altair chart."""
+        """Return the result as an Altair chart; raise `TypeError` unless the subclass defines a chart."""
         raise TypeError(f"{type(self).__name__} has no chart of its own")
 
     def plot(self, path: str | Path) -> Path:
@@ -41,7 +41,10 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The scores of one curve at one x: their mean, standard deviation, and the ends of a t-interval of the mean."""
+    """The scores of one curve at one x: their mean, standard deviation, and the ends of a t-interval of the mean.
+
+    With one score, `spread` is 0, and `low` and `high` are the score.
+    """
 
     curve: str
     x: float
@@ -89,7 +92,10 @@ def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.9
 def lines(
     points: Sequence[Point], *, x: str = "epsilon", y: str = "accuracy", log: bool = True, title: str = ""
 ) -> Any:
-    """Return a chart of the curves, with their intervals as shaded bands."""
+    """Return a chart of the curves through `points`, with their intervals as shaded bands.
+
+    `x` and `y` are the titles of the axes. With `log`, the x axis is logarithmic.
+    """
     import altair as alt
 
     rows = [{"curve": p.curve, "x": p.x, "y": p.mean, "low": p.low, "high": p.high} for p in points]

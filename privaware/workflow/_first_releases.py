@@ -18,17 +18,21 @@ __all__ = ["BIN_NUMBERS", "TARGET_RANGE", "with_bins", "with_releases", "with_ta
 BIN_NUMBERS = "release bins of numbers"
 """What the plan calls the release of bins."""
 BIN_FRACTION = 0.1
-"""The fraction of the budget for bins."""
+"""The approximate fraction of the budget of bins and learner that releases the bins."""
 TARGET_RANGE = "release the range of the target"
 """What the plan calls the release of the range of a target."""
 TARGET_FRACTION = 0.15
-"""The fraction of the budget that a regression pays for the range of its target."""
+"""The approximate fraction of the budget with which a regression releases the range of its target."""
 CHECK = 0.3
-"""The largest fraction of the budget with which `linear` is compared with the mean of the target."""
+"""The setting `check` of `linear`: the largest fraction of the budget that compares it with the mean of the target."""
 
 
 def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
-    """Return `choice` with the stages of the releases that its rule asks for, where the schema has a use for them."""
+    """Return `choice` with a stage for each release that its rule names in `choice.releases`.
+
+    Bins are added as in `with_bins`. The range of the target is added for a regression only, as in
+    `with_target_range`.
+    """
     if "bins" in choice.releases:
         choice = with_bins(choice, schema)
     if "target_range" in choice.releases and not schema.classes:
@@ -56,7 +60,8 @@ def with_bins(choice: Choice, schema: Schema) -> Choice:
 def with_target_range(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
     """Return `choice` with a private range of the target before its learner, which is then centred on the mean.
 
-    `linear` is also compared with the mean, unless it is to follow the median.
+    Unless `metric` is "mae", `linear` also gets the setting `check`, by which it is compared with the mean. Return
+    `choice` unchanged if its learner reads only the target, or if the range is released already.
     """
     make = find_learner(choice.learner)
     if not make.uses_columns or any(isinstance(stage.mechanism, TargetMomentsRange) for stage in choice.before):

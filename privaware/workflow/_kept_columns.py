@@ -23,7 +23,10 @@ WAY_OUT = "take a .parquet file for --out, or write the cells as they are with -
 
 
 def expect_no_formulas(words: Iterable[str], what: str = "class labels") -> None:
-    """Raise `WrongInput` for a word that a spreadsheet would run; a model or a folder may come from anybody."""
+    """Raise `WrongInput` if a spreadsheet would run one of `words`; a model or a folder may come from anybody.
+
+    `what` says in the message what `words` are.
+    """
     if formula := next((word for word in words if is_formula(word)), None):
         raise WrongInput(
             f"expected {what} that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
@@ -45,7 +48,7 @@ def is_formula(label: str) -> bool:
 
 
 def expect_keepable(keep: Sequence[str], raw: Raw, written: Sequence[str]) -> None:
-    """Raise `WrongInput` for columns that cannot be copied.
+    """Raise `WrongInput` if `raw` has no columns, or if a name in `keep` is no column, is in `written` or is repeated.
 
     Parameters
     ----------
@@ -75,6 +78,8 @@ def expect_keepable(keep: Sequence[str], raw: Raw, written: Sequence[str]) -> No
 
 def kept_columns(raw: Raw, keep: Sequence[str], *, formulas: bool) -> dict[str, Any]:
     """Return the columns `keep` as they are: as spelt in a text file, else with the types of the file or frame.
+
+    Unless `formulas`, a cell that a spreadsheet would run raises `WrongInput`.
 
     Parameters
     ----------

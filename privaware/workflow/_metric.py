@@ -1,7 +1,8 @@
 """The metric that a training optimises, and the settings that follow from it, from public facts only.
 
-* mae: residuals are clipped close to 0. The squared error then acts like the absolute error, so predictions follow the
-  median, and the best constant is the median. `python -m research.comparisons.metric_choice` measures the gain.
+* mae: the learners in `ABSOLUTE` clip residuals close to 0. The squared error then acts like the absolute error, so
+  predictions follow the median. The best constant is the median. `python -m research.comparisons.metric_choice`
+  measures the gain.
 * auc: only the order of the rows counts. A constant prediction scores 0.5, and a model of pure noise scores 0.5 on
   average, so a model is never replaced by a constant.
 * accuracy and r2: learners optimise these without further settings.
@@ -45,7 +46,10 @@ SEARCHED = {"accuracy": "accuracy", "auc": "accuracy", "r2": "absolute error", "
 
 
 def expect_metric(metric: str | None, task: str, classes: int) -> str:
-    """Return `metric`, or the default metric of `task` if `metric` is None; raise if `task` does not have it."""
+    """Return `metric`, or the default metric of `task` if `metric` is None.
+
+    Raise `WrongInput` if `task` does not have this metric, or for "auc" if the number of `classes` is not 2.
+    """
     chosen = metric or METRICS[task][0]
     expect(chosen in METRICS[task], "", f"--metric {' or '.join(METRICS[task])} for {task}", chosen)
     if chosen == "auc" and classes != 2:
@@ -54,9 +58,9 @@ def expect_metric(metric: str | None, task: str, classes: int) -> str:
 
 
 def task_reasons(schema: Schema, *, declared: bool) -> tuple[str, ...]:
-    """Return a sentence for a target of few whole numbers, which could be classes or amounts; otherwise nothing.
+    """Return a sentence that a target whose classes are whole numbers could be an amount, if it has 3 or more of them.
 
-    `declared` is whether the owner named the task, in the schema or with `--task`. Two numbers can only be classes.
+    Return no sentence if `declared`, which is whether the owner named the task, in the schema or with `--task`.
     """
     integers = all(name.removeprefix("-").isdecimal() for name in schema.classes)
     if declared or len(schema.classes) < 3 or not integers:
@@ -68,7 +72,11 @@ def task_reasons(schema: Schema, *, declared: bool) -> tuple[str, ...]:
 
 
 def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice:
-    """Add the settings that optimise `metric`, unless `choice` sets them already, and a sentence that says so."""
+    """Return `choice` with a sentence about `metric`; for "mae" also with the settings of its learner in `ABSOLUTE`.
+
+    Settings that `choice` has already are kept. If the settings are `searched`, only the sentence is added. Return
+    `choice` unchanged if `metric` is None, or if it is "accuracy" or "r2" and nothing is searched.
+    """
     learner = choice.learner
     if searched and metric is not None:
         reason = f"Metric {metric}: the search compares candidates by {SEARCHED[metric]}."
@@ -91,5 +99,5 @@ def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice
 
 
 def always_beats_a_constant(metric: str | None) -> bool:
-    """Whether the expected score of any model is at least the score of a constant prediction."""
+    """Whether no model is expected to score below a constant prediction, which is so for "auc" only."""
     return metric == "auc"

@@ -29,7 +29,10 @@ INFORMATIVE = 2.0
 
 
 def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) -> Plan:
-    """Return the plan of a pilot that costs `pilot`; a new ledger also gets room for a model that costs `epsilon`."""
+    """Return the plan of a pilot that costs `pilot`; a new ledger also gets room for a model that costs `epsilon`.
+
+    Raise `WrongInput` if `auto` would train a constant prediction at this cost.
+    """
     expect_budget(schema, pilot, delta)
     least = least_epsilon(schema, delta) / (1 - HELD_OUT)
     if pilot < least:
@@ -48,7 +51,11 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) ->
 
 
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
-    """Charge and run a pilot; return what it released, and what it cost in words. A dry run releases nothing."""
+    """Charge and run a pilot; return what it released, and what it cost in words.
+
+    If the same pilot was charged and published before, its stored result is returned. A dry run returns None and a
+    sentence.
+    """
     with charged_run("advise", data, options) as run:
         schema = run.schema
         plan = pilot_plan(schema, pilot=pilot, delta=options.delta_for(schema), epsilon=epsilon)
@@ -66,7 +73,11 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
 
 
 def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:
-    """Return the released accuracy with its standard error, and the released accuracy of a constant."""
+    """Return the released accuracy with its standard error, the signal of the training, and the constant's accuracy.
+
+    The standard error follows from the 95% interval of `score`. The accuracy of a constant prediction is clipped to
+    [1 / classes, 0.99]; it is None if it was not released.
+    """
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=0.0)
     constant = None if score.constant is None else score.constant["value"]
     return Pilot(

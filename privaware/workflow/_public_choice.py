@@ -26,7 +26,7 @@ from privaware.workflow.run.progress import search_progress
 __all__ = ["PublicChoice", "choose_on_public_rows"]
 
 NO_NOISE = 1e-9
-"""Noise multiplier of a selection or a search without noise; it is positive because selectors divide by it."""
+"""Noise multiplier of a selection or a search in the standard workflow; it is positive, as selectors divide by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,10 @@ class PublicChoice:
     search: Mapping[str, Any] = field(default_factory=dict)
 
     def applied(self, plan: Plan) -> Plan:
-        """Return `plan` with the flaw and the sentences of this choice."""
+        """Return `plan` with the flaw and the sentences of this choice.
+
+        If settings were searched, the sentence about the learner and the rows of considered learners are replaced, too.
+        """
         plan = replace(plan, flaw=self.flaw)
         if "point" not in self.search:
             return replace(plan, reasons=(*self.reasons, *plan.reasons))
@@ -55,9 +58,11 @@ class PublicChoice:
 
 
 def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
-    """Choose columns and settings on public rows, without a charge.
+    """Choose settings, and in the standard workflow also columns, on public rows, without a charge.
 
-    Return `recipe` unchanged if it has no search on public rows and no standard workflow.
+    `recipe` stays unchanged unless it has a search and `--public` was given, or it is for the standard workflow and has
+    a search or a selection. A dry run reads no row: it takes all columns and the first candidate of the space.
+    `plan_of` returns the plan of a recipe.
     """
     standard = recipe.workflow == "standard"
     looks = recipe.search is not None or (standard and recipe.select is not None)
@@ -75,7 +80,7 @@ def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Re
 
 
 def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
-    """Return `choice` with the columns that a selection without noise chooses."""
+    """Return `choice` with the columns that a selection without noise chooses; with all columns in a dry run."""
     method = choice.recipe.select
     assert method is not None
     selector = selector_for(run.schema, method, choice.recipe.select_settings)
@@ -90,7 +95,11 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
 
 
 def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
-    """Return `choice` with the settings of the candidate that a search on public rows finds."""
+    """Return `choice` with the settings of the candidate that a search on public rows finds.
+
+    In a dry run this is the first candidate of the space. Candidates train with the noise multiplier of the plan for
+    this first candidate, or with `NO_NOISE` in the standard workflow.
+    """
     recipe, search = choice.recipe, _search_of(plan)
     point = search.space.priced_points()[0]
     trained = plan_of(_at(recipe, search, point))

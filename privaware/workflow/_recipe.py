@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from privaware._files import atomic_write
 from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.learners._former_names import current_names
 from privaware.schema import Schema
 from privaware.workflow.run.paid_features import described_features
@@ -53,7 +52,8 @@ class Recipe:
     """The parts of a plan that a user fixed.
 
     `columns` are the columns to use. Alternatively, `select` names a selector that chooses them, with
-    `select_settings`. `search` names the strategy of a private search inside the training, with `search_settings`.
+    `select_settings`. `search` names the strategy of a search, with `search_settings`; it is a private search inside
+    the training unless public rows are given or `workflow` is "standard".
     `target_range` charges a regression for the mean and the spread of its target first, as `auto` does. `metric` is
     what the training optimises. `bins` charges for the bins of numeric columns with declared bounds first. `policy` is
     the label (name and digest) of the policy by which `auto` chooses.
@@ -100,8 +100,10 @@ class Recipe:
     ) -> Recipe:
         """Build a recipe from the arguments; an argument that is not given is taken from `plan`.
 
-        `plan` is a mapping, or a TOML or JSON file. `searched` are `search`, `search_settings`, `workflow`, `metric`
-        and `policy`.
+        `plan` is a mapping, or a TOML or JSON file. Given settings are added to the settings of `plan`; a given setting
+        has precedence. The `settings` of `plan` are dropped if `learner` names another learner. `use` or `select`
+        replaces both the columns and the selector of `plan`. `searched` are `search`, `search_settings`, `workflow`,
+        `metric` and `policy`. Raise `WrongInput` if `plan` was made with another policy and its learner is "auto".
         """
         base = cls() if plan is None else cls.read(plan)
         policy = searched.get("policy") or ""
@@ -116,7 +118,7 @@ class Recipe:
         if (current := current_names(chosen, described)) != (chosen, dict(described)):
             named = ", ".join(f"{name}={value!r}" for name, value in current[1].items())
             message = f"learner {chosen}: settings have new names; take learner {current[0]} with {named:.200}"
-            warnings.warn(message, DeprecationWarning, stacklevel=3)
+            warn_caller(message, DeprecationWarning)
         return replace(
             base,
             learner=chosen,
@@ -133,7 +135,10 @@ class Recipe:
 
     @classmethod
     def read(cls, plan: Any) -> Recipe:
-        """Read a recipe from a mapping, or from a TOML or JSON file."""
+        """Read a recipe from a mapping, or from a TOML or JSON file; `reasons` are ignored.
+
+        Raise `WrongInput` for an unknown entry or an entry of another type than in `KINDS`.
+        """
         table = plan if isinstance(plan, Mapping) else _table(Path(plan))
         known = [item.name for item in fields(cls)]
         if unknown := [key for key in table if key not in (*known, "reasons")]:
@@ -145,7 +150,7 @@ class Recipe:
         return cls(**entries | ({"columns": tuple(map(str, entries["columns"]))} if "columns" in entries else {}))
 
     def json(self) -> dict[str, Any]:
-        """Return plain values, without the entries that are not fixed."""
+        """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults."""
         entries: dict[str, Any] = {"learner": self.learner, "settings": plain_settings(self.settings)}
         if self.columns is not None:
             entries["columns"] = list(self.columns)
@@ -162,7 +167,10 @@ class Recipe:
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:
-        """Write the recipe and `reasons` to a new TOML or JSON file."""
+        """Write the recipe and `reasons` to `path`: as TOML if its suffix is .toml, else as JSON.
+
+        An existing file is replaced.
+        """
         entries = {**self.json(), "reasons": list(reasons)}
         if path.suffix == ".toml":
             text = "".join(f"{name} = {_toml(value)}\n" for name, value in entries.items())
@@ -171,7 +179,10 @@ class Recipe:
         atomic_write(path, text.encode())
 
     def restricted(self, schema: Schema) -> Schema:
-        """Return `schema` with only the columns to use."""
+        """Return `schema` with only `columns`; unchanged if `columns` is None.
+
+        Raise `WrongInput` for unknown columns, for no columns, and for data that are no table.
+        """
         if self.columns is None:
             return schema
         if schema.form != "table":
@@ -205,7 +216,10 @@ def _described(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen_columns(use: Any) -> tuple[str, ...] | None:
-    """Read the names of columns from a result of `select`, from its folder or file, or from a list of names."""
+    """Return the names of columns in `use`: a result of `select`, its folder or file, or a list of names.
+
+    Return None if `use` is None. Raise `WrongInput` for a file without columns.
+    """
     if use is None:
         return None
     if isinstance(getattr(use, "columns", None), tuple):
@@ -234,7 +248,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """Return a plain value as TOML."""
+    """Return a plain value as TOML; entries of a mapping that are None are left out."""
     if isinstance(value, Mapping):
         pairs = (f"{json.dumps(str(key))} = {_toml(part)}" for key, part in value.items() if part is not None)
         return "{" + ", ".join(pairs) + "}"

@@ -24,6 +24,7 @@ import numpy as np
 from privaware import accounting
 from privaware._validate import expect_one_of, expect_positive
 from privaware.data import Rows, release
+from privaware.data._persons import of_persons
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Laplace, Pure
 from privaware.learners.median import Median
@@ -54,7 +55,7 @@ __all__ = [
 SCORE_SETTINGS = ("score_epsilon", "score_also", "metric")
 """Settings of a plan that describe its score."""
 SCORE_SHARE = 0.1
-"""Fraction of the budget that `--score` spends on a score."""
+"""Fraction of the budget that `--score` spends on a score, unless `--score-epsilon` is given."""
 SCORE_ALSO = ("confusion", "threshold", "calibration")
 """Tables that can be released with a score, within the epsilon of the score."""
 CONSTANT_SHARE = 0.2
@@ -63,10 +64,10 @@ LARGEST_SHARE = 0.2
 """Largest fraction of the rows that is held out for the score."""
 
 SMALLEST_SHARE = 0.1
-"""Fraction of the rows that is held out for the score when it is at least `ENOUGH_ROWS` rows."""
+"""Smallest fraction of the rows that is held out for the score, unless it is more than `MOST_ROWS` rows."""
 
 ENOUGH_ROWS = 500
-"""Number of rows that should score, if it is at most `LARGEST_SHARE` of all rows."""
+"""Number of rows that score, if it is from `SMALLEST_SHARE` to `LARGEST_SHARE` of all rows."""
 
 MOST_ROWS = 5000
 """Largest number of rows that is held out for the score; this limit has precedence over the fractions."""
@@ -74,11 +75,12 @@ MOST_ROWS = 5000
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A noisy score with its 95% interval; `rows` is the noisy number of held-out rows.
+    """A noisy score `value` with its 95% interval from `low` to `high`, released with `epsilon`.
 
-    `constant` is the score of a constant prediction, with `value`, `low` and `high`. `confusion[true][predicted]` is
-    the noisy confusion matrix; with two classes it comes with every accuracy. `threshold` is the threshold with the
-    largest noisy balanced accuracy. `calibration` compares predicted probabilities with observed rates, by tenths.
+    `rows` is the noisy number of held-out rows. `constant` is the score of a constant prediction, with `value`, `low`
+    and `high`. `confusion[true][predicted]` is the noisy confusion matrix; with two classes it comes with every
+    accuracy. `threshold` is the threshold with the largest noisy balanced accuracy. `calibration` compares predicted
+    probabilities with observed rates, by tenths. Tables that were not requested are None.
     """
 
     metric: str
@@ -96,11 +98,11 @@ class Score:
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> Score:
-        """Read the entry `score` of a card; entries of later versions are ignored."""
+        """Read `entries`, the entry `score` of a card; entries that this version does not know are ignored."""
         return cls(**{item.name: entries[item.name] for item in fields(cls) if item.name in entries})
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`."""
+        """Return plain values for `model.json`, without fields that are None."""
         entries = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value for name, value in entries.items() if value is not None}
 
@@ -114,7 +116,10 @@ class Score:
         )
 
     def table_sentences(self, classes: Sequence[str]) -> list[str]:
-        """Return the threshold for the second of `classes`, and where the tables are, in words."""
+        """Return sentences about the released threshold for the second of `classes`, and about the released tables.
+
+        A threshold or table that was not released has no sentence.
+        """
         best, sentences = self.threshold, []
         if best is not None:
             sentences.append(
@@ -163,9 +168,10 @@ class ScoredModel:
 class ScoredTraining:
     """A training on most rows, and a noisy score of its model on the held-out rows.
 
-    `epsilon` is the cost of the score for one unit. `rows` is the largest number of rows that a neighbouring data set
-    adds or removes. The proof is at the top of the file. A large table is split and scored part by part, with the same
-    result for each row.
+    `held_out` is the fraction of the rows that score. `epsilon` is the cost of the score for one unit. `rows` is the
+    largest number of rows that a neighbouring data set adds or removes. `also` names tables of `SCORE_ALSO` to release.
+    The proof is at the top of the file. A large table is split and scored part by part, with the same result for each
+    row.
     """
 
     in_parts: ClassVar[bool] = True
@@ -183,17 +189,20 @@ class ScoredTraining:
 
     @property
     def noise(self) -> float:
-        """The noise multiplier of the cells: the Laplace scale divided by the sensitivity for one row."""
+        """The noise multiplier of the cells: the Laplace scale divided by the L1 sensitivity for one row."""
         return self.rows / (self.epsilon * (1 - self.constant_share))
 
     @property
     def constant_share(self) -> float:
-        """The fraction of the epsilon that a private constant takes."""
+        """The fraction of `epsilon` that releases a private constant: `CONSTANT_SHARE` for the metric mae, else 0."""
         return CONSTANT_SHARE if self.metric == "mae" else 0.0
 
     @property
     def changes(self) -> float:
-        """The number of rows that a neighbour in the sense of `unit` changes: a changed label removes and adds one."""
+        """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
+
+        Several rows of a person are counted by `rows`, not here.
+        """
         return 2.0 if self.unit == "label" else 1.0
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -220,7 +229,7 @@ class ScoredTraining:
         return ScoredModel(model=model, score=score, point=point)
 
     def _constant(self, held_out: Rows, schema: Schema, rng: Rng) -> float:
-        """Release the private median of the held-out rows, if the metric needs a constant; otherwise return 0."""
+        """Release the private median of the held-out targets, in their unit, for the metric mae; otherwise return 0."""
         if not self.constant_share:
             return 0.0
         noise = self.changes * self.rows / (self.epsilon * self.constant_share)
@@ -229,7 +238,7 @@ class ScoredTraining:
         return middle + half * float(constant.tensors["value"][0])
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with the number of rows reduced to the training part."""
+        """Return `schema` with its number of rows reduced to the training part, at least 1."""
         return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
     def score(self, cells: ScoreCells, noisy: np.ndarray, schema: Schema, rng: Rng) -> Score:
@@ -250,12 +259,16 @@ class ScoredTraining:
 
 
 def _range(schema: Schema) -> float:
-    """Return the range of the target; 1 for classes."""
+    """Return the width of the declared range of the target, `high - low`; 1 for classes."""
     return 1.0 if schema.classes else float(schema.high or 0.0) - float(schema.low or 0.0)
 
 
 def expect_tables(also: Sequence[str], schema: Schema) -> tuple[str, ...]:
-    """Return the tables to release with a score, in a fixed order; raise if the target does not have one of them."""
+    """Return the tables `also` in the order of `SCORE_ALSO`.
+
+    Raise `WrongInput` for an unknown table, for a target that is a number, and for a threshold unless there are two
+    classes.
+    """
     for name in also:
         expect_one_of("", SCORE_ALSO, score_also=name)
         if not schema.classes:
@@ -272,8 +285,9 @@ def with_score(
 ) -> Plan:
     """Return `plan` with a charged score of its model, calibrated again so that the total stays within the budget.
 
-    `also` names tables of `SCORE_ALSO` that are released within the same epsilon.
-    `held_out` is the fraction of the rows that score the model. Default: a fraction that follows from their number.
+    `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
+    `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
+    score. Default: it follows from their number.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
@@ -304,14 +318,14 @@ def with_score(
     settings |= {"score_also": list(tables)} if tables else {}
     reason = _reason(schema, share, (NAMES[chosen], *tables), epsilon, total)
     cells = ScoreCells.of(chosen, len(schema.classes), tables)
-    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon)
+    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon, at_most=of_persons(schema))
     if schema.unit in ("row", "label") and not outside and epsilon < total:
         reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
 
 
 def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
-    """Raise if a score costs more than the budget, or more than nine tenths of it if a release comes `before`."""
+    """Raise `WrongInput` if `epsilon` of a score exceeds `total`, or `0.9 * total` if a release comes `before`."""
     most = 0.9 * total if before else total
     if epsilon > most:
         raise WrongInput(
@@ -322,24 +336,35 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
 
 
 def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float, total: float) -> str:
-    """Return the sentence of a plan about its score; `bought` names the metric and the tables."""
+    """Return the sentence of a plan about its score.
+
+    `share` is the fraction of the rows that is held out, and `bought` names the metric and the tables.
+    """
     words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     part = "a tenth of the budget" if abs(epsilon - SCORE_SHARE * total) < 1e-9 else f"within the total of {total:g}"
+    held_out = f"about {schema.rows * share:.0f} of {schema.rows} rows"
+    if of_persons(schema):
+        held_out = f"{100 * share:.3g}% of the rows used, at most about {schema.rows * share:.0f},"
     return (
-        f"Score: about {schema.rows * share:.0f} of {schema.rows} rows are held out of training. They release the "
-        f"{listed} with noise for epsilon {epsilon:g}, {part}."
+        f"Score: {held_out} are held out of training. They release the {listed} with noise for epsilon "
+        f"{epsilon:g}, {part}."
     )
 
 
-def _expected(cells: ScoreCells, rows: float, scale: float) -> str:
-    """Say how wide the interval of an accuracy of 0.8 would be; nothing for other metrics."""
+def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) -> str:
+    """Return a sentence with the interval that an accuracy of 0.8 would have; an empty text for other metrics.
+
+    `rows` is the number of held-out rows, or their largest number if `at_most`; `scale` is the scale of the Laplace
+    noise of `cells`.
+    """
     if cells.metric != "accuracy":
         return ""
     half = cells.sizes[0] // 2
     right, wrong = (np.full(half, part * rows / half) for part in (0.8, 0.2))
     low, high = fraction_interval(right, wrong, scale)
-    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}."
+    fewer = f" with {rows:.0f} rows, and wider with fewer" if at_most else ""
+    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}{fewer}."
 
 
 def _shown(value: float) -> str:
@@ -352,7 +377,9 @@ def _shown(value: float) -> str:
 
 
 def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None:
-    """Format the score on test rows, beside the score of a constant prediction; None without a score.
+    """Format the score on test rows in `internal`, beside the score of a constant prediction; None without a score.
+
+    For "auc" and "mae" the score is the entry of that name, and for other metrics it is `test_score`.
 
     >>> score_words("accuracy", {"test_score": 0.93, "constant_score": 0.6})
     'test accuracy 0.9300 (a constant prediction scores 0.6000)'

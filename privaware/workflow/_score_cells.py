@@ -46,7 +46,7 @@ BINNED = ("calibration", "threshold")
 
 
 def scored_words(training: str, metric: str) -> str:
-    """Describe a training that also releases a score."""
+    """Return "TRAINING, and its METRIC on held-out rows", which describes a training that also releases a score."""
     return f"{training}, and its {metric} on held-out rows"
 
 
@@ -65,7 +65,10 @@ class ScoreCells:
 
     @classmethod
     def of(cls, metric: str, classes: int, also: Sequence[str] = ()) -> ScoreCells:
-        """Return the layout for a metric, a number of classes (0 for numbers) and the releases besides the score."""
+        """Return the layout for a metric, a number of classes (0 for numbers) and the releases `also`.
+
+        `also` names the tables of `SCORE_ALSO` that are released with the score.
+        """
         binned = any(name in BINNED for name in also)
         edges: tuple[float, ...] = ()
         if classes == 2:
@@ -86,7 +89,10 @@ class ScoreCells:
         return histogram, self.classes ** (2 if self.confusion else 1)
 
     def exact(self, model: Model, data: Data, constant: float) -> np.ndarray:
-        """Return the exact cells, summed over the rows of `data`; `constant` is the constant prediction for MAE."""
+        """Return the exact cells, summed over the rows of `data`, as one array with the groups one after another.
+
+        `constant` is the constant prediction, in units of the target; only MAE uses it.
+        """
         outputs = row_outputs(model, data)
         if not self.classes:
             return self._exact_errors(model, data, outputs, constant)
@@ -121,7 +127,7 @@ class ScoreCells:
 
 @dataclass(frozen=True, kw_only=True)
 class CellSums(Sum[Data, np.ndarray, np.ndarray]):
-    """The cells summed over all rows, released with Laplace noise."""
+    """The cells summed over all rows, released with Laplace noise of scale `noise * sensitivity`."""
 
     cells: ScoreCells
     model: Model
@@ -144,7 +150,9 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 
 
 def _largest_probability(outputs: np.ndarray) -> float:
-    """Return the probability of the predicted class from the raw outputs of one row; 0 if an output is not a number.
+    """Return the probability of the predicted class from the raw outputs of one row.
+
+    Return 0 if the largest output is infinite or NaN.
 
     >>> round(_largest_probability(np.array([0.0, 0.0, math.log(2)])), 6)
     0.5
@@ -154,7 +162,7 @@ def _largest_probability(outputs: np.ndarray) -> float:
 
 
 def row_outputs(model: Model, data: Data) -> np.ndarray:
-    """Return the raw outputs of `model`, of shape (rows, outputs).
+    """Return the raw outputs of `model` for the rows of `data`, of shape (rows, classes), or (rows, 1) for numbers.
 
     Features are computed in microbatches of one shape, and the network for one row at a time. So the bits of an output
     depend on no other row.

@@ -21,16 +21,18 @@ import numpy as np
 
 from privaware.workflow._score_cells import DECILES, LOG_ODDS, ScoreCells
 
-__all__ = ["NoisyCells", "fraction_interval"]
+__all__ = ["NoisyCells", "fraction_interval", "rows_needed"]
 
 CONFIDENCE = 0.95
 """Confidence of every interval."""
+INFORMATIVE = 0.5
+"""Largest width of an interval of a fraction that says something about the fraction."""
 RESAMPLES = 400
 """Number of bootstrap samples behind an interval."""
 QUANTILE = 2.1
 """Half-width of an interval of a fraction, in standard deviations; Laplace noise has longer tails than a normal one."""
 QUANTILE_OF_ALL = 3.0
-"""The same half-width for intervals that hold at all nine thresholds at once, and so at the best of them."""
+"""Half-width, in standard deviations, of intervals that hold at all nine thresholds at once, and so at the best."""
 CRITERION = "balanced accuracy"
 """What the released threshold maximises: the mean of sensitivity and specificity."""
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -38,9 +40,10 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyCells:
-    """The noisy cells of a score, and all that follows from them; `scale` is the scale of their Laplace noise.
+    """The noisy cells of a score, and all that follows from them.
 
-    `unit` is the range of the target, in which a mean absolute error is shown.
+    `cells` is their layout, and `noisy` holds their values, with Laplace noise of scale `scale`. `draw` generates the
+    bootstrap samples. `unit` is the width of the target range, by which a mean absolute error is multiplied.
     """
 
     cells: ScoreCells
@@ -51,11 +54,15 @@ class NoisyCells:
 
     @property
     def rows(self) -> float:
-        """The noisy number of held-out rows."""
+        """The noisy number of held-out rows, at least 0: the sum of the first group of cells."""
         return max(0.0, float(self.noisy[: self.cells.sizes[0]].sum()))
 
     def score(self) -> dict[str, float]:
-        """Return the score with its interval."""
+        """Return the `value` of the score, and the ends `low` and `high` of its 95% interval.
+
+        An accuracy or a mean absolute error has an interval of a fraction. AUC and R2 have a bootstrap interval; R2 is
+        clipped to [-1, 1].
+        """
         if self.cells.metric in ("accuracy", "mae"):
             return self._in_unit(*self._right_and_wrong())
         worst = -1.0 if self.cells.metric == "r2" else 0.0
@@ -78,13 +85,20 @@ class NoisyCells:
         return self._rate(classes[most], np.delete(classes, most, axis=0).ravel())
 
     def confusion(self) -> dict[str, list[list[float]]]:
-        """Return the noisy confusion matrix, `confusion[true][predicted]`, and the ends of the intervals."""
+        """Return the noisy confusion matrix, `confusion[true][predicted]`, with its intervals.
+
+        Their ends are the matrices `confusion_low` and `confusion_high`.
+        """
         names = ("confusion", "confusion_low", "confusion_high")
         ends = (np.round(end, 2) for end in self._estimate(self._confusion))
         return {name: end.tolist() for name, end in zip(names, ends, strict=True)}
 
     def threshold(self) -> dict[str, Any]:
-        """Return the decile of the probability of the second class with the largest noisy balanced accuracy."""
+        """Return the threshold from 0.1 to 0.9 with the largest noisy balanced accuracy, for two classes.
+
+        The threshold is on the probability of the second class. Its interval, the balanced accuracies there and at 0.5,
+        and its sensitivity and specificity are returned, too.
+        """
         best = int(self._balanced(self.noisy[None])[0].argmax())
         draws = DECILES[self._balanced(self._resampled).argmax(axis=1)]
         low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -101,7 +115,12 @@ class NoisyCells:
         }
 
     def calibration(self) -> list[dict[str, float]]:
-        """Return, for each tenth of the predicted probability, the noisy number of rows and the observed rate."""
+        """Return, for each tenth of a predicted probability, the noisy number of rows and the observed rate.
+
+        With two classes it is the probability of the second class, and the rate is the frequency of this class. With
+        more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
+        `needed` is the number of rows from which on the interval is narrower than `INFORMATIVE`.
+        """
         ends = np.array([0.0, *DECILES, 1.0])
         groups = np.searchsorted(self._decile_edges, self._bin_indices, side="right")
         misses, hits = self.noisy[: self.cells.sizes[0]].reshape(2, -1)
@@ -111,12 +130,13 @@ class NoisyCells:
             rate = self._rate(hits[inside], misses[inside])
             rows = max(0.0, float((hits[inside] + misses[inside]).sum()))
             edges = {"from": float(ends[at]), "to": float(ends[at + 1])}
-            bins.append({**edges, "rows": round(rows, 2), "observed": rate["value"], **_ends(rate)})
+            needed = rows_needed(int(inside.sum()), self.scale)
+            bins.append({**edges, "rows": round(rows, 2), "needed": needed, "observed": rate["value"], **_ends(rate)})
         return bins
 
     @cached_property
     def _samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """Noised bootstrap samples of the cells, and the cells that they were drawn from."""
+        """Noised bootstrap samples of the cells, of shape (RESAMPLES, cells), and their means without noise."""
         count = max(1, round(float(self.noisy[: self.cells.sizes[0]].sum())))
         resampled, centres = [], []
         for group in np.split(self.noisy, np.cumsum(self.cells.sizes)[:-1]):
@@ -134,7 +154,10 @@ class NoisyCells:
         return self._samples[0]
 
     def _estimate(self, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the value of a statistic and the ends of its bootstrap interval, which contains the value."""
+        """Return the value of `statistic` on the noisy cells, and both ends of its basic bootstrap interval.
+
+        An end on the wrong side of the value is moved to the value.
+        """
         resampled, centre = self._samples
         value = statistic(self.noisy[None])[0]
         errors = statistic(resampled) - statistic(centre[None])
@@ -150,7 +173,10 @@ class NoisyCells:
         return {name: self.unit * end for name, end in self._rate(hits, misses).items()}
 
     def _right_and_wrong(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells of an accuracy, or of an absolute error, whose sums are its fraction and the remainder."""
+        """Return two arrays of cells whose sums are right and wrong predictions.
+
+        For the metric mae they are the sums of `error` and of `1 - error`, as fractions of the target range.
+        """
         if self.cells.metric == "mae":
             return self.noisy[:1], self.noisy[1:2]
         if self.cells.classes > 2:
@@ -160,7 +186,10 @@ class NoisyCells:
         return np.append(low_right, high_right), np.append(low_wrong, high_wrong)
 
     def _rate(self, hits: np.ndarray, misses: np.ndarray, quantile: float = QUANTILE) -> dict[str, float]:
-        """Return a fraction of hits with its interval; `hits` and `misses` hold the cells to be summed."""
+        """Return the fraction of hits, clipped to [0, 1], with its interval; `hits` and `misses` are summed.
+
+        If the noisy total is not positive, the fraction is the middle of the interval.
+        """
         low, high = fraction_interval(hits, misses, self.scale, quantile)
         value = float(np.clip(_ratio(hits.sum(), hits.sum() + misses.sum(), (low + high) / 2), 0, 1))
         return {"value": value, "low": min(low, value), "high": max(high, value)}
@@ -176,7 +205,10 @@ class NoisyCells:
         return np.asarray(1 - _ratio(cells[:, 0], variance, 2.0))
 
     def _histogram(self, cells: np.ndarray) -> np.ndarray:
-        """Return the first group, of shape (samples, 2, bins)."""
+        """Return the first group of cells, of shape (samples, 2, bins).
+
+        The second axis is the true class, or wrong and right for more than two classes.
+        """
         return cells[:, : self.cells.sizes[0]].reshape(len(cells), 2, -1)
 
     def _confusion(self, cells: np.ndarray) -> np.ndarray:
@@ -185,7 +217,7 @@ class NoisyCells:
         return self._split(cells, self.cells.edges.index(0.0))
 
     def _split(self, cells: np.ndarray, edge: int) -> np.ndarray:
-        """Return the counts of each true class below and above an edge, of shape (samples, 2, 2)."""
+        """Return the counts of each true class below and above the edge number `edge`, of shape (samples, 2, 2)."""
         histogram = self._histogram(cells)
         return np.stack([histogram[:, :, : edge + 1].sum(axis=2), histogram[:, :, edge + 1 :].sum(axis=2)], axis=2)
 
@@ -197,7 +229,7 @@ class NoisyCells:
 
     @property
     def _decile_edges(self) -> np.ndarray:
-        """The positions of the deciles among the edges."""
+        """The positions of the deciles among the edges: of their log-odds for two classes, else of `DECILES`."""
         return np.searchsorted(self.cells.edges, LOG_ODDS if self.cells.classes == 2 else DECILES)
 
     @property
@@ -206,14 +238,17 @@ class NoisyCells:
         return np.arange(len(self.cells.edges) + 1) - 1
 
     def _halves(self, edge: int) -> list[list[np.ndarray]]:
-        """Return the cells of each true class below and above an edge."""
+        """Return, for each true class, its cells below and its cells above the edge number `edge`."""
         return [[line[: edge + 1], line[edge + 1 :]] for line in self._histogram(self.noisy[None])[0]]
 
 
 def fraction_interval(
     hits: np.ndarray, misses: np.ndarray, scale: float, quantile: float = QUANTILE
 ) -> tuple[float, float]:
-    """Return the interval of a fraction from cells of hits and of misses with Laplace noise of this scale.
+    """Return the interval of the fraction `hits.sum() / (hits.sum() + misses.sum())`.
+
+    Each cell of `hits` and `misses` has Laplace noise of scale `scale`. `quantile` is the half-width in standard
+    deviations. The interval is [0, 1] if the noise is too large for the number of rows.
 
     >>> [round(end, 3) for end in fraction_interval(np.array([80.0]), np.array([20.0]), 1.0)]
     [0.701, 0.874]
@@ -233,11 +268,34 @@ def fraction_interval(
     return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
 
 
+def rows_needed(cells: int, scale: float) -> int:
+    """Return the number of rows, half of them hits, from which on their fraction has an informative interval.
+
+    Hits and misses are each spread over this number of cells, with Laplace noise of this scale.
+
+    >>> rows_needed(1, 1.0), rows_needed(1, 10.0), rows_needed(3, 10.0)
+    (19, 101, 170)
+    """
+    few, enough = 0, 1
+    while not _is_informative(enough, cells, scale):
+        few, enough = enough, 2 * enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if _is_informative(middle, cells, scale) else (middle, enough)
+    return enough
+
+
+def _is_informative(rows: int, cells: int, scale: float) -> bool:
+    half = np.full(cells, rows / 2 / cells)
+    low, high = fraction_interval(half, half, scale)
+    return high - low <= INFORMATIVE
+
+
 def _ends(rate: dict[str, float]) -> dict[str, float]:
     return {name: rate[name] for name in ("low", "high")}
 
 
 def _ratio(part: Any, of: Any, otherwise: float) -> Any:
-    """Return `part / of`, or `otherwise`, an uninformative value, where noise made `of` zero or negative."""
+    """Return `part / of`, or `otherwise` where `of` is at most 1e-9, because noise made it zero or negative."""
     safe = np.asarray(of) > 1e-9
     return np.where(safe, part / np.where(safe, of, 1.0), otherwise)

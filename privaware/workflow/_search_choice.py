@@ -28,12 +28,17 @@ NO_SEARCH = (
 )
 """The sentence of a plan of `auto` without a search."""
 SPACES = {"linear": "linear", "boosted": "boosted", "fourier": "fourier"}
-"""Default search space of each learner."""
+"""Default search space of learners for tables that `--learner` names."""
 NETWORKS = "tuning"
+"""Default search space of learners with an architecture."""
 
 
 def named_space(recipe: Recipe) -> Space | None:
-    """Return the space that a recipe names, for the learner that it names; None if it names no space."""
+    """Return the space that `recipe` names; None if it has no search or names no space.
+
+    If `recipe` names a learner, the space is for this learner. Raise `WrongInput` if it names a learner and the space
+    chooses among several.
+    """
     name = recipe.search_settings.get("space")
     if recipe.search is None or name is None:
         return None
@@ -49,7 +54,11 @@ def named_space(recipe: Recipe) -> Space | None:
 
 
 def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
-    """Return the search for the chosen learner; None for a learner that reads only the target."""
+    """Return the settings of the search, in `space` or else in the default space of the chosen learner.
+
+    Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise `WrongInput` if a
+    learner of the space needs public rows, or if the chosen learner has no default space.
+    """
     if recipe.search is None or not find_learner(choice.learner).uses_columns:
         return None
     chosen = {name: value for name, value in recipe.search_settings.items() if name != "space"}
@@ -84,7 +93,7 @@ def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> t
 
 
 def shown_search(settings: SearchSettings, recipe: Recipe) -> Mapping[str, Any]:
-    """Return the search as plain values for the settings of a plan."""
+    """Return the search as plain values for the settings of a plan; a space without a name is shown by its choices."""
     named = recipe.search_settings.get("space")
     return {
         "strategy": settings.strategy,

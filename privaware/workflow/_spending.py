@@ -1,4 +1,4 @@
-"""A chart of the budget spent on a data set: each charge alone, and the composition of all charges up to it."""
+"""A chart of the budget spent on a data set after each charge: the sum of all epsilons, and their composition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ ADDED = "added up"
 
 
 def plot_spending(ledger: Ledger, path: Path) -> Path:
-    """Write the chart of a ledger to a new file, in the format of its suffix."""
+    """Write the chart of `ledger` to the new file `path`, in the format of its suffix, and return `path`.
+
+    Raise `WrongInput` for a suffix that is not in `FORMATS`, for an existing file, and for a ledger without charges.
+    """
     if path.suffix.lower() not in FORMATS:
         raise WrongInput(f"expected --plot as a file that ends in {', '.join(FORMATS)}, got {path.name!r:.80}")
     if path.exists():
@@ -40,7 +43,7 @@ def plot_spending(ledger: Ledger, path: Path) -> Path:
 
 
 def spending_chart(ledger: Ledger) -> Any:
-    """Return a chart of the epsilon after each charge, composed and added up, with the limit of the ledger."""
+    """Return a chart of the epsilon spent after each charge, composed and added up, with the limit of `ledger`."""
     import altair as alt
 
     alone = {entry["number"]: entry["epsilon"] for entry in ledger.json()["events"]}

@@ -31,7 +31,7 @@ __all__ = ["Check", "Priced", "price", "wrong_accountants", "wrong_plan", "wrong
 SLACK = 1e-6
 """Relative rounding error by which a recomputed epsilon may exceed the stated epsilon."""
 LOOSE = 0.01
-"""Relative amount by which a stated epsilon may exceed the recomputed epsilon before it counts as wrong."""
+"""Fraction of a stated epsilon by which it may exceed the recomputed epsilon before it counts as wrong."""
 ACCOUNTANTS = ("pld", "cf", "rdp")
 FOR_REPLACED_ROWS = ("release bounds", "release bins of numbers")
 """Releases whose cost is already computed for a replaced row; other releases count a replaced row as two rows."""
@@ -39,7 +39,7 @@ FOR_REPLACED_ROWS = ("release bounds", "release bins of numbers")
 
 @dataclass(kw_only=True)
 class Check:
-    """What a check found: `problems` and `unchecked` hold one sentence each.
+    """What a check found: `problems` and `unchecked` are lists with a sentence for each item.
 
     `bound` says whether a ledger or a signature proves that the files are those that the run released.
     """
@@ -51,7 +51,11 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Priced:
-    """An event with the epsilons that this version computes for it; `epsilon` is None if it cannot be computed."""
+    """An event with the epsilons that this version computes for it.
+
+    `accountants` holds the epsilon of each of `ACCOUNTANTS`, or None. `epsilon` is None if it cannot be computed, and
+    then `problems` say why.
+    """
 
     event: Event
     epsilon: float | None
@@ -60,7 +64,7 @@ class Priced:
 
 
 def price(event: Event, delta: float) -> Priced:
-    """Compute the epsilon of `event` at `delta`, or the reason why it cannot be computed."""
+    """Return `event` with its epsilon at `delta`; if it cannot be computed, with None and the reason in `problems`."""
     nothing: dict[str, float | None] = dict.fromkeys(ACCOUNTANTS)
     try:
         bounds: dict[str, Any] = accounting.bounds(event, delta)
@@ -78,7 +82,11 @@ def price(event: Event, delta: float) -> Priced:
 
 
 def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], priced: Priced) -> list[str]:
-    """Return the stated epsilons that are not the epsilons of the events, one sentence each."""
+    """Return a sentence for each stated epsilon that is not the epsilon of its events.
+
+    `epsilon` is the stated total, which must be `priced.epsilon`. An epsilon that one of `parts` states must be the
+    cost of this part alone. If `priced.epsilon` is None, the problems of `priced` are returned instead.
+    """
     if priced.epsilon is None:
         return list(priced.problems)
     problems = []
@@ -113,7 +121,7 @@ def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
 
 
 def _agree(stated: float, computed: float, event: Event) -> bool:
-    """Whether `stated` is not below `computed` (up to `SLACK`) and exceeds it by at most `LOOSE`.
+    """Whether `computed <= stated * (1 + SLACK)` and `stated * (1 - LOOSE) <= computed`.
 
     For private selection `stated` may exceed `computed` by more, because a later version may prove a smaller epsilon.
     """
@@ -122,7 +130,11 @@ def _agree(stated: float, computed: float, event: Event) -> bool:
 
 
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
-    """Return where the sentences, plan, unit or score of a card contradict its schema, its events or its seed."""
+    """Return where the sentences, plan, unit or score of `card` contradict its schema, its `event` or its seed.
+
+    If unit, cap or relation of the guarantee are not those of the schema, or a model is wrongly called certified, only
+    these problems are returned.
+    """
     guarantee, schema = card.guarantee, card.schema
     stated, declared = guarantee.json(), schema.json()
     problems = [
@@ -150,7 +162,10 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
 
 
 def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
-    """Return a sentence if the last sentence of `plan` does not state this epsilon and delta."""
+    """Return a sentence if the last sentence of `plan` does not end with this `epsilon` and `delta`.
+
+    An empty `plan` is not a problem. The numbers may be rounded as in this version or as in earlier versions.
+    """
     total = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
     earlier = f"epsilon {epsilon:.4g} at delta {delta:g}"
     wrong = bool(plan) and not plan[-1].endswith((total, earlier))
@@ -180,7 +195,7 @@ def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list
 
 
 def _estimates(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield every estimate in the entries of a score: everything that has both ends of an interval."""
+    """Yield every mapping in `value`, at any depth, that has the entries `low` and `high` of an interval."""
     if isinstance(value, Mapping) and {"low", "high"} <= set(value):
         yield value
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
@@ -189,22 +204,26 @@ def _estimates(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_ordered(estimate: Mapping[str, Any]) -> bool:
-    """Whether an estimate is a number within its own interval."""
+    """Whether the `value` (or `observed` rate) of an estimate is a number from its `low` to its `high`."""
     ends = [estimate["low"], estimate.get("value", estimate.get("observed")), estimate["high"]]
     return all(isinstance(end, (int, float)) for end in ends) and ends == sorted(ends)
 
 
 def _last_event(event: Event) -> tuple[Event | None, int]:
-    """Return the last event of a release with two or more events (None with fewer), and the rows of a unit."""
+    """Return the last event of a release with two or more events (None with fewer), and its group size.
+
+    The group size is the number of rows that one unit changes; it is 1 if `event` is no `Group`.
+    """
     alone, rows = (event.event, event.size) if isinstance(event, Group) else (event, 1)
     last = alone.events[-1] if isinstance(alone, (Disjoint, Composed)) and len(alone.events) > 1 else None
     return (last.events[-1] if isinstance(last, Composed) and last.events else last), rows
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:
-    """Return the events that are charged for fewer rows than a unit has.
+    """Return a sentence for each event whose group size is not the number of rows that one unit changes.
 
-    Label privacy is not checked, because a cost alone does not say whether it is for labels.
+    A replaced row counts as two rows, except for the releases in `FOR_REPLACED_ROWS`, which may count it as one. Label
+    privacy is not checked, because a cost alone does not say whether it is for labels.
     """
     schema = card.schema
     size = schema.unit_rows
@@ -222,7 +241,11 @@ def _wrong_unit(card: ModelCard) -> list[str]:
 
 
 def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Check:
-    """Check that the report in `folder` is the report of this card and these tensors."""
+    """Check that the report in `folder` is the report of this card and these tensors.
+
+    It is unchecked if there is no report, if the epsilon is infinite, or if the report has all required statements in
+    other words than this version writes. It is a problem if the report cannot be read, or if a statement is missing.
+    """
     path = folder / REPORT
     if not path.is_file():
         return Check(unchecked=[f"there is no {REPORT}"])

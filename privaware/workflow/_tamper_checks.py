@@ -44,7 +44,11 @@ class Claim:
 
 
 def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
-    """Check that the ledger is sound, has the charge named by the folder, and closed that run with these files."""
+    """Check the folder against the ledger at `path`.
+
+    The ledger must be sound. It must have the charge that `claim` names, with the same event and facts. It must have
+    closed the run of this charge with the files in `folder`.
+    """
     if problems := Ledger.verify(path):
         return Check(problems=problems)
     ledger = Ledger.open(path)
@@ -70,7 +74,11 @@ def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
 
 
 def against_signature(folder: Path, key: str | Path | None, ledger: Path | None, claim: Claim) -> Check:
-    """Check that the owner of `key` signed these files; with `ledger`, also that it closed the run with them."""
+    """Check that the owner of `key` signed the files in `folder`.
+
+    With a sound `ledger`, also check that the signed closing entry is the closing entry of the run there. Without
+    `ledger`, also look for files that the signature does not name. Without `key`, a signature stays unchecked.
+    """
     signature = read_signature(folder)
     if key is None:
         return Check(unchecked=[] if signature is None else [f"{SIGNATURE}: give the public key with --key"])
@@ -95,7 +103,7 @@ def against_signature(folder: Path, key: str | Path | None, ledger: Path | None,
 
 
 def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger: Path, claim: Claim) -> Check:
-    """Compare the files of a folder with the hashes in the ledger.
+    """Compare the files of a folder with the hashes in the ledger; unchecked if the `closing` entry has no hashes.
 
     A file that the `closing` entry names must have the hash in that entry. A file that only `audits` name must have the
     hash in one of them. A file that neither names is reported by `_unnamed`.
@@ -123,7 +131,10 @@ def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger:
 
 
 def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[str]:
-    """Return a sentence if the signed closing entry is not the closing entry of this run in the ledger."""
+    """Return a sentence if the signed closing entry is not the closing entry of this run in `ledger`.
+
+    Also return a sentence if that entry names other files, another run or another kind of release than the signature.
+    """
     signed, charged = ledger.entry(signature.closing), ledger.entry(claim.entry or "")
     if signed is None or charged is None or (signed.kind, signed.run) != ("finished", charged.run):
         return ["the signature is of another closing entry than that of this run in the ledger"]
@@ -140,7 +151,7 @@ def _other_kind(by: str, release: str | None, claim: Claim) -> list[str]:
 
 
 def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
-    """Return a sentence if `files` lacks a file that every release of this kind has."""
+    """Return a sentence if `files` lacks a file that every release of this kind has; `by` says who lists `files`."""
     missing = [repr(name) for name in RELEASE_FILES[claim.release] if name not in files]
     if not missing:
         return []
@@ -148,7 +159,7 @@ def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
 
 
 def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
-    """Check for files that neither the ledger nor the signature names.
+    """Check for files in `folder` that are not in `known`; `by` says in the sentences who does not name them.
 
     Such a file is a problem if it could be taken for a file of a release. Any other such file is listed as unchecked.
     """
@@ -163,7 +174,7 @@ def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
 
 
 def _changed(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Return the files that are missing, are links, or differ from the released files, one sentence each."""
+    """Return a sentence for each of `files` that is no plain name, is missing, is a link, or has another hash."""
     there = {item.name for item in folder.iterdir()}  # exact names, also where the file system ignores case
     problems = []
     for name, digest in files.items():

@@ -18,7 +18,10 @@ PAIRS = "expected a data set of pairs (input, target) of tensors or numbers"
 
 
 def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, Any]:
-    """Return the inputs and the targets of all rows.
+    """Return the inputs and the targets of all rows; tensors and arrays are returned as they are.
+
+    Raise `WrongInput` if targets are missing or given twice, if the rows of a data set cannot be read by position or
+    stacked, or if a DataLoader has a collate function of its own.
 
     Parameters
     ----------
@@ -51,7 +54,10 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
 
 
 def _expect_plain(loader: Any) -> None:
-    """Raise for a collate function of the caller, which could make a row depend on other rows."""
+    """Raise `WrongInput` for a collate function of the caller, which could make a row depend on other rows.
+
+    A DataLoader whose `batch_size` is None has no batches, so its collate function is allowed.
+    """
     from torch.utils.data import default_collate
 
     if loader.collate_fn is not default_collate and loader.batch_size is not None:

@@ -47,14 +47,15 @@ GIVEN = (
 class Advised(Summarised):
     """The result of `advise`.
 
-    `estimate` has the `epsilon` that the accuracy needs, its 10% and 90% quantiles `low` and `high`, and `about`, which
-    says whether they are about other tables or about this table. After a pilot, `chance` is the probability that this
-    table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why. `curve`
-    has the accuracy to expect at several epsilons. `pilot` has the score that a pilot released. `choice` has the rule
-    by which `fit` chooses, its learner, its reason `why`, its page of `evidence` and its `warning`. `advice` has the
-    findings that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of any attack:
-    `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any mechanism
-    with this epsilon and delta.
+    `estimate` has the `epsilon` that the accuracy needs (after a pilot only), and its 10% and 90% quantiles `low` and
+    `high`. Its entry `about` says whether they are about "other tables" or "this table"; it is absent if no measured
+    curve applies. After a pilot, `chance` is the probability that this table reaches the accuracy at epsilon 10 or
+    less. Values that are not known are None, and `reason` says why. `curve` has the accuracy to expect at several
+    epsilons. `pilot` has the accuracy that a pilot released, its standard `error` and the pilot's `epsilon`. `choice`
+    has the rule by which `fit` chooses, its learner, its reason `why`, its page of `evidence` and its `warning`.
+    `advice` has the findings that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate
+    of any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for
+    any mechanism with this epsilon and delta.
     """
 
     data: str
@@ -82,7 +83,7 @@ class Advised(Summarised):
         return dict(vars(self))
 
     def html(self) -> str:
-        """Return the answer, its plot and the findings as a page that needs no other file."""
+        """Return the answer, its plot and the findings as an HTML page that needs no other file."""
         return advice_page(self)
 
 
@@ -100,7 +101,7 @@ def advise(
     Parameters
     ----------
     data
-        The data, as for `fit`. Without `pilot` only the schema is read, or the names and types of columns.
+        The data, as for `fit`. Without `pilot` only the schema, or columns, types, classes and number of rows, is read.
     epsilon
         The privacy budget for which the findings and the risk are given.
     accuracy
@@ -149,13 +150,13 @@ def advise(
 
 
 def expect_accuracy(accuracy: float | None) -> None:
-    """Raise for an accuracy that is not a fraction."""
+    """Raise `WrongInput` for an accuracy that is not above 0 and below 1; None is allowed."""
     if accuracy is not None and not 0 < accuracy < 1:
         raise WrongInput(f"expected --accuracy as a fraction between 0 and 1, such as 0.9, got {accuracy!r:.40}")
 
 
 def expect_table(schema: Schema) -> None:
-    """Raise for data on which no curve was measured, before a pilot is charged."""
+    """Raise `WrongInput`, before a pilot is charged, if the measured curves do not apply to data of this schema."""
     if (reason := unmeasured(schema, pilot=True)) is not None:
         raise WrongInput(f"expected a table with classes and enough rows for --pilot: {reason}; leave --pilot out")
 

@@ -1,10 +1,13 @@
-"""Attack a released model or a mechanism: the result is a lower bound on epsilon, never a guarantee."""
+"""Attack a released model or a mechanism.
+
+An attack with canaries gives a lower bound on epsilon. A membership attack gives an AUC and true positive rates.
+Neither gives a guarantee.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,7 @@ from privaware.attacks._many_run import deciding_pair, many_runs
 from privaware.attacks._row_canaries import crafted_pair, crafted_rows
 from privaware.card import ModelCard
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import Ledger
 from privaware.noise import Rng
@@ -50,12 +53,12 @@ PAGE = "audit.html"
 
 DRY = "Nothing was charged: this was a dry run."
 CRAFTED_ROWS_ONE_RUN = 500
-"""Largest number of crafted rows in an audit by one_run; it is never more than the declared number of rows."""
+"""Largest number of crafted rows in an audit of a model folder by one_run, if the schema declares at least as many."""
 CRAFTED_ROWS_MANY_RUNS = 8
-"""Number of crafted rows of each training in an audit that trains many models."""
+"""Number of crafted rows beside the canary row in an audit by many_run; an audit of a search has none."""
 
 MAX_TRAININGS = 40
-"""Largest number of trainings on crafted rows to reach the requested number of canaries."""
+"""Largest number of trainings in an audit of a model folder by one_run, to reach the requested number of canaries."""
 
 MIN_CANARIES_PER_TRAINING = 4
 """Smallest number of canaries that one training on crafted rows must have room for."""
@@ -101,7 +104,8 @@ def audit(
     insert
         For "one_run": "gradient" inserts canaries into gradients and sums, "input" inserts them into the rows.
     canaries
-        For "one_run": the number of canaries to insert; fewer if the mechanism has no room for this number.
+        For "one_run": the number of canaries to insert; fewer if the mechanism has no room for this number. For a model
+        folder, up to 40 trainings are run to reach this number.
     runs
         For "many_run": the number of runs with the canary row, and the number of runs without it.
     shadows, shadow_training
@@ -183,7 +187,8 @@ def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None
     """Return strategy, search space and place of the canaries; earlier spellings of these options give a notice.
 
     As everywhere, `search` is a strategy and `space` is a search space. Earlier `search` was a search space, and
-    `space` was the place of the canaries.
+    `space` was the place of the canaries. Raise `WrongInput` for another strategy than "rs", or if only one of `search`
+    and `space` is given.
     """
     notices = []
     if isinstance(space, str) and space in SPACES:
@@ -194,7 +199,7 @@ def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None
         search, space = "rs", search
     for sentence in notices:
         if say is None:
-            warnings.warn(sentence, DeprecationWarning, stacklevel=3)
+            warn_caller(sentence, DeprecationWarning)
         else:
             say(sentence)
     if search not in (None, "rs"):
@@ -283,7 +288,10 @@ def _result(
 
 
 def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
-    """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model."""
+    """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model.
+
+    The claim that is tested is the epsilon of all events on the card. A dry run attacks and writes nothing.
+    """
     card = ModelCard.read(folder)
     if not asked.of_canaries:
         raise WrongInput(
@@ -313,7 +321,11 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
 def _on_crafted_rows(
     plan: Plan, schema: Schema, asked: AuditSettings, options: RunOptions, *, subject: str, claim: Event | None = None
 ) -> Audit:
-    """Audit the mechanism of `plan` on crafted rows; no private row is read, and nothing is charged."""
+    """Audit the mechanism of `plan` on crafted rows; no private row is used, and nothing is charged.
+
+    `claim` is the event whose epsilon is tested. Default: the event of `plan`. A dry run returns no numbers of an
+    attack.
+    """
     rng, began = Rng(options.seed), time.perf_counter()
     result = Audit(
         subject=subject,
@@ -356,9 +368,9 @@ def _evidence(
 
 
 def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
-    """Return crafted rows, and one more row that changes the release as much as possible.
+    """Return crafted rows, and one more row, the canary, that changes the release as much as possible.
 
-    For a search there are no other rows: it scores few rows, so other rows would hide the added one.
+    For a search there are no rows beside the canary: a search scores few rows, so other rows would hide the canary.
     """
     if getattr(plan.mechanism, "releases", "") == "columns":
         return deciding_pair(plan.mechanism, schema, CRAFTED_ROWS_MANY_RUNS, plan.noise, rng)
@@ -366,7 +378,11 @@ def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
 
 
 def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -> Audit:
-    """Write the audit beside the model; if there is a ledger, record the hashes of its files there."""
+    """Write the audit and its page into the model folder, and return `result` with the path of the audit.
+
+    If the card names its run and there is a ledger (`--ledger`, or `run.ledger` in `folder`), record the hashes of both
+    files there. Otherwise say that they are not recorded.
+    """
     record = {"format": 1, "version": __version__, **result.json()}
     path = folder / FILE
     result = replace(result, out=str(path))

@@ -7,11 +7,11 @@ model.) The crossover is "above X" if the simple model is still better at X, the
 
 Paper: Bao, Bauer and Bindschaedler, Definition 2 and section VI-C. The paper reports one curve for each model.
 Differences of one point on fewer than five repeats are not significant, so this module adds the interval.
-Privacy: this releases many models. The composition of all of them is charged before a row is read. The number of
-epsilons and of repeats is chosen so that this cost stays within a total. On private rows, a quarter of the rows is held
-out, and only noisy scores on these rows are released; the scores cost no more than the trainings. On built-in data the
-trainings are charged to a ledger of the run. The scores are computed exactly on public test rows, and are no private
-release.
+Privacy: this trains many models. The composition of all trainings is charged before a mechanism sees a row. The number
+of epsilons and of repeats is chosen so that this cost stays within a total. On private rows, a quarter of the rows is
+held out, and only noisy scores on these rows are released; the scores cost no more than the trainings. On built-in data
+the trainings are charged to a ledger of the run. The scores are computed exactly on public test rows, and are no
+private release.
 Use when: you choose between a simple and a complex model, on public data like yours, before you spend budget.
 
 >>> models = {"simple": "majority", "complex": "linear:steps=20"}
@@ -57,7 +57,11 @@ PLOT = "crossover.svg"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crossover(Summarised, Result):
-    """The crossover epsilon, both score curves, and the total cost."""
+    """The crossover epsilon, both score curves, and the total cost.
+
+    In a dry run `crossover` is None, and the curves have no points. `evaluation` says whether the scores are exact
+    scores on the public test rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
+    """
 
     crossover: Crossing | None
     curves: dict[str, list[Point]]
@@ -153,8 +157,9 @@ def crossover(
     repeats
         The number of times that each model is trained at each epsilon. Default: as many as the total allows, up to 5.
     total
-        The largest total epsilon of all trainings and scores. Default: 5, or `limit` if it is smaller; for built-in
-        data, which are public, no bound. A design above the total raises `BudgetExceeded` and names a design that fits.
+        The largest total epsilon of all trainings and scores, which is the limit of a new ledger unless `limit` is
+        given. Default: 5, or `limit` if it is smaller; for built-in data, which are public, no bound. A design above
+        the total raises `BudgetExceeded` and names a design that fits.
     settings
         Hyper-parameters of both learners.
     device
@@ -184,7 +189,7 @@ def crossover(
         planned = comparison_planner(run.source, sides, options)
         bound = _bound(total, run)
         design = choose_design(lambda design: planned(design).epsilon, epsilons=grid, repeats=repeats, total=bound)
-        plan = planned(design)
+        plan = replace(planned(design), total=total)
         if not math.isinf(bound):
             prices = designs_sentence(lambda design: planned(design).epsilon, design, bound)
             plan = replace(plan, reasons=(*plan.reasons, prices))
@@ -201,7 +206,7 @@ def crossover(
 
 
 def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float | None) -> list[float] | None:
-    """Return the epsilons as a list; raise if one of the arguments is not valid."""
+    """Return the epsilons as a list, or None; raise `WrongInput` if one of the arguments is not valid."""
     grid = None if epsilons is None else [float(epsilon) for epsilon in epsilons]
     if grid is not None:
         rising = bool(grid) and sorted(set(grid)) == grid and 0 < grid[0] <= grid[-1] < 1e6
@@ -215,7 +220,10 @@ def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float
 
 
 def _bound(total: float | None, run: ChargedRun) -> float:
-    """Return the largest total epsilon of the design: for public rows it is not bounded unless `total` is given."""
+    """Return the largest total epsilon of the design: `total`, or `TOTAL` by default, but at most `--limit`.
+
+    For built-in data, which are public, there is no bound unless `total` is given.
+    """
     if total is None and run.source.builtin:
         return math.inf
     requested, limit = TOTAL if total is None else total, run.options.limit
@@ -226,7 +234,10 @@ def _bound(total: float | None, run: ChargedRun) -> float:
 
 
 def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], design: Design) -> bool:
-    """Charge the plan; if the ledger has no room for it, name a smaller design for which it has."""
+    """Charge `plan`, and return whether its mechanism is left to execute.
+
+    If the ledger has no room for it, raise `BudgetExceeded` and name a smaller design that fits into the ledger.
+    """
     try:
         return run.charge(plan, what=f"crossover on {run.source.name}")
     except BudgetExceeded as refusal:

@@ -23,6 +23,7 @@ from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import SCORE_SETTINGS, SCORE_SHARE, Score, ScoredModel, score_words, with_score
 from privaware.workflow.auto import Policy
 from privaware.workflow.run.charge import ChargedRun, charged_run
+from privaware.workflow.run.on_ranks import led_by_rank_0
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.paid_features import described_features
 from privaware.workflow.run.plan import Plan
@@ -35,7 +36,7 @@ __all__ = ["Fit", "fit"]
 PLAN_SETTINGS = ("search", "workflow", "policy", *SCORE_SETTINGS)
 """Entries of the settings of a plan that are not settings of its learner."""
 NO_SCORE = (
-    "No score was computed, because every row trained the model. For a score that only you see, give test rows "
+    "No score was computed, because no rows were held out. For a score that only you see, give test rows "
     "(--test FILE). For a score that you may release, spend a tenth of the budget (--score) or another part "
     "(--score-epsilon E) on held-out rows."
 )
@@ -54,11 +55,13 @@ class ScoreRequest:
 class Fit(Summarised):
     """The result of `fit`.
 
+    `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
+    `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
     the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
-    `taken` and `reason`. If the number of trials is secret, `seconds` would reveal it, so it is in
-    `internal`.
+    `taken` and `reason`. `refusal` says why the charge of a dry run would be refused; it is empty if it would not. If
+    the number of trials is secret, `seconds` would reveal it, so it is in `internal`.
     """
 
     epsilon: float
@@ -82,6 +85,7 @@ class Fit(Summarised):
     release: Release | None = None
     ledger: str | None = None
     notices: list[str] = field(default_factory=list)
+    refusal: str = ""
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
@@ -110,10 +114,11 @@ class Fit(Summarised):
             release=run.release,
             ledger=run.ledger_file,
             notices=run.notices,
+            refusal=run.refusal,
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model to a new folder, if `out` was not given.
+        """Write the model to a new folder, after a fit without `out`; raise `WrongInput` after a dry run.
 
         Parameters
         ----------
@@ -131,23 +136,26 @@ class Fit(Summarised):
 
     @property
     def attacker_sentence(self) -> str:
-        """The success of the best possible membership attacker in one sentence."""
+        """The largest success of any membership attacker in one sentence; empty without a schema."""
         rates = attack_rates(self.event, self.epsilon, self.delta)
         return "" if self.schema is None else attacker_sentence(rates, self.schema, certified=self.certified)
 
     @property
     def internal_score(self) -> str | None:
-        """The score on test rows in words, for the data owner only."""
+        """The score on test rows in words, for the data owner only; None without test rows."""
         return score_words(self.metric, self.internal)
 
     @property
     def score_sentence(self) -> str:
-        """The charged score in words."""
+        """The released score in words; empty if no score was requested."""
         return "" if self.score is None else Score.of(self.score).sentence
 
     @property
     def score_lines(self) -> list[str]:
-        """Everything that is known about the quality of the model, one sentence each; or both ways to a score."""
+        """Sentences about the test score and the released score.
+
+        If there is neither, one sentence says how to get a score; after a dry run there is no sentence.
+        """
         lines = [] if self.internal_score is None else [f"Internal, not for release: {self.internal_score}."]
         if self.score is not None and self.model is not None:
             lines += [self.score_sentence, *Score.of(self.score).table_sentences(self.model.schema.classes)]
@@ -164,10 +172,11 @@ class Fit(Summarised):
     def json(self) -> dict[str, Any]:
         """Return the fields of `privaware fit --json`."""
         names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out", "score", "metric")
-        return {name: getattr(self, name) for name in (*names, "search", "workflow")}
+        return {name: getattr(self, name) for name in (*names, "search", "workflow", "considered", "refusal")}
 
 
 @shows_run_options
+@led_by_rank_0
 def fit(
     data: Any,
     *,
@@ -220,7 +229,8 @@ def fit(
     score_epsilon
         The epsilon of the released score, instead of a tenth of the budget.
     score_also
-        Tables to release within the epsilon of the score: "confusion", "threshold" (two classes), "calibration".
+        Tables to release within the epsilon of the score: "confusion", "threshold" (two classes), "calibration". They
+        imply `score`.
     metric
         The metric to optimise and to show: "accuracy" or "auc" for classification, "r2" or "mae" for regression.
     plan
@@ -242,7 +252,7 @@ def fit(
     device
         "cpu" or "cuda".
     ray
-        The address of a Ray cluster whose workers read Parquet files.
+        The address of a Ray cluster. Its workers train a network, or read Parquet files for other learners.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,
@@ -300,7 +310,7 @@ def fit(
 def _plan_of(
     run: ChargedRun, recipe: Recipe, *, epsilon: float, time_limit: float | None, score: ScoreRequest, policy: Policy
 ) -> Plan:
-    """Return the plan of a recipe, with its charged score, if one is requested."""
+    """Return the plan of `recipe`, with a charged score if `score.epsilon` is not None; store the metric in `run`."""
     options, schema = run.options, run.schema
     run.metric = expect_metric(recipe.metric, schema.task, len(schema.classes))
     plan = recipe_plan(
@@ -329,13 +339,19 @@ def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
 
 
 def _searched(plan: Plan) -> Mapping[str, Any]:
-    """Return what the card says about a search inside the training, before the search has run."""
+    """Return what the card says about a search inside the training, before the search has run.
+
+    It is the strategy and the workflow "aware", or nothing if `plan` has no search.
+    """
     described = plan.settings.get("search")
     return {} if described is None else {"strategy": described["strategy"], "workflow": "aware"}
 
 
 def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
-    """Return the recipe with the choices of the plan, to be saved."""
+    """Return `recipe` with the learner, the settings and the first releases of `plan`, to be saved.
+
+    A recipe with a search keeps its own learner.
+    """
     chosen = {name: value for name, value in plan.settings.items() if name not in PLAN_SETTINGS}
     learner = recipe.learner if recipe.search is not None else plan.learner
     before = [what for what, _ in plan.parts]
@@ -345,7 +361,10 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
-    """Return the settings of a learner with its features; raise if both name features."""
+    """Return `settings` with the entry `features`, if `features` are given.
+
+    Raise `WrongInput` if both name features.
+    """
     chosen = dict(settings or {})
     if features and "features" in chosen:
         raise WrongInput("expected features once, got them as --features and as --set features")
@@ -353,6 +372,9 @@ def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str
 
 
 def plan_to_write(plan: Any, dry_run: bool) -> Path | None:
-    """Return the new file to which a dry run writes its plan; None if `plan` is an existing file or a mapping."""
+    """Return the new file to which a dry run writes its plan.
+
+    Return None if the run is no dry run, or if `plan` is an existing file, a mapping or None.
+    """
     is_path = isinstance(plan, (str, Path)) and not Path(plan).exists()
     return Path(plan) if dry_run and is_path else None

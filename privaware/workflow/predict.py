@@ -168,9 +168,11 @@ def _pieces(
     keep: Sequence[str],
     allow_unreadable: bool,
 ) -> Iterator[tuple[Data, Raw]]:
-    """Yield the rows to predict, coded and as they are, in parts if the table is large.
+    """Yield the rows to predict, coded (`Data`) and as they are (`Raw`), in parts if the table is large.
 
-    Values that the model does not know are counted in `outside`. Built-in data have no rows as they are.
+    Values that the model does not know are counted in `outside`. For a table that is not large, `Raw` is empty unless
+    `keep` names columns. For images it is empty only if they are built-in. Unless `allow_unreadable`, raise
+    `WrongInput` for a column most of whose values cannot be read.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.form == "image":
@@ -202,12 +204,12 @@ def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
 
 
 def _names(model: ReleasedModel) -> list[str]:
-    """Return the names of the columns with predictions."""
+    """Return the names of the columns with predictions: "prediction", and "probability_CLASS" for each class."""
     return ["prediction", *(f"probability_{name}" for name in model.schema.classes)]
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
-    """Return the columns that are written for `rows`."""
+    """Return the columns that are written for `rows`: the prediction, and the probability of each class, if any."""
     outputs = model.outputs(rows.x, device)
     columns = {"prediction": model.labels(model.decide(outputs))}
     if model.schema.classes:
@@ -219,7 +221,7 @@ def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndar
 def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return class probabilities for rows that trained a model and for other rows; for the data owner only.
 
-    Nothing is charged, because these probabilities must not be published.
+    Nothing is charged, because these probabilities must not be published. A model of numbers raises `WrongInput`.
 
     Parameters
     ----------
@@ -259,7 +261,10 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:
-    """Write the pieces one after another, and return their total number of rows."""
+    """Write the pieces one after another to the new file `path`, and return their total number of rows.
+
+    The file is CSV or Parquet, by its suffix. An existing file raises `WrongInput`.
+    """
     write = _write_csv if path.suffix.lower() == ".csv" else _write_parquet
     try:
         with atomic_file(path, overwrite=False) as file:

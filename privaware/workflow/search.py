@@ -44,9 +44,10 @@ __all__ = ["Searched", "search"]
 class Searched(Summarised):
     """The result of `search`.
 
-    `best` are the settings of the chosen candidate. `epsilon_model` is the cost of training one candidate, and
-    `epsilon_total` is the cost of the search with its model. `trials` is the number of trials, or its expectation if
-    the number is secret. In that case `seconds` is None, and the running time is only in `internal`.
+    `best` is the chosen candidate, a value for each active choice of the space; None in a dry run. `epsilon_model` is
+    the cost of training one candidate, and `epsilon_total` is the cost of the search with its model. `trials` is the
+    number of trials, or its expectation if the number is secret. In that case `seconds` is None, and the running time
+    is only in `internal`.
     """
 
     best: Point | None
@@ -212,7 +213,11 @@ def _search_public_rows(
     strategy: str,
     workflow: str,
 ) -> Searched:
-    """Search without a charge, then train the chosen candidate with one charged run."""
+    """Search on public rows without a charge, then train the chosen candidate with one charged run.
+
+    In the standard workflow the public rows are the training rows of a built-in data set, and the search has no noise.
+    A dry run does not search: it plans the first candidate of the space.
+    """
     began = time.perf_counter()
     aware = workflow == "aware"
     point = search.space.priced_points()[0]

@@ -28,6 +28,7 @@ NO_NOISE = 1e-9
 class Selection(Summarised):
     """The selected columns and their cost.
 
+    `columns` is None in a dry run. `sentence` states the guarantee, and `assumptions` what it takes for granted.
     `internal` is for the data owner only. If the number of trials is secret, `seconds` is None, and the running time is
     only in `internal`.
     """

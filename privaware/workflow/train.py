@@ -27,7 +27,9 @@ from privaware.descent import (
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
+from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
+from privaware.workflow._rank_rows import rows_of_all
 from privaware.workflow._torch_rows import rows_and_targets
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
@@ -62,6 +64,7 @@ def train(
     device: str = "cpu",
     progress: Callable[[int, int, float], None] | bool | None = True,
     checkpoint: Checkpoint | str | None = None,
+    own_rows: bool = False,
     **more: Any,
 ) -> nn.Module:
     """Train a copy of a PyTorch module with DP-SGD within (epsilon, delta).
@@ -110,6 +113,9 @@ def train(
     checkpoint
         A file from which an interrupted run resumes on the same rows, without a second charge. The file is as secret as
         the rows, and is removed at the end.
+    own_rows
+        In a script that `torchrun` started, whether `inputs` and `targets` of each process are a part of the training
+        rows. Default: every process gives all training rows.
     **more
         Further arguments of `privaware.descent.Descent`, such as `update`, `clip`, `average`, `copies` and
         `microbatch`.
@@ -121,7 +127,8 @@ def train(
 
     Notes
     -----
-    The ledger is charged before a mechanism sees a row.
+    The ledger is charged before a mechanism sees a row. In a script that `torchrun` started, all processes train
+    together, and rank 0 charges the ledger once; the number of processes does not change the result.
 
     Examples
     --------
@@ -136,57 +143,68 @@ def train(
     (True, True)
     """
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True else None)
-    count = len(targets) if rows is None else rows
-    if not 0 < delta * count < 1:
-        raise WrongInput(
-            f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
+    ranks = joined()
+    if ranks is not None:
+        inputs, targets = rows_of_all(ranks, inputs, targets, own_rows=own_rows)
+
+    def charged_training() -> nn.Module:
+        count = len(targets) if rows is None else rows
+        if not 0 < delta * count < 1:
+            raise WrongInput(
+                f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
+            )
+        settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
+        sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
+        descent = Descent(steps=steps, sampler=sampler, **settings)
+        descent.check(module, inputs, targets, device=device)  # raises before anything is charged
+        noise = accounting.calibrate(descent.cost, epsilon, delta)
+        saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+        run = None if saved is None else f"train {Path(saved.path).resolve()}"
+        event = descent.cost(noise)
+        known = cache(lambda: _known_rows(inputs, targets))
+        charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
+        what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
+        charged.ready(event, what=what, seed=seed, run=run)
+        if saved is not None and run is not None:
+            _expect_own_file(saved, charged.find(run), known()[0])
+        digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
+        entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
+        if saved is not None:
+            saved = replace(saved, run=_bound_to(entry, known()[0]))
+        trained = descent.run(
+            module,
+            inputs,
+            targets,
+            noise=noise,
+            rows=count,
+            rng=Rng(seed),
+            device=device,
+            callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
         )
-    settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
-    sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
-    descent = Descent(steps=steps, sampler=sampler, **settings)
-    descent.check(module, inputs, targets, device=device)  # raises before anything is charged
-    noise = accounting.calibrate(descent.cost, epsilon, delta)
-    saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
-    run = None if saved is None else f"train {Path(saved.path).resolve()}"
-    event = descent.cost(noise)
-    known = cache(lambda: _known_rows(inputs, targets))
-    charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
-    what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
-    charged.ready(event, what=what, seed=seed, run=run)
-    if saved is not None and run is not None:
-        _expect_own_file(saved, charged.find(run), known()[0])
-    digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
-    entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
-    if saved is not None:
-        saved = replace(saved, run=_bound_to(entry, known()[0]))
-    trained = descent.run(
-        module,
-        inputs,
-        targets,
-        noise=noise,
-        rows=count,
-        rng=Rng(seed),
-        device=device,
-        callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
-    )
-    if saved is not None and run is not None:
-        charged.finish(run)
-        saved.remove()
-    assumed = () if rows is not None else ("the number of rows, as that of the targets",)
-    plan = Plan(
-        learner="train",
-        mechanism=cast("Mechanism[Any]", descent),
-        schema=Schema(rows=count, assumed=assumed),
-        noise=noise,
-        delta=delta,
-        parts=((what, event),),
-    )
-    trained.guarantee = Guarantee.of(plan, seed)  # type: ignore[assignment]
-    return trained
+        if saved is not None and run is not None:
+            charged.finish(run)
+            saved.remove()
+        assumed = () if rows is not None else ("the number of rows, as that of the targets",)
+        plan = Plan(
+            learner="train",
+            mechanism=cast("Mechanism[Any]", descent),
+            schema=Schema(rows=count, assumed=assumed),
+            noise=noise,
+            delta=delta,
+            parts=((what, event),),
+        )
+        trained.guarantee = Guarantee.of(plan, seed)  # type: ignore[assignment]
+        return trained
+
+    public = (epsilon, delta, steps, sampling_rate, clipping_norm, lr, rows, seed, device)
+    return on_all_ranks(charged_training, lambda: {"settings": repr(public), "module": str(module)})
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
-    """Return the update that the arguments of `train` ask for."""
+    """Return the update by `optimizer`, else the update in `more`, else gradient descent with learning rate `lr`.
+
+    Raise `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
+    """
     if optimizer is not None:
         if "update" in more:
             raise WrongInput("expected one of optimizer and update, got both")
@@ -200,7 +218,7 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
 
 
 def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Callable[[int, int, float], None] | None:
-    """Return the listener to the steps, or None."""
+    """Return the listener `progress`; for True, the listener that writes to standard error; for False or None, None."""
     if isinstance(progress, bool):
         return step_progress(None) if progress else None
     return progress
@@ -212,7 +230,7 @@ def _bound_to(entry: Entry, digest: str) -> str:
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
-    """Raise, before any charge, if the checkpoint belongs to other rows or another charge.
+    """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
 
     Resuming from such a checkpoint would repeat noise.
     """
@@ -225,7 +243,10 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """Return the digest and the sketch of the rows, each with its target."""
+    """Return the digest and the sketch of the rows, each with its target.
+
+    Inputs and targets of different lengths raise `WrongInput`.
+    """
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
@@ -245,9 +266,10 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
-    """Return `ledger`, or open the ledger file, or the ledger of these rows.
+    """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
-    A new ledger gets `epsilon` as its limit.
+    `digest` identifies the rows. If there is no such ledger, it is created with `epsilon` as its limit and with
+    `delta`. Raise `WrongInput` if the ledger is not for adding or removing one row.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())

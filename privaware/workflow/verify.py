@@ -54,7 +54,7 @@ class Verdict(Summarised):
     bound
         Whether the ledger or a signature proves that the files are those that were released.
     signed
-        Whether the signature is right; None if no key was given.
+        Whether the owner of the key signed these files; None if no key was given.
     certified
         Whether the model is valid and its run met all conditions for a certified guarantee.
     """
@@ -86,7 +86,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
     Parameters
     ----------
     model
-        A model folder, or a folder that `select`, `crossover` or `audit` wrote.
+        A model folder, or a folder that `select`, `crossover`, `audit` or a pilot of `advise` wrote.
     ledger
         The ledger of the data set. With it, the hash chain, the charge and the hashes of all files are checked.
     key
@@ -191,7 +191,7 @@ def _result(path: Path) -> _Subject:
 
 
 def _changed_tensors(folder: Path, card: ModelCard) -> list[str]:
-    """Return a sentence if the tensors are not those that were released; such a file may still load."""
+    """Return a sentence if the hash of the tensor file is not the hash on `card`; such a file may still load."""
     if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
         return []
     return [f"{TENSORS} is not the file that was released: its hash differs from model.json"]

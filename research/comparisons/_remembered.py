@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from privaware.features._mini_lm import MiniLM
 Known = dict[str, np.ndarray]
 
 
-def key(codes: list[int]) -> str:
+def key(codes: Sequence[int]) -> str:
     """Return the key of a text: a hash of its tokens."""
     return hashlib.sha256(np.array(codes, np.int32).tobytes()).hexdigest()[:32]
 
@@ -35,10 +36,12 @@ def remember(known: Known) -> None:
     """Patch the network so that it looks a text up first, and caches new outputs."""
     compute = MiniLM.__call__
 
-    def looked_up(network: MiniLM, codes: list[int]) -> torch.Tensor:
-        name = key(codes)
-        if name not in known:
-            known[name] = compute(network, codes).numpy()
-        return torch.from_numpy(known[name])
+    def looked_up(network: MiniLM, texts: Sequence[Sequence[int]], tokens: int = 0) -> torch.Tensor:
+        names = [key(codes) for codes in texts]
+        new = [at for at, name in enumerate(names) if name not in known]
+        if new:
+            rows = compute(network, [texts[at] for at in new], tokens).numpy()
+            known.update((names[at], row) for at, row in zip(new, rows, strict=True))
+        return torch.from_numpy(np.array([known[name] for name in names]))
 
     MiniLM.__call__ = looked_up  # type: ignore[method-assign]

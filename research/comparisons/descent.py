@@ -58,6 +58,15 @@ TABLE_XVII = (
     "bao.lstm.sms.50994",
 )
 VGG = "dpmlbench.vgg.colour.128807306"
+NETWORKS = {
+    "SimpleCNN": "dpmlbench.simple_cnn.colour.171246",
+    "ResNet20": "dpmlbench.resnet20.colour.268346",
+    "InceptionNet": "dpmlbench.inception.colour.1609690",
+    "VGG": VGG,
+}
+"""The networks of DPMLBench, by the names of the paper."""
+FASTEST = "plain SGD tf32, channels last"
+"""The fastest plain step of a convolutional network, which a private step in TF32 is compared with."""
 POPULATIONS = {"FCN 300-64-10": (16, 64, 256, 1024), "CNN 56,970": (4, 16, 64, 256)}
 Step = Callable[[], Any]
 
@@ -133,7 +142,7 @@ class Bench:
             return {}
         each = self.times[model, batch, way, mode]
         if count == 1:
-            plain = self.times.get((model, batch, "plain SGD", mode))
+            plain = self.times.get((model, batch, FASTEST, mode), self.times.get((model, batch, "plain SGD", mode)))
             return {} if plain is None else {"over_plain": each / plain}
         rival = self.times.get((model, batch, "opacus hooks", "eager"))
         return {"rate": 1000 / each} | ({} if rival is None else {"over_opacus": rival / each})
@@ -180,6 +189,29 @@ def sampled(bench: Bench, label: str, description: dict[str, Any], batch: int) -
     bench.case(label, batch, "privaware, Poisson of 20 x", bench.mode, lambda: step([built(description, device)]))
 
 
+def network(bench: Bench, label: str, name: str, batch: int = 256) -> None:
+    """Measure a private step in TF32 beside the fastest plain step: channels last, TF32, and captured on a GPU."""
+    device, description = bench.clock.device, models.named()[name].description
+    x, y = examples(description, batch, device)
+
+    def plain() -> Step:
+        allow_tf32(True)
+        module = built(description, device).to(memory_format=torch.channels_last)
+        make = plain_captured if bench.cuda else plain_eager
+        return make(module, x.to(memory_format=torch.channels_last), y)
+
+    for _ in range(2):  # the second time shows the spread of the first
+        bench.case(label, batch, FASTEST, bench.mode, plain)
+        for way, more in (("privaware tf32", {}), ("privaware tf32, Poisson of 20 x", {"sampler": Poisson(rate=0.05)})):
+            rows = examples(description, 20 * batch, device) if more else (x, y)
+            step = partial(private, x=rows[0], y=rows[1], device=device, captured=bench.cuda, precision="tf32", **more)
+            bench.case(label, batch, way, bench.mode, partial(_built_step, step, description, device))
+
+
+def _built_step(step: Callable[[list[nn.Module]], Step], description: dict[str, Any], device: str) -> Step:
+    return step([built(description, device)])
+
+
 def population(bench: Bench, label: str, name: str, batch: int, count: int) -> None:
     device, description = bench.clock.device, models.named()[name].description
     x, y = examples(description, batch, device)
@@ -204,6 +236,10 @@ def measure(bench: Bench, parts: list[str], quick: bool, begin: str, batches: li
     if "bao" in parts and not quick:
         for name in TABLE_XVII:
             one_model(bench, name.removeprefix("bao."), name, 256, rivals=False)
+    if "networks" in parts:
+        for label, name in NETWORKS.items():
+            if label.startswith(begin):
+                network(bench, label, name)
     if "vgg" in parts and (bench.cuda or not quick):
         one_model(bench, "VGG 128.8M", VGG, 256 if bench.cuda else 16, rivals=False)
 

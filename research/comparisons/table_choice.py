@@ -30,7 +30,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "linear": {"learner": "linear", "releases": ("target_range",)},
     "linear with bins": {"learner": "linear", "releases": ("bins", "target_range")},
     "boosted": {"learner": "boosted"},
-    "boosted waves": {"learner": "fourier", "settings": {"count": 512, "share": 0.4}},
+    "boosted waves": {"learner": "fourier", "settings": {"count": 1024, "share": 0.4}},
     "amortised": {"learner": "amortised"},
     "waves": {
         "learner": "linear",

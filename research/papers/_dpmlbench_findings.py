@@ -159,9 +159,10 @@ FINDINGS = [
 
 
 def verdicts(cells: Iterable[Cell], about: str) -> list[list[str]]:
-    """Each finding about utility or leakage with our verdict."""
+    """Each finding about utility or leakage with our verdict: first those that do not hold, then those that do."""
     means = Means.of(cells)
-    return [[finding.words, *finding.verdict(means)] for finding in FINDINGS if finding.about == about]
+    rows = [[finding.words, *finding.verdict(means)] for finding in FINDINGS if finding.about == about]
+    return sorted(rows, key=lambda row: ("no", "yes", "-").index(row[1]))
 
 
 def finding_items() -> list[Item]:

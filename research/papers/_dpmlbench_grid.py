@@ -8,14 +8,17 @@ Each cell goes to OUT/cells.jsonl at once. Cells that docs/results/dpmlbench has
 if it will end within the limit, by the seconds of finished cells of its network and algorithm; others that fit are run
 instead. What failed before is left out unless `--retry`. `--data`, `--networks`, `--algorithms`, `--items`,
 `--epsilons` and `--seeds` choose cells; `--plan` takes the choices of `_dpmlbench_plan.py` one after another, as far as
-the options allow them. `--part 2/3` takes every third cell from the second on: processes with the other parts and other
-folders run beside it. `--wait` waits for data sets whose files are not here yet. After an error of CUDA that spoils the
-process it ends with code 3, and the same command goes on.
+the options allow them. `--order FILE` takes the cells of a file instead, in its order: each line has the item, the
+data set, the learner, the network, epsilon and the seed, with tabs between. Processes that run beside each other have
+folders of their own; `--part 2/3` takes every third cell from the second on, and with `--claims FOLDER` each process
+takes the next cell of its list that no other process has taken. `--wait` waits for data sets whose files are not here
+yet. After an error of CUDA that spoils the process it ends with code 3, and the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -29,6 +32,7 @@ from privaware.bench import Settings
 from privaware.bench._cells import TrainingPlace, unattacked
 from privaware.bench._run import cell_name, run_cells
 from privaware.bench._store import Cell, Store, cell_key
+from privaware.errors import WrongInput
 from research.papers import RESULTS, Item
 from research.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, quick
 from research.papers._dpmlbench_plan import FIRST, PLAN, GridChoice
@@ -54,11 +58,26 @@ Wanted = tuple[str, Settings]
 
 @dataclass(frozen=True, kw_only=True)
 class GridRun:
-    """Keys of cells that are `known` elsewhere, whether failed cells are tried again, and whether to wait for files."""
+    """How cells are run.
+
+    `known` are keys of cells that are stored elsewhere. `retry` tries failed cells again, and `wait` waits for files.
+    Processes with the same folder of `claims` run each cell once: who makes a cell's folder in it, runs the cell.
+    """
 
     known: frozenset[str] = frozenset()
     retry: bool = False
     wait: bool = False
+    claims: Path | None = None
+
+    def claim(self, pair: Wanted) -> bool:
+        """Return whether this process may run the cell; after that no other process may."""
+        if self.claims is None:
+            return True
+        try:
+            (self.claims / hashlib.sha256(cell_key(*pair).encode()).hexdigest()[:24]).mkdir(parents=True)
+        except FileExistsError:
+            return False
+        return True
 
 
 def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[Wanted]:
@@ -75,6 +94,27 @@ def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[Wanted]:
 
     ranked = [(item.id, cell) for item, cell in sorted(chosen, key=rank)]
     return [(id, {**quick(cell), "epsilon": cell["epsilon"]}) for id, cell in ranked] if tiny else ranked
+
+
+def listed_cells(file: Path) -> list[Wanted]:
+    """Cells in the order of a file with lines of `line_of`; a line that names no cell of `ITEMS` is refused."""
+    known = {line_of(item.id, cell): (item.id, cell) for item in _grid_items() for cell in item.runs}
+    lines = [line for line in file.read_text().splitlines() if line.strip()]
+    unknown = [line for line in lines if line not in known]
+    if unknown:
+        raise WrongInput(f"--order: expected cells of the paper's items, got {unknown[0]!r}; see --list")
+    return [known[line] for line in lines]
+
+
+def _grid_items() -> list[Item]:
+    """Items over cells of the benchmark; others draw figures and judge findings from them."""
+    return [item for item in ITEMS if item.run_population is not None]
+
+
+def line_of(item: str, cell: Settings) -> str:
+    """Return the line of a cell in a file of `listed_cells`."""
+    names = ("data", "learner", "network", "epsilon", "seed")
+    return "\t".join([item, *(str(cell[name]) for name in names)])
 
 
 def run_grid(wanted: Sequence[Wanted], store: Store, place: TrainingPlace, how: GridRun | None = None) -> bool:
@@ -114,18 +154,20 @@ def run_grid(wanted: Sequence[Wanted], store: Store, place: TrainingPlace, how: 
             time.sleep(PAUSE)
             continue
         todo.remove(pair)
-        if _missing(store.read().get(cell_key(*pair))) and not _run_one(pair, store, place):
+        if _missing(store.read().get(cell_key(*pair))) and not _run_one(pair, store, place, how):
             return False
     for name in sorted({cell["data"] for _, cell in todo if not _rows_are_here(cell)}):
         say(f"{name}: left out, its files are not here")
     return True
 
 
-def _run_one(pair: Wanted, store: Store, place: TrainingPlace) -> bool:
-    """Runs one cell if it will end before the deadline; whether the process may go on."""
+def _run_one(pair: Wanted, store: Store, place: TrainingPlace, how: GridRun) -> bool:
+    """Runs one cell if it will end before the deadline and can be claimed; whether the process may go on."""
     seconds, left = _seconds_a_cell(store.read().values(), pair[1]), place.deadline - time.time()
     if seconds > left:
         say(f"{cell_name(pair[1])}: left out, about {seconds:.0f} s would not fit into {left:.0f} s")
+        return True
+    if not how.claim(pair):
         return True
     began = time.time()
     state = run_cells([pair], store, place)
@@ -190,6 +232,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="print what would be run")
     parser.add_argument("--part", default="1/1", help="which of how many processes this is")
     parser.add_argument("--commit", help="of the source, where there is no clone")
+    parser.add_argument("--order", type=Path, help="a file of cells, the most important first")
+    parser.add_argument("--claims", type=Path, help="a folder that processes share, so that each cell is run once")
     parser.add_argument("--plan", action="store_true", help="the choices of the plan, in its order")
     parser.add_argument("--epsilons", nargs="+", type=float)
     parser.add_argument("--seeds", nargs="+", type=int)
@@ -200,7 +244,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _wanted(options: argparse.Namespace) -> list[Wanted]:
-    """The cells of the options, each once, in the order of the plan or of `ordered_cells`; of its part only."""
+    """The cells of the options, each once, in the order of a file, the plan or `ordered_cells`; of a part only."""
+    if options.order is not None:
+        return listed_cells(options.order)
     own = GridChoice(
         data=options.data,
         networks=options.networks,
@@ -222,7 +268,10 @@ def main() -> None:
         return
     wanted = _wanted(options)
     how = GridRun(
-        known=frozenset() if options.again else frozenset(Store(STORED).read()), retry=options.retry, wait=options.wait
+        known=frozenset() if options.again else frozenset(Store(STORED).read()),
+        retry=options.retry,
+        wait=options.wait,
+        claims=options.claims,
     )
     if options.list:
         for pair in wanted:

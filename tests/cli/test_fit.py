@@ -15,7 +15,7 @@ from privaware.ledger import Ledger
 from tests.cli.people import Run, contents, watched, write_people
 
 FIELDS = {"metric", "score", "epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
-FIELDS |= {"search", "workflow"}
+FIELDS |= {"search", "workflow", "considered", "refusal"}
 
 
 def spends(path: Path) -> list[Any]:
@@ -309,6 +309,25 @@ def test_wrong_search_or_features_are_refused_before_the_charge(run: Run, option
     assert result.code == 2
     assert words in result.err
     assert not Path("m").exists()
+
+
+def test_dry_run_promises_nothing_if_the_run_is_refused(run: Run, people: Path) -> None:
+    assert run("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m").code == 0
+    pd.read_csv(people).drop(columns="town").to_csv("part.csv", index=False)
+    call = ("fit", "part.csv", "--target", "y", "--learner", "majority")
+    before = contents(Path())
+    plan = run(*call, "--dry-run")
+    assert plan.out.startswith("Dry run: this run would be refused, and nothing would be charged.")
+    assert "most rows of 'part.csv' were charged to" in plan.err
+    assert "--new-ledger" in run(*call, "--dry-run", "--json").json["refusal"]
+    assert contents(Path()) == before
+    assert run(*call, "--out", "other").code == 2
+
+
+def test_json_names_the_learners_that_were_considered(run: Run, people: Path) -> None:
+    rows = run("fit", people, "--target", "y", "--dry-run", "--json").json["considered"]
+    assert [row["learner"] for row in rows if row["taken"]] == ["fourier"]
+    assert all(row["reason"] for row in rows)
 
 
 def test_dry_run_says_what_is_not_used_and_what_is_assumed(run: Run, tmp_path: Path) -> None:

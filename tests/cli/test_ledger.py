@@ -72,6 +72,13 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     assert f"their composition costs only {rounded_up(ledger.spent())}" in lines
 
 
+def test_limit_that_is_spent_is_not_printed_as_exceeded(run: Run, people: Path) -> None:
+    Ledger.create("book.ledger", limit=1.20115).spend(Pure(epsilon=1.20115), what="a count")
+    first, *table = run("ledger", "book.ledger").out.splitlines()
+    assert first.startswith("Spent: epsilon 1.202 of 1.202 at delta 1e-5")
+    assert "1.20115" not in "".join(table)
+
+
 @pytest.mark.parametrize("broken", ["30,n,maybe", "30,n"], ids=["undeclared class", "short line"])
 def test_failed_run_does_not_fix_the_limit_of_a_ledger(run: Run, people: Path, broken: str) -> None:
     good = people.read_text()
@@ -185,6 +192,18 @@ def test_limit_changes_stand_in_the_table_with_author_and_time(run: Run, book: L
     assert (change["limit"], change["limit_before"], change["who"]) == (2.5, 1.0, "bob")
     (line,) = [line for line in run("ledger", book.path).out.splitlines() if "limit changed from 1 to 2.5" in line]
     assert line.split()[:4] == ["3", *change["time"][:19].split("T"), "bob"]
+
+
+def test_every_entry_is_in_the_table_with_its_number(run: Run, book: Ledger) -> None:
+    assert run("ledger", book.path, "--close", 4).code == 0
+    book.record_audit("one", files={"audit.json": "0" * 64}, what="audit", who="bob")
+    shown = run("ledger", book.path).out.splitlines()
+    table = shown[shown.index(next(line for line in shown if line.startswith("entry"))) + 1 :][:7]
+    assert [line.split()[0] for line in table] == [str(entry.number) for entry in book.entries()]
+    assert table[2].endswith("entry 1 finished")
+    assert table[5].endswith("entry 4 closed without a result")
+    closings = run("ledger", book.path, "--json").json["closings"]
+    assert [(each["number"], each["of"], each["run"]) for each in closings] == [(2, 1, "one"), (5, 4, "two")]
 
 
 def test_unfinished_runs_are_listed_with_ways_to_end_them(run: Run, book: Ledger) -> None:

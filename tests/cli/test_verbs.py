@@ -46,6 +46,13 @@ def test_help_has_an_example_and_the_shared_options(run: Run, verb: str) -> None
     assert "--seed" in result.out
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_says_where_a_seed_has_no_effect(run: Run, verb: str) -> None:
+    words = " ".join(run(*verb.split(), "--help").out.replace("│", " ").split())
+    draws = verb in ("fit", "select", "search", "crossover", "audit", "advise", "bench run")
+    assert draws != ("Has no effect here" in words)
+
+
 def test_help_names_a_first_command(run: Run) -> None:
     result = run("--help")
     assert result.code == 0

@@ -8,6 +8,7 @@ import re
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -15,11 +16,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema, fit, verify
 from privaware.card import ModelCard
 from privaware.errors import OverlapWarning, WrongInput
-from privaware.estimators import _overlap
+from privaware.estimators import PrivateNormaliser, PrivatePCA, _overlap
 from privaware.schema import Column
 
 ROWS = 200
@@ -107,7 +110,7 @@ def test_one_ledger_adds_up_without_a_warning_and_two_do_not(tmp_path: Path) -> 
         "these rows are charged to another ledger",  # by the registry of the owner
         "rows of this fit were in earlier fits of",  # by the memory of this process
     ]
-    with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+    with pytest.warns(OverlapWarning, match="together they spend epsilon .* its ledger does not count 1 of these fits"):
         assert not classifier(ledger=book).fit(X, y).certified_
 
 
@@ -209,6 +212,53 @@ def test_columns_that_were_dropped_or_renamed_are_added_up() -> None:
     for changed in (frame.drop(columns="b"), frame.rename(columns=str.upper), frame[["d", "a"]][20:]):
         with pytest.warns(OverlapWarning, match="together they spend epsilon"):
             PrivateClassifier(learner="majority").fit(changed, y[-len(changed) :])
+
+
+def totals(steps: object, X: np.ndarray, y: np.ndarray) -> list[float]:
+    with pytest.warns(OverlapWarning) as warned:
+        steps.fit(X, y)  # type: ignore[attr-defined]
+    return [composed(each) for each in warned]
+
+
+STEPS = {
+    "scaled": lambda: [PrivateNormaliser(epsilon=0.5)],
+    "projected": lambda: [PrivatePCA(n_components=2, epsilon=0.5)],
+    "selected": lambda: [PrivateSelector(epsilon=0.5, settings={"columns": 1})],
+    "both": lambda: [PrivateNormaliser(epsilon=0.25), PrivatePCA(n_components=1, epsilon=0.25)],
+    "in a frame": lambda: [PrivatePCA(n_components=2, epsilon=0.5).set_output(transform="pandas")],
+    "and rescaled": lambda: [PrivateNormaliser(epsilon=0.5), FunctionTransformer(np.tanh)],
+    "beside others": lambda: [FeatureUnion([("one", PrivatePCA(epsilon=0.5)), ("two", FunctionTransformer(abs))])],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_p48_last_step_of_a_pipeline_counts_the_steps_before(steps: Any) -> None:
+    X, y = rows()
+    last = PrivateClassifier(learner="majority")
+    assert totals(make_pipeline(*steps(), last), X, y)[-1] > last.epsilon * 1.1
+    again = totals(make_pipeline(*steps(), last), X, y)
+    assert again == sorted(again)
+    assert again[-1] > 2.0
+
+
+def test_p48_transformed_rows_are_known_without_a_pipeline() -> None:
+    X, y = rows()
+    scaled = PrivateNormaliser(epsilon=0.5).fit(X).transform(X)
+    for part in (scaled, scaled[:50].copy(), pd.DataFrame(scaled, columns=["c", "d"])[50:]):
+        with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+            assert not PrivateClassifier(learner="majority").fit(part, y[: len(part)]).certified_
+    with pytest.warns(OverlapWarning) as warned:
+        PrivateNormaliser(epsilon=0.5).fit(X)
+    assert composed(warned[0]) > 3.0
+
+
+def test_transformed_rows_of_other_people_do_not_warn() -> None:
+    scaler = PrivateNormaliser(epsilon=0.5).fit(rows()[0])
+    others, labels = rows(seed=1)
+    assert PrivateClassifier(learner="majority").fit(scaler.transform(others), labels).certified_
+    assert PrivateClassifier(learner="majority").fit(*rows(seed=2)).certified_
+    with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+        PrivateNormaliser(epsilon=0.5).fit(others)
 
 
 def test_rows_of_a_ledger_are_known_to_a_fit_without_one(tmp_path: Path) -> None:

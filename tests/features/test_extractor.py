@@ -202,6 +202,7 @@ def test_extractor_round_trips_and_other_fields_are_refused() -> None:
 
 
 @needs_weights
+@pytest.mark.slow
 def test_private_model_on_the_network_moves_within_its_bound() -> None:
     schema = Schema(form="image", shape=(3, 8, 8), classes=("a", "b"), rows=12)
     feature = {"name": "extractor", "size": 32, "power": 0.5, "glyphs": 0.5}

@@ -200,6 +200,7 @@ def test_shipped_features_take_images_of_any_size(shape: tuple[int, int, int]) -
     assert network == pytest.approx(alone, abs=1e-4)  # scattering is concatenated with equal weight
 
 
+@pytest.mark.slow
 def test_small_network_predicts_the_large_one() -> None:
     """Products of rows, which are all that a linear model sees, agree on held-out images."""
     images = SyntheticImages(seed=97, generators=2, each=16).generate(64).float().numpy() / 255

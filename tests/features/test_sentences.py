@@ -13,7 +13,7 @@ import torch
 from privaware import features
 from privaware.errors import WrongInput
 from privaware.features import _public_text
-from privaware.features._mini_lm import MiniLM
+from privaware.features._mini_lm import Layer, MiniLM
 from privaware.features._public_text import FILES, INSTALL, PACKAGE, WordPieces, read_network
 from privaware.features.sentences import Sentences
 from privaware.schema import Schema
@@ -76,6 +76,29 @@ def test_hostile_texts_have_bounded_rows_and_move_no_other() -> None:
     assert np.isfinite(rows).all()
     assert np.linalg.norm(rows[:, :384], axis=1).max() <= 1 + 1e-5
     assert np.linalg.norm(rows[:, 384:], axis=1).max() <= 0.5 + 1e-5
+
+
+@needs_network
+def test_equal_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    compute = MiniLM.__call__
+    patched = lambda network, texts, tokens=0: (read.append(len(texts)), compute(network, texts, tokens))[1]  # noqa: E731
+    monkeypatch.setattr(MiniLM, "__call__", patched)
+    rows = Sentences()(np.concatenate([TEXTS, TEXTS[::-1]]))
+    assert sum(read) == len(TEXTS)
+    assert np.array_equal(rows[:3], rows[:2:-1])
+
+
+@needs_network
+def test_no_more_tokens_are_computed_than_packs_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    compute = Layer.__call__
+    patched = lambda layer, x, lengths: (computed.append(len(x)), compute(layer, x, lengths))[1]  # noqa: E731
+    monkeypatch.setattr(Layer, "__call__", patched)
+    texts = np.array([f"comment number {at} of the day" for at in range(64)], dtype=object)
+    tokens = sum(len(read_network()[0].codes(text, 128)) for text in texts)
+    Sentences()(texts)
+    assert sum(computed) / 6 < 1.2 * tokens + 128
 
 
 @needs_network
@@ -216,4 +239,4 @@ def test_the_network_is_what_its_equations_say() -> None:
     start = torch.nn.functional.layer_norm(embedded, (24,), *pairs["embeddings.LayerNorm"], 1e-12)
     with torch.no_grad():
         expected = torch.nn.functional.normalize(theirs(start[None])[0].mean(0), dim=0)
-    torch.testing.assert_close(MiniLM(tensors)(codes), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(MiniLM(tensors)([codes])[0], expected, atol=1e-5, rtol=1e-4)

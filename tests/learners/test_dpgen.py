@@ -152,6 +152,7 @@ def test_unusable_settings_are_refused_before_a_charge() -> None:
         DpGen(variant="corrected").cost(table, 1.0)
 
 
+@pytest.mark.slow
 def test_corrected_variant_beats_the_constant_at_epsilon_eight() -> None:
     train, test = mnist(1000)
     learner = DpGen(

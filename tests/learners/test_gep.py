@@ -140,6 +140,7 @@ def test_a_basis_that_is_too_large_is_refused_by_cost(name: str, directions: int
             gep.cost(schema, 1.0)
 
 
+@pytest.mark.slow
 def test_mnist_is_learnt_at_epsilon_eight() -> None:
     train, test = mnist(3000)
     public = datasets.load("mnist").train.take(np.arange(50_000, 50_200))

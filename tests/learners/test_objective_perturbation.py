@@ -251,6 +251,7 @@ class _Unclipped:
         return getattr(self.inner, name)
 
 
+@pytest.mark.slow
 def test_canary_game_alone_detects_missing_noise() -> None:
     """Without implied vectors: 1/16 of the noise provably costs more than stated, the full noise does not."""
     schema = replace(TABLE, columns=COLUMNS[1:])

@@ -80,5 +80,8 @@ def test_calibration_shows_observed_rates_by_bin() -> None:
     line = {"from": 0.1, "to": 0.2, "rows": 41.3, "observed": 0.14, "low": 0.05, "high": 0.3}
     text = Reader(page(scored(calibration=[line]))).text
     assert "10% to 20% 14% (5% to 30%), about 41 rows" in text
-    assert "10% to 20% too few rows to tell" in Reader(page(scored(calibration=[line | {"low": 0, "high": 1}]))).text
+    unknown = line | {"low": 0, "high": 1, "rows": 4.2}
+    assert "10% to 20% about 4 rows, too few to tell" in Reader(page(scored(calibration=[unknown]))).text
+    needed = Reader(page(scored(calibration=[unknown | {"needed": 117}]))).text
+    assert "about 4 rows, too few to tell: about 117 are needed" in needed
     assert "14%" not in Reader(page(scored(calibration=[line | {"low": None}]))).text

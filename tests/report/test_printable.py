@@ -83,3 +83,9 @@ def test_p32_scores_and_private_fields_never_reach_the_page() -> None:
     html = page(entries)
     assert "8642" not in html
     assert not re.search("internal|test_score|accuracy|scores", html.lower())
+
+
+def test_scores_inside_lists_are_not_shown() -> None:
+    entries = card_entries()
+    entries["settings"] = {"rounds": [{"test_score": 0.8642, "depth": 3}]}
+    assert "0.8642" not in page(entries)

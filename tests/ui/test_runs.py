@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from privaware import fit
@@ -69,6 +70,25 @@ def test_plan_beyond_the_limit_offers_no_charge(place: Path, page: Served) -> No
     assert "The ledger has no room for this run." in text
     assert 'action="fit"' not in text
     assert 'action="fit"' in page.ask(f"/{TOKEN}/plan", form={**plan, "epsilon": "0.1"})[1]
+
+
+def test_plan_for_rows_of_another_file_offers_no_charge(stub: Served, place: Path) -> None:
+    fit(place / "people.csv", schema=place / "people.toml", epsilon=1.0, learner="majority")
+    pd.read_csv(place / "people.csv").drop(columns="town").to_csv(place / "part.csv", index=False)
+    before = contents(place)
+    plan = {"data": "part.csv", "target": "y", "learner": "majority"}
+    text = stub.ask(f"/{TOKEN}/plan", form=plan)[1]
+    assert "most rows of &#39;part.csv&#39; were charged to" in text
+    assert 'action="fit"' not in text
+    assert 'action="fit"' in stub.ask(f"/{TOKEN}/plan", form={**plan, "new_ledger": "on"})[1]
+    assert contents(place) == before
+
+
+def test_plan_names_the_ledger_of_rows_under_another_name(stub: Served, place: Path) -> None:
+    fit(place / "people.csv", schema=place / "people.toml", epsilon=1.0, limit=3.0, learner="majority")
+    shutil.copy(place / "people.csv", place / "copy.csv")
+    text = stub.ask(f"/{TOKEN}/plan", form={"data": "copy.csv", "target": "y", "learner": "majority"})[1]
+    assert '<p id="budget">people.csv.ledger: epsilon ' in text
 
 
 def test_plan_with_another_limit_than_the_ledger_is_refused(page: Served) -> None:

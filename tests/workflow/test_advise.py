@@ -12,6 +12,7 @@ import pytest
 from privaware import accounting, advise, datasets
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
+from privaware.workflow import _answer
 from privaware.workflow._advice_rules import RULES, AdviceFacts, stored_evidence
 from privaware.workflow.run import source as _source
 
@@ -130,3 +131,10 @@ def test_findings_of_the_papers_hold_where_their_condition_does() -> None:
     assert "ensembles" not in rules("wisconsin", 1.0)
     assert "ensembles" in rules("wisconsin", 1.0, public="others")
     assert "fully connected" in rules("digits", 1.0)["simple_network"]["rule"]
+
+
+def test_few_tables_of_a_size_are_the_stated_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_answer, "FEWEST_TABLES", 1000)
+    schema = datasets.schema("wisconsin")
+    reason = _answer.answer_for(schema, 1e-5, None, None).estimate["reason"]
+    assert "measured tables have a similar size" in reason

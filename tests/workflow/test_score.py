@@ -29,7 +29,7 @@ from privaware.workflow import _score_cells
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import ScoredModel, ScoredTraining, score_words, with_score
 from privaware.workflow._score_cells import ScoreCells
-from privaware.workflow._score_statistics import NoisyCells, fraction_interval
+from privaware.workflow._score_statistics import NoisyCells, fraction_interval, rows_needed
 from privaware.workflow._statements import _last_event, _wrong_score
 from privaware.workflow.run.paid_columns import keep_columns
 from privaware.workflow.run.plan import grouped
@@ -226,6 +226,15 @@ def test_calibration_tells_right_from_shifted_probabilities() -> None:
         fits = [line["low"] <= line["to"] and line["from"] <= line["high"] for line in bins]
         assert all(fits) == covered
         assert sum(line["rows"] for line in bins) == pytest.approx(4000, abs=0.1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0, 50.0])
+def test_rows_that_calibration_asks_for_are_enough(scale: float) -> None:
+    needed = rows_needed(2, scale)
+    ends = [fraction_interval(np.full(2, rows / 4), np.full(2, rows / 4), scale) for rows in (needed, needed - 1)]
+    assert ends[0][1] - ends[0][0] <= 0.5 < ends[1][1] - ends[1][0]
+    bins = facts("accuracy", 2, np.zeros(20), scale, ("calibration",)).calibration()
+    assert {line["needed"] for line in bins} == {rows_needed(1, scale)}
 
 
 def test_calibration_of_an_auc_sums_its_finer_bins() -> None:
@@ -470,6 +479,7 @@ def test_fit_without_a_score_names_both_ways_to_one(tmp_path: Path) -> None:
     people = write_people(tmp_path / "people.csv")
     result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority")
     [line] = result.score_lines
+    assert line.startswith("No score was computed, because no rows were held out.")  # a cap may leave rows out
     assert "--test FILE" in line
     assert "--score-epsilon E" in line
 
@@ -478,3 +488,11 @@ def test_every_internal_score_stands_beside_a_constant() -> None:
     internal = {"test_score": 0.8, "auc": 0.9, "mae": 2.0, "constant_score": 0.5, "constant_mae": 3.0}
     for metric in ("accuracy", "auc", "r2", "mae"):
         assert "a constant prediction scores" in (score_words(metric, internal) or "")
+
+
+def test_score_of_persons_is_forecast_as_an_upper_limit() -> None:
+    persons = replace(TABLE, rows=2000, unit="person", cap=3)
+    plan = training_plan(persons, epsilon=1.0, delta=1e-5, learner="linear")
+    [*_, reason] = with_score(plan, epsilon=0.1, metric=None).reasons
+    assert "20% of the rows used, at most about 400, are held out" in reason
+    assert "with 400 rows, and wider with fewer." in reason

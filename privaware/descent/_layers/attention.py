@@ -83,7 +83,10 @@ def _heads(values: Tensor, heads: int) -> Tensor:
 
 
 def _masked(scores: Tensor, attn_mask: Tensor | None, padding: Tensor | None) -> Tensor:
-    """Return `scores` with masks applied: a boolean mask sets scores to minus infinity, a float mask is added."""
+    """Return `scores` with masks applied: True in a boolean mask sets a score to minus infinity; a float mask is added.
+
+    `padding` (examples, keys) masks keys.
+    """
     examples, heads, *_ = scores.shape
     if attn_mask is not None:
         if attn_mask.ndim == 3:

@@ -36,6 +36,7 @@ def fuse_conv_blocks(stack: Stack, watch: Sequence[str]) -> None:
     """Fuse each `Conv2d` in a plain sequence with the tanh or ReLU after it, and with a 2 x 2 max pool after that.
 
     Layers are fused only if nothing else reads the values between them: no hook, no second use, not named in `watch`.
+    A fused block runs its layers one after another where the kernels do not apply (`_fits`).
     """
     uses = Counter(id(part) for _, part in stack.module.named_modules(remove_duplicate=False))
 
@@ -117,7 +118,8 @@ def _leaf(
 ) -> Tensor | None:
     """Record a leaf tensor, which takes no memory, whose gradient gives the per-example gradients of a parameter.
 
-    Return None for a frozen parameter, whose `name` is None.
+    `build` turns the gradient, of the given `shape`, into per-example gradients. Return None for a frozen parameter,
+    whose `name` is None.
     """
     if name is None:
         return None

@@ -57,7 +57,10 @@ def _rule(stack: Stack, layer: Any, dimensions: int | None, drop: Callable[..., 
 
 
 def dropped(stack: Stack, values: Tensor, rate: float, training: bool) -> Tensor:
-    """Apply dropout as `torch.nn.functional.dropout` does, but with the examples' own masks."""
+    """Apply dropout as `torch.nn.functional.dropout` does, but with the examples' own masks.
+
+    `values` are unchanged unless `training`.
+    """
     return _dropped(stack, values, rate, values.shape) if training and rate else values
 
 
@@ -67,7 +70,10 @@ def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
 
 
 def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
-    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); all are 0 at rate 1."""
+    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); all are 0 at rate 1.
+
+    `shape` is the shape of the mask, which is broadcast to `values`.
+    """
     mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
     if not share:
         return values * mask

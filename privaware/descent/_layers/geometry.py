@@ -85,7 +85,10 @@ class Geometry:
         return gradients[0]
 
     def for_kernel(self, inputs: Tensor, gradients: Tensor, copies: int) -> Conv2dGeometry | None:
-        """Return the geometry for the GPU kernel of per-example gradients, or None if that kernel does not apply."""
+        """Return the geometry for the GPU kernel of per-example gradients, or None if that kernel does not apply.
+
+        `copies` is the number of augmented copies of an example.
+        """
         flat = self.groups == 1 and len(self.kernel) <= 2
         if not flat or not convolution_kernels.fits(inputs, gradients, copies):
             return None

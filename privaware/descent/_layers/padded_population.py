@@ -41,8 +41,8 @@ Shapes = tuple[tuple[int, ...], ...]
 class PerUnitActivation(nn.Module):
     """A layer that applies one of several activations to each unit; a unit without activation is padding (output 0).
 
-    `selected` (kinds, units) is 1 for the selected activation of a unit. It is a frozen parameter, so a stack holds the
-    selection of each model.
+    The first `real` of `units` units have the activation number `kind` of `kinds`. `selected` (kinds, units) is 1 for
+    the selected activation of a unit. It is a frozen parameter, so a stack holds the selection of each model.
     """
 
     def __init__(self, kinds: Sequence[nn.Module], kind: int, real: int, units: int) -> None:
@@ -261,7 +261,10 @@ def _padded(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Ten
 
 
 def _padded_linear(layer: nn.Linear, same: Sequence[Any]) -> tuple[nn.Linear, list[Tensor]]:
-    """Return a linear layer of the widest shape, and the masks of its parameters that some model trains."""
+    """Return a copy of `layer` of the widest shape, and the masks of its parameters that some model trains.
+
+    `same` are the layers of all models at the same place.
+    """
     padded, masks = copy.deepcopy(layer), []
     for name, parameter in layer.named_parameters():
         others = [getattr(other, name) for other in same]

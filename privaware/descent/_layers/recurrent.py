@@ -32,7 +32,8 @@ PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
     """Return the forward function of an LSTM, GRU or plain RNN of any depth, in one direction or both.
 
-    Raise `Refused` for an LSTM with `proj_size`. The forward function refuses packed sequences.
+    Raise `Refused` for an LSTM with `proj_size`. The forward function raises `Refused` for packed sequences, and for
+    inputs that do not have three dimensions.
     """
     if getattr(layer, "proj_size", 0):
         raise Refused("an LSTM with proj_size has no rule; use proj_size=0 and a linear layer after it")

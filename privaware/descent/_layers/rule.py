@@ -23,7 +23,7 @@ Rule = Callable[[Stack, Any], Callable[..., Any]]
 
 
 def check_batch_first(values: Tensor, examples: int) -> None:
-    """Raise `Refused` if the first dimension of `values` cannot be the examples."""
+    """Raise `Refused` unless the length of `values` is a multiple of `examples` (augmented copies), which is not 0."""
     if examples == 0 or len(values) % examples:
         raise Refused(
             f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "
@@ -40,7 +40,7 @@ def check_unmodified(values: Tensor, version: int) -> None:
 
 
 def record_leaf(stack: Stack, leaf: Tensor, build: Builder) -> None:
-    """Record a leaf tensor whose gradient `build` turns into per-example gradients."""
+    """Record a leaf tensor whose gradient `build` turns into per-example gradients; do nothing without gradients."""
     if torch.is_grad_enabled():
         stack.tape.edges.append(get_gradient_edge(leaf))
         stack.tape.builders.append(build)

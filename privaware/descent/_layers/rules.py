@@ -62,7 +62,8 @@ def rules() -> dict[type[nn.Module], Rule]:
 def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str, str]:
     """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
 
-    Return, by layer name, how each of these layers is handled. Dropout and 2 x 2 max pooling are replaced too.
+    Return, by layer name, how each of these layers is handled. Dropout is replaced too, and without `materialise` 2 x 2
+    max pooling. No layer computes in place any more.
     """
     known, handled = rules(), {}
     for module in stack.module.modules():

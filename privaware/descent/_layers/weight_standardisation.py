@@ -40,9 +40,9 @@ An example whose gradient would exceed this limit is clipped more.
 class StandardisedGradient:
     """The per-example gradients of filters that are standardised (centred and scaled) before the convolution.
 
-    `inner` holds the gradients by the standardised filters. The derivative of the standardisation is the same linear
-    map for every example of a model. With the CUDA kernels this map is applied to sums over examples, otherwise to each
-    example.
+    `inner` holds the gradients by the standardised filters, which are `centred / size`. The derivative of the
+    standardisation is the same linear map for every example of a model. With the CUDA kernels this map is applied to
+    sums over examples, otherwise to each example.
     """
 
     part: slice | None = None
@@ -132,7 +132,7 @@ class StandardisedGradient:
 
 
 def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
-    """Turn gradients (models, any, *shape) by the standardised filters into gradients by the original filters."""
+    """Turn gradients (models, any, *shape) by the filters `centred / size` into gradients by the original filters."""
     within = tuple(range(3, gradients.ndim))
     count = math.prod(gradients.shape[3:])
     centred, size = centred[:, None], size[:, None]

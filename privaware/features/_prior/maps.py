@@ -44,7 +44,7 @@ def channels_at(depth: int, width: int) -> tuple[int, ...]:
 
 
 def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:
-    """Return the rectified outputs of the residual blocks numbered `depths`, counted from 0.
+    """Return the rectified outputs of the residual blocks numbered `depths`, counted from 0, in the order of `depths`.
 
     With `normed` an output is taken after the group norm of the next block; the output of the last block always passes
     the network's last norm. Blocks after the deepest of `depths` are not computed.

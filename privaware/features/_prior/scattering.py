@@ -49,7 +49,7 @@ class ScatteringStatistics:
 
     @classmethod
     def of(cls, batches: Iterable[Tensor]) -> ScatteringStatistics:
-        """Return the statistics over batches of coefficients."""
+        """Return the statistics over batches of coefficients (rows, 243, h, w)."""
         count, total, square = 0, torch.zeros(()), torch.zeros(())
         for batch in batches:
             rows = batch.transpose(0, 1).flatten(1).double()
@@ -73,7 +73,7 @@ class ScatteringStatistics:
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> ScatteringStatistics:
-        """Return the statistics from stored `tensors`."""
+        """Return the statistics from stored `tensors`; raise `WrongInput` if there are none."""
         if "scatter.mean" not in tensors:
             raise WrongInput(
                 "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"

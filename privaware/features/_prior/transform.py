@@ -42,7 +42,8 @@ def in_microbatches(
 def whitened_scattering(file: str, power: float, mirror: bool, device: str) -> Callable[[Tensor], Tensor]:
     """Return the map from preprocessed images to scattering coefficients, whitened by the statistics in `file`.
 
-    With `mirror` coefficients are averaged over an image and its mirror image.
+    `power` is the exponent of the whitening. With `mirror` coefficients are averaged over an image and its mirror
+    image.
     """
     scatter, whitening = scattering(device), scattering_whitening(file, power, device)
 

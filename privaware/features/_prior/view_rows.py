@@ -26,6 +26,7 @@ WHITEN = 0.3
 class ViewRows:
     """Rows of whitened maps of norm 1, followed by codes of norm `dictionary` and scattering of norm `scatter`.
 
+    A norm of 0 leaves its block out. `mirror` says whether rows are averaged over an image and its mirror image.
     `weights` and `statistics` are the files of the network and of its statistics.
     """
 

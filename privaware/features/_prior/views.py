@@ -89,7 +89,10 @@ def view_parts(
     dictionary: Dictionary | None,
     depth: int,
 ) -> list[Tensor]:
-    """Return the pooled maps of all `depths`, averaged over views; with a dictionary the codes at `depth` follow."""
+    """Return the maps at all `depths`, averaged over views and to their `pools`; with a dictionary its codes follow.
+
+    The codes are of the maps at `depth`, which is one of `depths`.
+    """
 
     def parts(view: Tensor) -> list[Tensor]:
         maps = feature_maps(network, view, depths, False)

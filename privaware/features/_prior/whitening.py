@@ -52,8 +52,9 @@ def walsh(pool: int) -> Tensor:
 class Statistics:
     """Means, scales and covariances of Walsh coefficients over synthetic images.
 
-    `covariances[mode]` covers the channels of all depths that have this Walsh function; each coefficient is divided by
-    the scale of its channel.
+    The map of the residual block `depths[i]` is pooled to a square of side `pools[i]`. `means[i]` (channels, modes) and
+    `scales[i]` (channels,) are of its coefficients; a mode is the number of a Walsh function. `covariances[mode]`
+    covers the channels of all depths that have this mode; each coefficient is divided by the scale of its channel.
     """
 
     depths: tuple[int, ...]
@@ -64,7 +65,7 @@ class Statistics:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Return the statistics over batches of pooled maps."""
+        """Return the statistics over batches of maps at `depths`, each averaged to its entry of `pools`."""
         count = 0
         sums: list[Tensor] = []
         squares: list[Tensor] = []
@@ -144,13 +145,16 @@ class Statistics:
         return at
 
     def _columns(self, at: int, mode: int) -> Tensor:
-        """Return the columns of the channels of depth number `at` in the block of `mode`."""
+        """Return the positions of the channels of `depths[at]` in `covariances[mode]`."""
         sizes = [len(m) if p * p > mode else 0 for m, p in zip(self.means, self.pools, strict=True)]
         return sum(sizes[:at]) + torch.arange(sizes[at])
 
 
 class Whitening:
-    """A function from pooled maps to whitened rows."""
+    """A function from pooled maps, one tensor for each depth, to whitened rows, mode after mode.
+
+    `means` and `scales` of Walsh coefficients have one tensor for each depth, `matrices` one for each mode.
+    """
 
     def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
         self.means, self.scales, self.matrices = means, scales, matrices
@@ -187,7 +191,10 @@ def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:
-    """Return pooled maps (rows, channels, p, p) as Walsh coefficients (rows, channels, p * p)."""
+    """Return pooled maps (rows, channels, p, p) as orthonormal Walsh coefficients (rows, channels, p * p).
+
+    `p` is 1, 2 or 4.
+    """
     return maps.flatten(2) @ walsh(maps.shape[-1]).T.to(maps.device, maps.dtype)
 
 

@@ -47,7 +47,13 @@ STABLE_OF_NUMBERS = 3.0
 """Largest learning rate of a regression, times the curvature of all rows, which is the same at all outputs."""
 
 MOST_NOISE = 0.7
-"""Largest standard deviation that the noise of all steps, uncorrected by later steps, may give a logit."""
+"""Largest standard deviation that noise may give a logit, where there is little signal for each weight."""
+
+SIGNAL_PER_WEIGHT = 4.0
+"""Value of `rows / noise / weights` from which more noise is allowed to logits, in proportion to its square root."""
+
+MORE_NOISE = 4.0
+"""Largest factor on `MOST_NOISE`."""
 
 MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
 """`MOST_NOISE` for the output of a regression, in units (`Start.unit`), at each of `SIGNALS`."""
@@ -160,11 +166,12 @@ class CodedLayout:
     def most_noise(self, noise: float, skewed: bool = False) -> float:
         """Return the largest standard deviation that noise may give an output, in units (`Start.unit`).
 
-        It is `MOST_NOISE` for classes. In a regression it depends on `noise`, the noise multiplier of all releases as
-        one, and on whether the target is `skewed`.
+        `noise` is the noise multiplier of all releases as one. For classes it is `MOST_NOISE`, and more where rows are
+        many for the weights: logits are larger then. In a regression it also depends on whether the target is `skewed`.
         """
         if self.classes:
-            return MOST_NOISE
+            signal = self.schema.rows / noise / (self.width * self.outputs)
+            return MOST_NOISE * min(max(1.0, math.sqrt(signal / SIGNAL_PER_WEIGHT)), MORE_NOISE)
         most = SKEWED if skewed else MOST_NOISE_OF_NUMBERS
         return float(np.interp(self.schema.rows / noise, SIGNALS, most))
 
@@ -185,7 +192,10 @@ class CodedLayout:
 
     @cached_property
     def groups(self) -> list[tuple[int, ...]]:
-        """Return groups of neighbouring columns; the columns of a group share one code."""
+        """Return groups of neighbouring columns; the columns of a group share one code.
+
+        With fewer than `MANY` declared rows each column is a group of its own.
+        """
         most = TOGETHER if self.schema.rows >= MANY else 1
         groups: list[tuple[int, ...]] = []
         for at, size in enumerate(self.sizes):
@@ -226,7 +236,8 @@ class CodedLayout:
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
         """Return the codes of `values` of the column at position `at`.
 
-        A missing number has the last code if the column keeps missing values as a category, else the code of 0.
+        A missing number has the last code if the column keeps missing values as a category, else the code of the number
+        0.
         """
         column = self.schema.used[at]
         if column.kind == "category":

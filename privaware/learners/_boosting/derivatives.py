@@ -30,9 +30,9 @@ def derivatives(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return negative clipped gradients (outputs, rows) and second derivatives (rows,), rounded to `LATTICE`.
 
-    Second derivatives are divided by `layout.curvature`; for more than two classes they are half the trace of the
-    Hessian. If not `curved`, two classes get ones instead. `unit` is the residual of a regression that gives a gradient
-    of 1.
+    They are taken at the outputs `values` (outputs, rows) for the targets `target`. Second derivatives are divided by
+    `layout.curvature`; for more than two classes they are half the trace of the Hessian. In a regression they are 1. If
+    not `curved`, two classes get ones instead. `unit` is the residual of a regression that gives a gradient of 1.
     """
     if not layout.classes:
         return LATTICE.round((target - values) / np.float32(unit)), np.ones(values.shape[1], np.float32)

@@ -69,6 +69,12 @@ STEADY = 4.0
 STEADY_OF_NUMBERS = 1.9
 """Largest learning rate times rows times curvature in a regression; centred rows share no direction."""
 
+MOST_DROPPED = 0.75
+"""Largest fraction by which amplitudes shrink that noise alone explains: with classes, and if no column is a number."""
+
+KEPT_BY_SIGNAL = 2.5
+"""What the factor on the amplitudes gains by the fraction of their squared norm that noise does not explain."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Amplitudes:
@@ -122,8 +128,9 @@ def _add_column(
 def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
     """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent on their amplitudes.
 
-    The amplitudes are the mean over the last half of the steps. Features times amplitudes are added to the outputs of
-    the rows. The returned amplitudes and bias are for features before centring and before scaling to norm 1.
+    `frequencies` are the result of `random_frequencies`. The amplitudes are the mean over the last half of the steps,
+    times `_kept`. Features times amplitudes are added to the outputs of the rows. The returned amplitudes and bias are
+    for features before centring and before scaling to norm 1.
     """
     layout, rows, noises = stage.data.layout, stage.data.rows, stage.noises
     declared = layout.schema.rows
@@ -144,17 +151,44 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
         if step >= FEATURE_STEPS // 2:
             average += weights / (FEATURE_STEPS - FEATURE_STEPS // 2)
         stage.report(step + 1)
+    deviation = rate * noises.feature_steps * layout.length * response(FEATURE_STEPS)
+    average *= _kept(average, deviation, _least_kept(layout))
     rows.update(FeatureSums(layout=layout, weights=average, unit=stage.unit).add_outputs)
     by_output, bias = centre.outputs_for(stage.unit * average.T, np.zeros(layout.outputs))
     return Amplitudes(amplitudes=by_output.T * _feature_scale(frequencies.shape[1]), bias=bias)
 
 
 def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """Return the largest standard deviation that noise may give an output, in units.
+    """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
 
     `noise` is the noise multiplier of all releases as one.
     """
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
+
+
+def _kept(amplitudes: np.ndarray, deviation: float, least: float) -> float:
+    """Return the factor on released amplitudes: 1 if columns clearly act together, `least` if noise explains them.
+
+    `deviation` is the standard deviation of the noise in one amplitude. `signal` is the fraction of the squared norm
+    that noise does not explain. The factor is computed from released values, so it costs nothing.
+
+    >>> _kept(np.ones((4, 1)), deviation=1.0, least=0.25), _kept(np.ones((4, 1)), deviation=0.5, least=0.25)
+    (0.25, 1.0)
+    """
+    square = float((amplitudes**2).sum())
+    signal = max(0.0, 1 - deviation**2 * amplitudes.size / square) if square else 0.0
+    return min(1.0, least + KEPT_BY_SIGNAL * signal)
+
+
+def _least_kept(layout: CodedLayout) -> float:
+    """Return the smallest factor on amplitudes: 1 in a regression, and less with more categories among the columns.
+
+    Numbers act together smoothly, so that features of numbers help even where noise hides them. What categories do
+    together has to be learnt for each pair of levels.
+    """
+    used = layout.schema.used
+    share = sum(column.kind == "category" for column in used) / len(used)
+    return 1 - MOST_DROPPED * share if layout.classes else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,8 @@ class Monotone:
     def of(cls, schema: Schema, wanted: Mapping[str, int], name: str) -> Monotone:
         """Return the directions `wanted` by column name.
 
-        Raise if a column is no number, if a direction is neither 1 nor -1, or if there are directions and more than two
-        classes. `name` is the learner's name in an error.
+        Raise `WrongInput` if a column is no number, if a direction is neither 1 nor -1, or if there are directions and
+        more than two classes. `name` is the learner's name in an error.
         """
         used = schema.used
         numbers = {column.name for column in used if column.kind == "number"}
@@ -48,7 +48,8 @@ class Monotone:
     def scores(self, weights: np.ndarray, starts: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
         """Return `weights` of an additive model, changed so that it rises or falls along columns with a direction.
 
-        Scores become the nearest monotone sequence, and slopes of the wrong sign 0. Missing levels stay.
+        Scores become the nearest monotone sequence, and slopes of the wrong sign 0. Missing levels stay. `starts` are
+        the positions of the first scores of the columns, and `levels` their numbers of levels.
         """
         weights = weights.copy()
         for direction, start, size, missing in zip(self.directions, starts, levels, self.missing, strict=True):

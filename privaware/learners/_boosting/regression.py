@@ -173,7 +173,7 @@ class SkewCorrection:
         return np.asarray(self.centre + self.spread / self.strength * (factors - 1))
 
     def change(self, part: CodedRows) -> None:
-        """Correct the outputs of the rows, each by itself."""
+        """Correct the outputs of the rows in place, each by itself."""
         part.values[0] = self(part.values[0])
 
 

@@ -29,9 +29,7 @@ NORM = math.hypot(1.0, CONSTANT)
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """Return the rows in double precision, clipped to norm 1 on the lattice of `lattice_of`, with the constant
-    column.
-    """
+    """Return the rows in float64, clipped to norm 1 on the lattice of `lattice_of`, with `CONSTANT` as last column."""
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     clipped = clip_rows(flat, 1.0, row_lattice(1.0, flat.shape[1] + 1))
     return np.concatenate([clipped, np.full((len(clipped), 1), CONSTANT)], axis=1)
@@ -47,7 +45,10 @@ MOST_COLUMNS = 2000
 
 
 def expect_few_columns(schema: Schema, name: str) -> None:
-    """Raise, before any charge, if the rows of `schema` have more than `MOST_COLUMNS` columns after encoding."""
+    """Raise `WrongInput` if the rows of `schema` have more than `MOST_COLUMNS` columns after encoding.
+
+    `name` is the learner in the message.
+    """
     width = feature_for(schema).width(schema)
     if width > MOST_COLUMNS:
         raise WrongInput(
@@ -72,7 +73,7 @@ def signs(data: Data) -> np.ndarray:
 
 
 def targets(data: Data, reach: float) -> np.ndarray:
-    """Return the signs of classes, or the target scaled to [-1, 1] and divided by `reach`."""
+    """Return the `signs` of classes, or (1, rows) targets scaled to [-1, 1] and divided by `reach`."""
     if data.schema.classes:
         return signs(data)
     values = scaled(np.nan_to_num(data.y.astype(float)), data.schema)
@@ -137,7 +138,7 @@ def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np
 
 
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """Return the sum of x x' over rows x with symmetric Gaussian noise.
+    """Return the sum of x x' over rows x with symmetric Gaussian noise at noise multiplier `noise`.
 
     One row changes the exact sum by at most NORM^2 in Frobenius norm.
 

@@ -14,7 +14,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A convex loss of (margin, target): its value and its first two derivatives with respect to the margin.
+    """A convex loss of (margin, target): its `value`, and its first two derivatives by the margin (`slopes`).
 
     For any margin and target, `slope` is a bound on the absolute first derivative and `curvature` on the second one.
     """

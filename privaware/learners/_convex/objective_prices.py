@@ -77,7 +77,7 @@ NODES = 64
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
     """Return epsilon under the gamma distribution; `bound` is R^2 / ridge and b has scale `noise * R`.
 
-    For any `relation` other than "add_remove", one row replaced, 1 / noise is added.
+    `loss` is "logistic" or "logcosh". For any `relation` other than "add_remove", one row replaced, 1 / noise is added.
 
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)
@@ -131,7 +131,7 @@ def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
     """Return the delta of Redberg et al. at `epsilon`; `shrink` is curvature R^2 / ridge and must be below 1.
 
     The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 / noise. Delta is 1 if
-    `epsilon` is below the first two terms.
+    `epsilon` is below the first two terms. A `shrink` of 1 or more raises `WrongInput`.
     """
     if not 0 <= shrink < 1:
         raise WrongInput(
@@ -167,7 +167,7 @@ def redberg_noise(epsilon: float, delta: float, shrink: float) -> float:
 
 
 def gaussian_delta(epsilon: float, noise: float) -> float:
-    """Return the delta of the plain Gaussian mechanism at `epsilon`."""
+    """Return the delta of the plain Gaussian mechanism with noise multiplier `noise` at `epsilon`."""
     return _hockey(epsilon, 1 / noise, 0.5 / noise**2)
 
 
@@ -183,7 +183,7 @@ def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> flo
 
 
 def plain_epsilon(noise: float, delta: float) -> float:
-    """Return the epsilon of the plain Gaussian mechanism at `delta`.
+    """Return the epsilon of the plain Gaussian mechanism with noise multiplier `noise` at `delta`.
 
     >>> round(plain_epsilon(3.7306, 1e-5), 3)
     1.0
@@ -205,9 +205,9 @@ def _least(curve: Callable[[float], float], delta: float) -> float:
 def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
     """Return an upper bound on the delta of Gaussian b under the logistic loss, for any epsilon >= 0.
 
-    With ln(1 + y) <= y the worst slope p for a given N has a closed form. Let a = bound - s^2 / 2 > 0. Then p = (N +
-    bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p reaches 1 at N = bound - s^2. If a <= 0 the
-    result is the delta of the plain Gaussian mechanism.
+    `bound` is R^2 / ridge, and s = 1 / noise. With ln(1 + y) <= y the worst slope p for a given N has a closed form.
+    Let a = bound - s^2 / 2 > 0. Then p = (N + bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p
+    reaches 1 at N = bound - s^2. If a <= 0 the result is the delta of the plain Gaussian mechanism.
     """
     from scipy.special import log_ndtr, ndtr
 
@@ -236,10 +236,10 @@ def _nodes() -> tuple[np.ndarray, np.ndarray]:
 def equivalent(noise: float, bound: float) -> float:
     """Return the noise multiplier of a plain Gaussian mechanism whose privacy curve dominates ours (logistic loss).
 
-    Both curves are convex in e^epsilon and differ below epsilon = k + s^2 / 2. There our curve lies below its chords
-    between grid points, and the Gaussian curve above its tangents. The search finds the largest noise multiplier at
-    which the chord lies below the tangent at both ends of every interval. The result never exceeds `noise`; it is
-    `noise` if bound <= s^2 / 2.
+    Let k be `bound`, R^2 / ridge, and s = 1 / noise. Both curves are convex in e^epsilon and differ below epsilon = k +
+    s^2 / 2. There our curve lies below its chords between grid points, and the Gaussian curve above its tangents. The
+    search finds the largest noise multiplier at which the chord lies below the tangent at both ends of every interval.
+    The result never exceeds `noise`; it is `noise` if bound <= s^2 / 2.
 
     >>> equivalent(1.5, 1.5**-2 / 2), round(equivalent(4.0, 1 / 16), 2), round(equivalent(4.0, 1 / 4), 2)
     (1.5, 3.99, 3.58)

@@ -137,13 +137,14 @@ class ProblemGroup:
         return (weights @ self.x.T) * self.scale
 
     def back(self, values: Array) -> Array:
-        """Return the sums over rows of value times row."""
+        """Return the sums over rows of value times row (problems, columns), from `values` (problems, rows)."""
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
         """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring).
 
-        For the squared loss, whose derivative has no bound, only the margins are so computed; the sums are rounded.
+        `tilt` are the linear terms. For the squared loss, whose derivative has no bound, only the margins are so
+        computed; the sums are rounded.
         """
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
@@ -168,7 +169,10 @@ class ProblemGroup:
         return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
 
     def hessians(self, curvature: Array) -> Array:
-        """Return one Hessian for each problem; columns outside the mask have only a 1 on the diagonal."""
+        """Return one Hessian for each problem; columns outside the mask have only a 1 on the diagonal.
+
+        `curvature` (problems, rows) holds the second derivatives of the losses.
+        """
         columns, problems = self.x.shape[1], self.problems
         weight = (curvature * self.scale**2).astype(problems.kind)
         if len(self.at) == 1 or problems.products is None:

@@ -71,8 +71,8 @@ class Problems(ProblemArrays):
 def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
     """Return the minimisers (problems, columns), each with a certified gradient norm of at most its tolerance.
 
-    After `steps` Newton steps the solver takes gradient steps. It raises `Refused` if a problem then has no
-    certificate.
+    `tilt` (problems, columns) holds the linear terms. After `steps` Newton steps the solver takes gradient steps. It
+    raises `Refused` if a problem then has no certificate.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -169,7 +169,7 @@ class _State:
                     return
 
     def expect_certificates(self) -> None:
-        """Raise if the distance of any weights from the minimiser is not proven to be within the slack."""
+        """Raise `Refused` if the distance of any weights from the minimiser is not proven to be within the slack."""
         self.margin = self.group.margins(self.weights)
         self._measure()
         if not (self.length <= self.group.problems.tolerance[self.group.at]).all():
@@ -218,7 +218,8 @@ class _State:
     def _line_search(self, direction: Array, along: Array) -> Array:
         """Return the step size of each problem: 1, halved up to 60 times until the value decreases enough.
 
-        Where the expected decrease is within rounding of the value, the step size is 1.
+        `along` are the margins of `direction`. Where the expected decrease is within rounding of the value, the step
+        size is 1.
         """
         size, fall = np.ones(len(direction)), (self.gradient * direction).sum(axis=1)
         blur = 1e-13 * (np.abs(self.value) + np.abs(self.tilt * self.weights).sum(axis=1) + 1)

@@ -76,15 +76,17 @@ class LinearGradient:
     known: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
-        """Return the sum of clipped gradients (outputs, width + 1) at float64 `weights`, over all rows or over
-        `batch`.
+        """Return the sum of clipped gradients (outputs, width + 1) at float64 `weights`.
+
+        The sum is over all rows or, if `batch` is given, over the rows at these positions.
         """
         return self.combined(self.totals(weights, batch))
 
     def totals(self, weights: Tensor, batch: Tensor | None = None) -> Totals:
         """Return the totals from which `combined` computes the sum of clipped gradients.
 
-        Totals of several `LinearGradient` objects may be merged, in any order, before `combined` is called.
+        `batch` holds positions of rows; None means all rows. Totals of several `LinearGradient` objects may be merged,
+        in any order, before `combined` is called.
         """
         sums, constants = Total(), Total()
         for chosen, rows, outputs in self._outputs(weights, batch):
@@ -94,7 +96,9 @@ class LinearGradient:
         return sums, constants
 
     def margins(self, weights: Tensor, columns: list[int], reach: float) -> np.ndarray:
-        """Return, for each block of `columns`, the exact sum over rows of the clipped margin of the row's class.
+        """Return, for each block of columns, the exact sum over rows of the clipped margin of the row's class.
+
+        `columns` are the numbers of columns of the blocks, in their order.
 
         The margin of a block is the output of the row's own class minus the mean output of all classes, computed from
         that block alone. It is divided by `reach` standard deviations of the output that random weights of average size

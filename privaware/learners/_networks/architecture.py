@@ -46,8 +46,8 @@ def network_feature(schema: Schema, description: dict[str, Any] | None = None) -
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
     """Return the full description of the network `description`, or of a small default network if it is None.
 
-    Inputs and outputs that `description` leaves out are added. Raise if it does not fit `schema` or the shape of rows
-    after the features in `chain`.
+    Inputs and outputs that `description` leaves out are added. Raise `WrongInput` if it does not fit `schema` or the
+    shape of rows after the features in `chain`.
     """
     if (description or {}).get("name") == SEQUENCE and schema.form != "text":
         raise WrongInput(
@@ -74,8 +74,8 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
 def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
     """Return a default network for inputs of `shape`.
 
-    Vectors get one hidden layer, images one to three convolutions, and images of one pixel in height or width a linear
-    model.
+    Vectors get one hidden layer. Images get three convolutions (one if their shorter side has less than 8 pixels) and
+    then one hidden layer. Images of one pixel in height or width get a linear model.
     """
     if len(shape) == 1:
         return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}

@@ -36,8 +36,9 @@ def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndar
 
 
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
-    """Return the sum of 1 - cosine similarity over the output units of all weights; biases and norm scales do not
-    count.
+    """Return the sum of 1 - cosine similarity of two lists of gradients over the output units of all weights.
+
+    Biases and norm scales do not count.
 
     >>> weight = [torch.tensor([[3.0, 4.0], [0.0, 1.0]]), torch.ones(2)]
     >>> opposite = [-one for one in weight]

@@ -48,7 +48,10 @@ class ReleaseJournal:
         return parts
 
     def load(self, name: str) -> Parts | None:
-        """Return the arrays saved under `name`, or None; raise if another run or other settings saved them."""
+        """Return the arrays saved under `name`, or None.
+
+        Raise `WrongInput` if another run or other settings saved them.
+        """
         if self.folder is None or not (path := self.folder / f"{name}.npz").exists():
             return None
         with np.load(path, allow_pickle=False) as stored:

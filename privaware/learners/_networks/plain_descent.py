@@ -80,10 +80,11 @@ class PlainDescent:
     ) -> list[Any]:
         """Return trained copies of `modules`, which have the same architecture and take their steps together.
 
-        Network i is trained on the rows at positions `parts[i]`, by default on all rows. It depends on its own part
-        alone, bit for bit on a CPU: it has its own random numbers, and all shapes follow from `batch` and `steps`.
-        `batches` holds one iterator for each network, which yields `batch` positions at a time and replaces the
-        shuffled batches; position -1 means no example. Without any row the same number of steps is taken.
+        `targets` has one of the forms of `Targets`. Network i is trained on the rows at positions `parts[i]`, by
+        default on all rows. It depends on its own part alone, bit for bit on a CPU: it has its own random numbers, and
+        all shapes follow from `batch` and `steps`. `batches` holds one iterator for each network, which yields `batch`
+        positions at a time and replaces the shuffled batches; position -1 means no example. Without any row the same
+        number of steps is taken.
         """
         import torch
 
@@ -287,7 +288,7 @@ def _mixture(
 ) -> Callable[[Any], Any]:
     """Return a function that mixes each example (or target) of a batch with another one.
 
-    Each network has one random mixing weight and one random pairing.
+    Each network has one random mixing weight, from the Beta distribution of this `parameter`, and one random pairing.
     """
     import torch
 

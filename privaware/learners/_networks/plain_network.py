@@ -114,7 +114,7 @@ class PlainNetwork(Learner):
         return tuple(features.build(description) for description in self.features)
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
-        """Return the description of the network; raise, before any charge, if it does not fit `schema`.
+        """Return the description of the network; raise `WrongInput` if it does not fit `schema`.
 
         Raise too for `shift` or `mirror` unless the rows are images without `features`.
         """

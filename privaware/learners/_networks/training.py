@@ -102,6 +102,7 @@ class Network(Learner):
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     sums: ClassVar[str] = "bounded"
+    on_ranks: ClassVar[bool] = True
 
     architecture: dict[str, Any] | None = None
     steps: int | None = None
@@ -178,7 +179,9 @@ class Network(Learner):
         rng: Rng,
         subsets: Sequence[np.ndarray] | None = None,
     ) -> list[Model]:
-        """Train `learners` on the same rows (or on `subsets`) and return their models.
+        """Train `learners` on the same rows and return their models.
+
+        With `subsets`, learner i trains on the rows at positions `subsets[i]`.
 
         Learners of one recipe are trained as one population. `noise` is one noise multiplier for all or one for each.
         Each model is a release of its own: the cost is the composition of all of them.
@@ -223,7 +226,7 @@ class Network(Learner):
     def _freeze(self, module: Any) -> None:
         """Disable gradients of the layers that keep their initial weights; do nothing if `trainable` is None.
 
-        Raise unless `trainable` has one entry for each layer with parameters, at least one of them true.
+        Raise `WrongInput` unless `trainable` has one entry for each layer with parameters, at least one of them true.
         """
         if self.trainable is None:
             return
@@ -314,7 +317,10 @@ def layers_with_parameters(module: Any) -> list[Any]:
 
 
 def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:
-    """Train networks of one recipe as one population and return their models."""
+    """Train networks of one recipe as one population and return their models.
+
+    Network i has the noise multiplier `noises[i]` and the rows at positions `subsets[i]`, or all rows if it is None.
+    """
     import torch
 
     from privaware.descent import Callbacks, Member
@@ -344,7 +350,7 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
     """Return the rows of `data` after the features in `chain`.
 
-    The last result is cached, because a search asks for the same rows many times.
+    The last result is cached, because a search asks for the same rows many times; do not change the array.
     """
     same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
     if not same:
@@ -358,7 +364,7 @@ _last: list[Any] = []
 
 
 def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
-    """Return groups of networks that differ only in settings that may differ within a population.
+    """Return groups of positions in `networks`; a group differs only in settings that may differ within a population.
 
     Noise multipliers may differ too, unless the clipping rule depends on the noise or some networks have no noise.
     Clipping norms may differ too, unless the bounds of the norm depend on the initial norm.

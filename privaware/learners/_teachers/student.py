@@ -81,7 +81,10 @@ class Student(PlainNetwork):
         return self.public
 
     def _expect_public(self, rows: int, setting: str = "queries") -> None:
-        """Raise if `public` is given with fewer than `rows` rows, naming `setting` as the one to lower."""
+        """Raise `WrongInput` if `public` is given with fewer than `rows` rows.
+
+        The message names `setting` as the setting to lower.
+        """
         if self.public is not None and len(self.public) < rows:
             raise WrongInput(
                 f"{self._name}: expected at least {rows} public rows to label, got {len(self.public)}; "

@@ -39,7 +39,8 @@ def vote_event(vote: str, noise: float) -> Event:
 def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
 
-    Each query gets its own noise: Laplace of scale 2 * noise, or Gaussian of standard deviation sqrt(2) * noise.
+    Each query gets its own noise: Laplace of scale 2 * noise for "lnmax", or Gaussian of standard deviation sqrt(2) *
+    noise for the other votes.
     """
     if not len(exact_votes):
         return np.zeros(0, np.int64)

@@ -45,7 +45,9 @@ WINDOW = (3, 1, 1)
 
 
 class CellGraph(nn.Module):
-    """Nodes after `entry`; a training engine may replace `node_outputs`.
+    """Base of graphs whose nodes are computed from the output of `entry` by `node_outputs`.
+
+    Subclasses define `forward`. A training engine may replace `node_outputs`.
 
     With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
     The next layer must accept BF16, as `MaxPool2x2` does.
@@ -176,7 +178,7 @@ class KernelCall:
 
 
 def kernel_calls(first: Tensor, edges: Sequence[Edge]) -> list[KernelCall] | None:
-    """Return the kernel of each edge, or None if an operation has no kernel or the input does not fit."""
+    """Return the kernel of each edge, by end node; None if an operation has no kernel or the input does not fit."""
     if first.ndim != 4 or not kernels.fits(first):
         return None
     calls = [_kernel_call(*edge) for edge in sorted(edges, key=lambda edge: edge[1])]
@@ -282,7 +284,7 @@ def run_kernels_backward(
 ) -> tuple[Tensor | None, list[Tensor]]:
     """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights.
 
-    The gradient is None if no edge starts at node 0.
+    The gradient is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
     """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]

@@ -28,7 +28,10 @@ def spaces() -> list[str]:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return the fields of a space of the package, or else of a TOML file; raise if neither can be read."""
+    """Return the fields of a space of the package, or else of a TOML file.
+
+    Raise `WrongInput` if neither can be read.
+    """
     path = FOLDER / f"{name}.toml" if name in spaces() else Path(name)
     try:
         return parse(tomllib.loads(path.read_text()), name)
@@ -43,7 +46,10 @@ def read(name: str) -> dict[str, Any]:
 
 
 def parse(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the fields of a space, with lists as tuples; errors begin with `where`."""
+    """Return the fields of a space, with lists as tuples.
+
+    A wrong field raises `WrongInput`, whose message begins with `where`.
+    """
     if unknown := [key for key in table if key not in FIELDS]:
         raise WrongInput(f"{where}: expected fields among {', '.join(FIELDS)}, got {unknown[0]!r}")
     choices, when, build = (table.get(key, {}) for key in ("choices", "when", "build"))

@@ -114,7 +114,8 @@ class Space:
         Parameters
         ----------
         source : str, path, mapping or Space
-            A name (`privaware list spaces`), a TOML file, the fields of a space, or a space.
+            A name (`privaware list spaces`), a TOML file, the fields of a space, or a space. Anything else raises
+            `WrongInput`.
 
         Returns
         -------
@@ -132,7 +133,10 @@ class Space:
         return all(other in point and point[other] in values for other, values in self.when.get(name, {}).items())
 
     def canonical(self, point: Mapping[str, Any]) -> Point:
-        """Return the point without inactive choices; raise if a value is missing or wrong."""
+        """Return the point without inactive choices, in the order of the space.
+
+        Raise `WrongInput` if a choice is unknown, or a value is missing or wrong.
+        """
         if unknown := [name for name in point if name not in self.choices]:
             raise WrongInput(f"expected choices among {', '.join(self.choices)}, got {unknown[0]!r}")
         active: Point = {}
@@ -150,7 +154,7 @@ class Space:
         return fill(self.build, self.canonical(point))
 
     def points(self) -> Iterator[Point]:
-        """Yield all points, in the order of the choices."""
+        """Yield all points, in the order of the choices; the last choice changes fastest."""
         yield from self._extensions({}, list(self.choices))
 
     def _extensions(self, prefix: Point, names: list[str]) -> Iterator[Point]:
@@ -200,7 +204,10 @@ class Space:
     # Points that are checked and priced before a row is read
 
     def priced_points(self) -> list[Point]:
-        """Return one point for each combination of values of the priced choices; one point if none is priced."""
+        """Return one point for each combination of values of the priced choices; one point if none is priced.
+
+        The other choices are drawn with a fixed seed.
+        """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for values in itertools.product(*(self.choices[name] for name in self.priced)):

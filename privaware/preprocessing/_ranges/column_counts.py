@@ -63,9 +63,10 @@ FARTHEST = 1e13
 def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
     """Return the bounds of the cells that stand out of the noise, extended to neighbours that hold rows.
 
-    If no cell stands out, the bounds are the ends of the likeliest cell, where decades far from 1 are less likely a
-    priori. `scale` is the standard deviation of the noise of a count. A bound of absolute value at most `DECADES[0]`
-    becomes 0, except that the upper bound becomes `DECADES[0]` if the lower bound becomes 0 too.
+    `counts` are the noisy counts below, between and above the `edges`. If no cell stands out, the bounds are the ends
+    of the likeliest cell, where decades far from 1 are less likely a priori. `scale` is the standard deviation of the
+    noise of a count. A bound of absolute value at most `DECADES[0]` becomes 0, except that the upper bound becomes
+    `DECADES[0]` if the lower bound becomes 0 too.
     """
     limits = np.concatenate([[-FARTHEST], edges, [FARTHEST]])
     distances = np.maximum(np.abs(limits[:-1]), np.abs(limits[1:]))
@@ -178,7 +179,10 @@ class Grids:
         return [cells(each, grid) for each, grid in zip(values, edges, strict=True)]
 
     def noisy(self, exact_parts: list[np.ndarray], noise: float, rng: Rng) -> list[np.ndarray]:
-        """Return all counts of a round with noise, in one release; an empty round is one release too."""
+        """Return all counts of a round with noise, in one release; an empty round is one release too.
+
+        `exact_parts` are the counts of each of `names`, then other counts, whose weight is 1.
+        """
         weights = [*self.weights, *[1.0] * (len(exact_parts) - len(self.weights))]
         exact_parts = [part * weight for weight, part in zip(weights, exact_parts, strict=True)]
         exact = np.concatenate(exact_parts) if exact_parts else np.zeros(1)

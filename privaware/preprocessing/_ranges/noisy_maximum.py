@@ -99,7 +99,7 @@ class NoisyMaximumRanges(Transformation):
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the schema as it will be after the release, with placeholders for what is not known yet (`outline`).
+        """Return the schema as it will be after the release, with placeholders for what is not known yet.
 
         It is used to compute the cost of later mechanisms before a row is read.
         """
@@ -179,9 +179,10 @@ def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: 
 def _range(
     values: np.ndarray, rows: int, noise: float, rng: Rng, among: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[float, float]:
-    """Return a low and a high quantile of `values`; the high quantile is larger whatever the rows are.
+    """Release a low and a high quantile of `values`; equal quantiles are moved apart.
 
-    `among` are candidates and the logarithm of their prior; None takes `candidates()`.
+    `noise` is the noise multiplier of each, and `rows` the declared number of rows. `among` are candidates and the
+    logarithm of their prior; None takes `candidates()`.
     """
     grid, prior = among or candidates()
     tail = tail_share(rows, noise)
@@ -217,7 +218,8 @@ def quantile_scores(values: np.ndarray, share: float, grid: np.ndarray | None = 
     Of n values let b lie below c and u at or below c. Then c is the quantile if b <= share n <= u, and the score is
     -max(b - share n, share n - u, 0). One more value changes b and u by 0 or 1 and share n by share. So each
     difference, and the score, changes by at most max(share, 1 - share), whatever the other values are. A replaced value
-    changes the score by at most 1. Values that are not finite are not counted.
+    changes the score by at most 1. Values that are not finite are not counted. `grid` holds the candidates in
+    increasing order; None takes `candidates()`.
     """
     grid = candidates()[0] if grid is None else grid
     known = np.sort(values[np.isfinite(values)])
@@ -257,10 +259,10 @@ def _common(
 ) -> tuple[tuple[str, ...], float]:
     """Return the words whose noisy count passes the threshold, and the sum of these noisy counts.
 
-    If no word passes, the words are `NONE`. One row changes `changed` counts by 1. Noise is independent for each word,
-    and words are released as a set, so the position of a word in the vector of counts does not matter. The counts are
-    sorted in decreasing order and padded with zeros. The vector then has the same length whatever the words are, and
-    one more row changes one entry by 1.
+    A word that only one row has passes with a probability of at most `delta`. If no word passes, the words are `NONE`.
+    One row changes `changed` counts by 1. Noise is independent for each word, and words are released as a set, so the
+    position of a word in the vector of counts does not matter. The counts are sorted in decreasing order and padded
+    with zeros. The vector then has the same length whatever the words are, and one more row changes one entry by 1.
     """
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     exact_counts = np.zeros(max(SLOTS, len(ranked)))

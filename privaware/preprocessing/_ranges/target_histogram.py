@@ -66,7 +66,7 @@ class TargetHistogramRange(Transformation):
         return released(schema, schema.columns, (0.0, 1.0))
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """Return the schema with bounds of the target."""
+        """Return the schema with bounds of the target; unchanged if it has bounds or classes."""
         schema = data.schema
         if not open_target(schema):
             return schema

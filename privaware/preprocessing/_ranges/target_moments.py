@@ -69,7 +69,10 @@ class TargetMomentsRange(Transformation):
         return schema
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """Return the schema with the new bounds of the target."""
+        """Return the schema with the new bounds of the target.
+
+        The schema is unchanged if its bounds lie inside the new bounds on both sides.
+        """
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
         mean = float(np.clip(mean, -1, 1))
@@ -92,7 +95,7 @@ class TargetMomentsRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetMoments(Sum[Data, Total, np.ndarray]):
-    """The sums of the targets, scaled to [-1, 1], and of their squares."""
+    """The sums of the targets, scaled to [-1, 1], and of their squares; a missing target counts as 0."""
 
     def partial(self, part: Data) -> Total:
         targets, total = TARGETS.round(np.nan_to_num(scaled(part.y, part.schema))), Total()

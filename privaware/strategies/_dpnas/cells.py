@@ -67,35 +67,39 @@ class CellSearchResult:
 
 
 def cells_from_indices(indices: Any) -> list[Cell]:
-    """Return cells as names of operations, from a matrix of indices with shape (cells, edges)."""
+    """Return cells as names of operations, from a matrix (cells, edges) of indices into `OPERATIONS`."""
     return [tuple(OPERATIONS[op] for op in row) for row in indices.tolist()]
 
 
 def edges(nodes: int) -> list[tuple[int, int]]:
-    """Return the edges of a cell as pairs (from node, to node), in the order of a cell."""
+    """Return the edges of a cell with the nodes 1 to `nodes` and the input, node 0, as pairs (from node, to node).
+
+    They are in the order of a cell: by the node that they lead to, then by the node that they come from.
+    """
     return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
 
 
 def point_of(cell: Cell) -> dict[str, str]:
-    """Return the point of the search space for `cell`: one choice for each edge."""
+    """Return the point of the search space for `cell`: one choice "edge_FROM_TO" for each edge."""
     nodes = next(n for n in range(1, len(cell) + 1) if n * (n + 1) // 2 == len(cell))
     return {f"edge_{start}_{end}": op for (start, end), op in zip(edges(nodes), cell, strict=True)}
 
 
 def cell_of(point: Mapping[str, Any]) -> Cell:
-    """Return the cell of a point of the search space."""
+    """Return the cell of a point of the search space, with the operations in the order of `point`."""
     return tuple(point.values())
 
 
 def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
-    """Draw `count` cells with every operation equally likely on every edge."""
+    """Draw `count` cells of `nodes` nodes with every operation equally likely on every edge."""
     return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edges(nodes)))))
 
 
 def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
-    """Return the relative frequency of each operation.
+    """Return the relative frequency of each operation in "operations", "activations" and "pools".
 
-    "activations" are relative to all convolutions, and "pools" are relative to all pooling operations.
+    "operations" are relative to all operations, "activations" to all convolutions, and "pools" to all pooling
+    operations; a frequency relative to none is 0.
     """
     counted = Counter(op for cell in cells for op in cell)
     kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}

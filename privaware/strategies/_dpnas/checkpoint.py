@@ -26,7 +26,10 @@ __all__ = ["restore", "save"]
 
 
 def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
-    """Write the state of the search after `epoch` epochs."""
+    """Write the state of the search after `epoch` epochs, and a hash of `settings`.
+
+    The state is the shared weights, the controller with its optimiser, and the generator.
+    """
     training = weights.training
     facts = {
         "epoch": epoch,
@@ -45,7 +48,7 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
 def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
     """Restore the state in place, and return the number of epochs after which it was saved; 0 without a file.
 
-    Raise if the file was saved with other settings or by another run.
+    Raise `WrongInput` if the file was saved with other settings or by another run.
     """
     if not Path(path).exists():
         return 0
@@ -81,5 +84,5 @@ def _initialise_adam(reinforce: Reinforce) -> None:
 
 
 def _digest(path: str | Path, settings: Any) -> str:
-    """Return a hash of the settings and of the run, after whose charge the folder is named."""
+    """Return a hash of the settings and of the name of the file's folder, which is the name of the run's charge."""
     return hashlib.sha256(repr((Path(path).parent.name, settings)).encode()).hexdigest()

@@ -1,4 +1,6 @@
-"""The learners that a plan considered, each with the reason why it was taken or not; from public facts only.
+"""The learners that a plan considered, each with the reason why it was taken or not.
+
+The reasons follow from public facts, and after the run from the released model (`settled`).
 
 A row is a plain dict: `learner`, `rule` (the rule of the policy, or empty), `taken` and `reason`. `taken` is None while
 a comparison that is paid for has not run yet.
@@ -23,15 +25,23 @@ SEARCHED = "A candidate of the private search, which releases only the best cand
 """The reason of a learner in the space of a private search, before the search has run."""
 CHECKED = "It is compared with the model after the training; the comparison is part of the cost."
 """The reason of the constant prediction with which a regression is compared, before it is."""
-NAMES = {"rows_epsilon": "rows x epsilon", "channels": "colour channels", "side": "the smaller side in pixels"}
-"""Names of facts that are not their own name, in words."""
+NAMES = {
+    "rows_epsilon": "rows x epsilon",
+    "rows_per_cross": "rows x epsilon for each pair of levels",
+    "channels": "colour channels",
+    "side": "the smaller side in pixels",
+}
+"""Words for facts; the words for any other fact are its name with spaces."""
 OPERATORS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 WEIGHTS = ("scores", "slopes", "leaves", "swings", "output.weight")
-"""Tensors of table models and linear models that are all 0 if the model is a constant."""
+"""Names of the tensors of table models and linear models that are 0 everywhere if the model is a constant."""
 
 
 def considered(learner: str, reason: str, *, taken: bool | None, rule: str = "") -> Row:
-    """Return one row; `reason` becomes a sentence."""
+    """Return one row; `reason` becomes a sentence with a capital letter and a full stop.
+
+    `taken` is None while a paid comparison has not run yet.
+    """
     sentence = f"{reason[0].upper()}{reason[1:].removesuffix('.')}."
     return {"learner": learner, "rule": rule, "taken": taken, "reason": sentence}
 
@@ -81,6 +91,9 @@ def settled(rows: Iterable[Mapping[str, Any]], tensors: Mapping[str, np.ndarray]
 
 
 def is_constant(tensors: Mapping[str, np.ndarray]) -> bool:
-    """Whether the released tensors of a table model or a linear model predict the same number for every row."""
+    """Whether all `tensors` named in `WEIGHTS` are 0, so that a table model or a linear model predicts a constant.
+
+    Return False for other models, which have none of these tensors.
+    """
     weights = [np.asarray(tensors[name]) for name in WEIGHTS if name in tensors]
     return bool(weights) and not any(np.any(weight != 0) for weight in weights)

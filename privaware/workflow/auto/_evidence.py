@@ -27,7 +27,8 @@ def evidence(form: str) -> list[Mapping[str, Any]]:
 def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:
     """Return how often `candidate` was best, or at most `CLOSE` below the best, and in how many benchmark runs.
 
-    Counted are benchmark runs on sets of the same kind whose rows x epsilon differ by less than a factor of 10.
+    Counted are the benchmark runs of `candidate` on sets of the same form and kind (see `_kind`) whose rows x epsilon
+    differs from `facts["rows_epsilon"]` by less than a factor of 10.
     """
     form, signal = facts["form"], facts["rows_epsilon"]
     alike = [
@@ -46,16 +47,21 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
     best, runs = wins(candidate, facts)
+    measure = "rows x epsilon" if facts["cap"] == 1 else "rows x epsilon / cap"
     if not runs:
-        return f"No benchmark was run on {sets} of similar size and budget (rows x epsilon {signal:,.0f})."
+        return f"No benchmark was run on {sets} of similar size and budget ({measure} {signal:,.0f})."
     return (
-        f"In {runs} benchmark runs on {sets} of similar size and budget (rows x epsilon {signal / 10:,.0f} to "
+        f"In {runs} benchmark runs on {sets} of similar size and budget ({measure} {signal / 10:,.0f} to "
         f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times."
     )
 
 
 def _kind(form: str, classes: int, colours: int) -> tuple[bool, bool]:
-    """Return what two sets must share: for tables, the task and many or few classes; for images, grey or colour."""
+    """Return what two sets of one form must share to be compared.
+
+    For tables it is the task, and whether there are at least `MANY_CLASSES` classes. For images it is whether they are
+    grey. Texts are always compared.
+    """
     if form == "table":
         return classes > 0, classes >= MANY_CLASSES
     return form == "image" and colours == 1, False

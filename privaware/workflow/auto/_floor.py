@@ -1,8 +1,8 @@
 """When rows and budget are too few for anything but the private constant, from public facts.
 
-What a model can learn follows from its signal: the declared rows times the strength mu of its releases, where mu is
-one over the noise multiplier of a single Gaussian release of the same epsilon. Whatever else is paid for (bounds of
-many columns, a large unit) makes mu smaller.
+What a model can learn follows from its signal: the declared rows times the strength mu of its releases. Here mu is
+`1 / noise`, where `noise` is the noise multiplier of a single Gaussian release of the same epsilon. Other costs (bounds
+of many columns, a large unit) make mu smaller.
 
 >>> from privaware.events import Gaussian
 >>> round(strength(100 * Gaussian(noise=40.0), delta=1e-5), 3)

@@ -1,4 +1,6 @@
-"""The policy of `auto`: an ordered list of rules in a TOML file. The first rule that matches the public facts chooses.
+"""The policy of `auto`: an ordered list of rules in a TOML file.
+
+The first rule chooses that matches the public facts, whose network is installed, and whose cost is within the limits.
 
 >>> from privaware.datasets import schema
 >>> choose(schema("wisconsin"), epsilon=1.0).rule
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._validate import expect_nonnegative, suggestion
+from privaware.data._parts import threads
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.registry import names
@@ -43,6 +46,10 @@ SPENDS = {
 """Settings of `linear` that are fractions of the budget, with the end of their sentence in the plan."""
 MULTIPLICATION = 2e-10
 """Seconds for one multiplication of the gradient of a linear head on two cores."""
+CORES = 2
+"""Number of processor cores on which the costs of the policy were measured."""
+SLOWER = 4
+"""Factor by which features and training may take longer than measured, on a busy or slower machine."""
 GPU_SECONDS = 2e-4
 """Seconds for the features of one row on a GPU, where a rule does not say."""
 EARLIER = "its conditions hold, but an earlier rule was taken"
@@ -55,7 +62,7 @@ STEPS = 100
 class Limits:
     """The largest time in seconds and the largest memory for features in bytes that a rule may take.
 
-    `--time-limit` replaces `seconds`.
+    `memory` is the limit on a CPU, and `gpu_memory` the limit on a GPU. `--time-limit` replaces `seconds`.
     """
 
     seconds: float = math.inf
@@ -67,9 +74,10 @@ class Limits:
 class Rule:
     """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
 
+    `use` has a `learner`, its `settings`, and the releases `before` it. `why` is the reason that the plan states.
     `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
-    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. `candidate` is its name in
-    the benchmarks.
+    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. A rule without `cost` has no
+    time limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its page of results.
     """
 
     name: str
@@ -81,7 +89,11 @@ class Rule:
     evidence: str = ""
 
     def variants(self) -> Iterator[tuple[Rule, dict[str, int]]]:
-        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size."""
+        """Yield the rule for each image size that it names, the largest first; then the rule itself without a size.
+
+        Beside the rule is {"size": SIZE}, or {} without a size. The seconds of a size are added to the seconds in
+        `cost`.
+        """
         sizes = self.cost.get("sizes", {})
         for size in sorted(sizes, key=int, reverse=True):
             seconds = self.cost["seconds"] + sizes[size]
@@ -89,7 +101,7 @@ class Rule:
         yield self, {}
 
     def is_for_kind(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the rule is for data of this form and, for images, for this number of colour channels."""
+        """Whether the conditions of the rule on `form` and `channels`, if it has any, are equal to these `facts`."""
         return all(self.when.get(fact, facts[fact]) == facts[fact] for fact in ("form", "channels"))
 
     def matches(self, facts: Mapping[str, Any]) -> bool:
@@ -100,7 +112,7 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """Return the approximate time in seconds of features and training."""
+        """Return the approximate time in seconds of features and training; on a GPU, of features only."""
         if facts["device"] != "cpu":
             return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
         steps = self.use.get("settings", {}).get("steps", STEPS)
@@ -121,7 +133,7 @@ class Rule:
         return ""
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
-        """Whether the features of all rows, 4 bytes each, fit into the memory that `limits` allows on the device."""
+        """Whether the features of all rows, 4 bytes a number, fit into the memory that `limits` give to the device."""
         size = 4 * facts["rows"] * self.cost.get("width", 0)
         return bool(size <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
 
@@ -141,7 +153,10 @@ class Policy:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
-        """Return the policy in a TOML file or a mapping; the default policy for None. Raise if it is wrong."""
+        """Return the policy in a TOML file or a mapping; the default policy for None.
+
+        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry.
+        """
         if source is None:
             return default_policy()
         if isinstance(source, Mapping):
@@ -198,7 +213,10 @@ def _rule(number: int, table: Any) -> Rule:
 
 
 def _expect_use(title: str, use: Mapping[str, Any]) -> None:
-    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity."""
+    """Raise `WrongInput` if `use` names an unknown learner, setting, release or quantity.
+
+    `title` starts the message.
+    """
     _expect_keys(f"{title}: use", use, ("learner", "settings", "before"))
     learner, settings = use.get("learner"), use.get("settings", {})
     if learner not in (CONSTANT, *names("learners")):
@@ -237,7 +255,10 @@ def choose(
 ) -> Choice:
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
-    `details` also name the first rule before it that only lacked a network, and the first that only lacked time.
+    `time_limit` replaces the seconds in the limits, and `metric` decides which constant prediction is meant. `policy`
+    None means the default policy. A rule with image sizes is tried with each of them, the largest first, and then
+    without a size. `details` also name the first rule before it that only lacked a network, and the first that only
+    lacked time. Raise `WrongInput` if no rule can be taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
@@ -281,7 +302,10 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken, and the others were not."""
+    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not.
+
+    `seconds` is the time limit.
+    """
     rows = []
     for rule, learner in rules:
         why = rule.why.replace("{learner}", learner)
@@ -295,14 +319,14 @@ def _considered(
 
 
 def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str]) -> Choice:
-    """Return the choice of a rule, with the sentences of the plan; `better` are those about rules passed over."""
+    """Return the choice of `rule`, with the sentences of the plan; `better` are sentences about rules passed over."""
     settings = resolved(rule.use.get("settings", {}), facts)
     reasons = [rule.why.replace("{learner}", learner)]
     if (network := rule.when.get("installed")) is not None:
         reasons.append(NETWORKS[network].warning)
     details = [*([benchmark_sentence(rule.candidate, facts)] if rule.candidate else []), *better]
     if rule.cost:
-        details.append(f"Features and training take about {_duration(rule.seconds(facts))}.")
+        details.append(_time_sentence(rule.seconds(facts), facts["device"]))
     details += [f"{settings[name]:.0%} {end}" for name, end in SPENDS.items() if isinstance(settings.get(name), float)]
     return Choice(
         learner=learner,
@@ -316,7 +340,10 @@ def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str
 
 
 def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about the first rule that lacked only a network, and one about the first that lacked time."""
+    """Return a sentence about `absent`, the first rule that lacked only a network, and one about `slower`.
+
+    `slower` is the first rule that lacked only time. None gives no sentence.
+    """
     sentences = []
     if absent is not None:
         module = NETWORKS[absent.when["installed"]].module
@@ -327,6 +354,23 @@ def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) 
         longer = _duration(slower.seconds(facts))
         sentences.append(f"More accurate: rule {slower.name!r}, which takes about {longer}; see --time-limit.")
     return sentences
+
+
+def _time_sentence(seconds: float, device: str) -> str:
+    """Return how long features and training take; `seconds` is the time on two cores, or on a GPU.
+
+    >>> _time_sentence(10.0, "cuda")
+    'Features and training take about 10 s.'
+    """
+    if device != "cpu":
+        return f"Features and training take about {_duration(seconds)}."
+    cores = min(threads(), CORES)
+    soon = seconds * CORES / cores
+    many = f"{cores} processor core{'s' if cores > 1 else ''}"
+    return (
+        f"Features and training take about {_duration(soon)} to {_duration(SLOWER * soon)} on {many}; the longer time "
+        "is for a busy or slower machine."
+    )
 
 
 def _duration(seconds: float) -> str:

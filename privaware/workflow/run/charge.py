@@ -1,4 +1,4 @@
-"""The only way to private rows: `with charged_run(verb, data, options) as run:`.
+"""The only way of a verb other than `train` to private rows: `with charged_run(verb, data, options) as run:`.
 
 1. Inside the block, a verb plans with `run.schema`, which is public.
 2. `run.charge(plan)` locks the output folder, opens the ledger, checks that the budget suffices, parses the rows, and
@@ -16,40 +16,42 @@ the repeated command publishes it.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from privaware import accounting, metrics, registry, report
-from privaware._rounded import rounded_up
-from privaware._validate import expect_positive
-from privaware._version import __version__
-from privaware.card import ModelCard, PricedEvent
+from privaware import registry, report
+from privaware.card import ModelCard
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded, PersonsWarning, Refused, UnusedColumnWarning, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
-from privaware.schema import NOT_USED, Schema
+from privaware.ranks import current
+from privaware.schema import Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
+from privaware.workflow.run.notices import internal_scores, plan_lines, questions
+from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
+from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
-from privaware.workflow.run.resume import next_run, run_key, same_rows
+from privaware.workflow.run.ray_ranks import ranks_on_ray
+from privaware.workflow.run.result_file import result_content
+from privaware.workflow.run.resume import claim_folder, expect_unclaimed, next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
+    existing_place,
+    expect_new_limit,
     expect_unspent,
     is_new,
     ledger_place,
@@ -58,17 +60,13 @@ from privaware.workflow.run.row_ledger import (
     what_fits,
 )
 from privaware.workflow.run.signature import SIGNATURE, Signer
-from privaware.workflow.run.source import Source, resolve, scoring
+from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
 __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
-"""Verbs whose cost is always positive."""
-MAX_LINES = 8
-"""Largest number of lines of a plan; `verbose` shows all of its sentences."""
-MAX_ASSUMED = 4
-"""Largest number of assumed facts that a plan names; `verbose` names them all."""
+"""Verbs whose cost is always positive, so that a spent ledger is reported before slow imports."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
@@ -78,22 +76,33 @@ RESUMING = "Resuming: this run is already charged"
 
 @contextmanager
 def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "auto") -> Iterator[ChargedRun]:
-    """Open a run of `verb` on `data`; its folder stays locked from the charge to the end of the block."""
+    """Open a run of `verb` on `data`; its folder stays locked from the charge to the end of the block.
+
+    Raise `WrongInput` for an unknown `learner`, and `BudgetExceeded` for a verb in `TRAINS` whose ledger is spent.
+    """
     rng = Rng(options.seed)
     if learner != "auto":
         registry.expect_name("learners", learner)
     if verb in TRAINS:
         expect_unspent(data, options)
     with ExitStack() as resources:
-        yield ChargedRun(verb, resolve(data, options, learner), options, rng, resources)
+        trains = options.ray is not None and trains_on_ranks(learner)
+        run = ChargedRun(
+            verb, resolve(data, replace(options, ray=None) if trains else options, learner), options, rng, resources
+        )
+        run.ranks_on = options.ray if trains else None
+        yield run
 
 
 class ChargedRun:
-    """One run: its public facts, then its charge, then its result. It holds rows only between `charge` and `execute`.
+    """One run: its public facts, then its charge, then its result.
 
-    `plan`, `ledger`, `entry` and `name` exist after `charge` was called. `internal` scores, `notices` and `test_rows`
-    are for the data owner only. `search` is what the model card says about a search, and `score` what it says about a
-    charged score. `result` is the earlier release of a repeated run, if that release is not a model.
+    It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
+    `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
+    owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
+    `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
+    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network together
+    with this process, if there is one.
     """
 
     plan: Plan
@@ -116,7 +125,11 @@ class ChargedRun:
         self._rows: Rows | None = None
         self._resources = resources
         self._signer: Signer | None = None
+        self._what = verb
+        self.refusal = ""
+        self._foreseen: Ledger | None = None
         self.check: PersonsCheck | None = None
+        self.ranks_on: str | None = None
 
     @property
     def schema(self) -> Schema:
@@ -130,18 +143,23 @@ class ChargedRun:
 
     @property
     def certified(self) -> bool:
-        """Whether the result is certified: an unseeded run, a proven guarantee and a reviewed schema."""
+        """Whether the result is certified: the run has no seed, the plan has no flaw, and the schema is reviewed."""
         return self.options.seed is None and not self.plan.flaw and self.plan.schema.reviewed
 
     @property
     def ledger_file(self) -> str | None:
-        """The file of the charged ledger, if the file is kept after the run."""
+        """The file of the charged ledger; None without a model, or if the file is not kept after the run.
+
+        In a dry run it is the file of the existing ledger that a run would charge.
+        """
+        if self.options.dry_run:
+            return None if self._foreseen is None else str(self._foreseen.path)
         lasting = self.model is not None and self.ledger.path.is_file() and self.ledger.lasting
         return str(self.ledger.path) if lasting and (self.options.folder or not self.source.builtin) else None
 
     @property
     def release(self) -> Release | None:
-        """The model with its plan and its charge, which can be written to a folder later."""
+        """The model with its plan and its charge, which can be written to a folder later; None without a model."""
         if self.model is None:
             return None
         said = {"score": self.score, "search": self.search, "description": self.description}
@@ -158,45 +176,52 @@ class ChargedRun:
             self.options.say(sentence)
 
     def within(self, epsilon: float) -> float:
-        """Return the part of a budget that is left for the plan after a check of persons."""
+        """Return the part of `epsilon` that a requested check of persons leaves to the plan; else all of `epsilon`."""
         return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Write the cost of `plan` to the ledger, and return whether a mechanism is left to execute.
 
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
-        interrupted run that left a complete result in the folder, which is then closed and published. Nothing is
-        shown or charged before the input is known to be usable and the epsilon to be finite.
+        interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
+        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite. `what`
+        describes the charge; by default it names verb, data and learner.
         """
+        expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
         plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
+        self._what = what or f"{self.verb} {self.source.name} with {plan.learner}"
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
             self._say_plan()
             self._say_notices(self.source.dry_notices)
             self._ask_about_persons()
+            self._foretell()
             return False
         folder = self.options.folder
         if folder is not None and self._finished_before(folder):
             return False
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
+        if self.ranks_on is not None and current() is None:
+            self._resources.enter_context(ranks_on_ray(self.ranks_on, self.options.device))
         self._open_ledger()
         key = self._key()
         count = next_run(self.ledger, key, self.source.digest)
         self.name = f"{key}-{count}"
         if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
             return False
-        self._charge(what or f"{self.verb} {self.source.name} with {plan.learner}")
+        self._charge()
         return True
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
 
-        `mechanism` may replace it by an equal mechanism that reports its progress.
+        `mechanism` may replace it by an equal mechanism that reports its progress. Another mechanism, or a second call
+        after one charge, raises `RuntimeError`.
         """
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
@@ -219,12 +244,18 @@ class ChargedRun:
     def publish_model(
         self, model: Model, *, search: Mapping[str, Any] | None = None, score: Mapping[str, Any] | None = None
     ) -> None:
-        """Publish a model: stage all files, close the run in the ledger, and move the files to their final names."""
+        """Publish a model: stage all files, close the run in the ledger, and move the files to their final names.
+
+        Without `--out`, no file is written, and only the run is closed. `search` and `score` are what the model card
+        says about a search and about a charged score.
+        """
         self.model, self.search, self.score = model, search or {}, score or {}
         best = (self.search.get("point") or {}).get("learner")
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
         self.plan = replace(self.plan, considered=tuple(rows))
-        self.internal = self._internal_scores(model)
+        self.internal = internal_scores(
+            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
+        )
         for sentence in guess_sentences(model.schema):
             self.notices.append(sentence)
             self.say(sentence)
@@ -246,30 +277,24 @@ class ChargedRun:
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
 
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
-        """Publish a result that is not a model, as one JSON file with its cost."""
+        """Publish a result that is not a model, as one JSON file called `name`, with its cost.
+
+        Without `--out`, no file is written, and only the run is closed. `seconds`, `internal` and `out` are not
+        written.
+        """
         folder = self.options.folder
         kind = Path(name).stem
         if folder is None:
             self._close(kind)
             return
-        record = {
-            "format": 1,
-            "version": __version__,
-            **{key: value for key, value in result.items() if key not in ("seconds", "internal", "out")},
-            "unit": self.schema.unit,
-            "relation": self.schema.relation,
-            "seed": self.rng.seed,
-            "events": [
-                PricedEvent(what=what, event=event, epsilon=accounting.epsilon(event, self.plan.delta)).json()
-                for what, event in self.plan.parts
-            ],
-            "ledger": self.entry.hash,
-            **({"description": self.description} if self.description else {}),
-        }
-        self._publish(folder, {name: json.dumps(record, indent=1, allow_nan=False).encode()}, kind)
+        said: dict[str, Any] = {"seed": self.rng.seed, "ledger": self.entry.hash, "description": self.description}
+        self._publish(folder, {name: result_content(result, self.plan, self.schema, **said)}, kind)
 
     def public_rows(self) -> Data:
-        """Return the training rows of a built-in data set; they are public, so nothing is charged."""
+        """Return the training rows of a built-in data set; they are public, so nothing is charged.
+
+        Any other data raise `RuntimeError`.
+        """
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
         return self.source.read_private_rows(self.schema)[0].gathered()
@@ -278,69 +303,35 @@ class ChargedRun:
     def journal(self) -> Path | None:
         """The folder, named after the charge, with the records from which an interrupted run resumes.
 
-        It is removed before the result is published.
+        It is None without `--out`. It is removed before the result is published.
         """
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.entry.hash
 
     def _say_plan(self) -> None:
-        if not self.schema.reviewed:
-            self.say(
-                f"{self.schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
-            )
-        first = [_data_sentence(self.plan.data["name"], self.schema)]
-        if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
-            first.append(
-                f"Delta: {rounded_up(self.plan.delta)} (0.1 / {self.schema.rows:,} rows), because no --delta was given "
-                f"and {rounded_up(accounting.DEFAULT_DELTA)} is too large for this many rows."
-            )
-        if (assumed := self.plan.schema.assumed) and self.options.verbose:
-            first += [f"Assumed to be public: {fact}." for fact in assumed]
-        elif assumed:
-            more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
-            first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
-        plan = self.plan.sentences if self.options.verbose else self.plan.summary(MAX_LINES - len(first))
-        for sentence in (*first, *plan):
+        for sentence in plan_lines(self.plan, self.schema, self.options):
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, which rows are left out and what is unusual about them."""
+        """Tell the owner, before the charge, what `notices()` returns: which rows are left out, and what is unusual."""
         about_rows = notices()
         self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
         for sentence in about_rows:
             self.say(sentence)
 
     def _ask_about_persons(self) -> None:
-        """Ask the owner whether columns identify persons. In Python the question is a warning."""
-        said: list[tuple[str, type[Warning]]] = []
-        repeated = self.source.repeated()
-        columns = list(dict.fromkeys((*self.source.persons(), *repeated)))
-        unused = {column.name for column in self.schema.columns if column.kind in NOT_USED}
-        if self.options.schema is None and not unused <= set(columns):
-            said += [(sentence, UnusedColumnWarning) for sentence in self.source.unused]
-        if columns:
-            used = {column.name for column in self.source.schema.declared}
-            question = persons_question(columns, [name for name in columns if name in used], repeated)
+        """Ask the owner whether columns identify persons; without a listener (`say`), the question is a warning."""
+        question, warned = questions(self.source, self.options)
+        if question:
             self.notices.append(question)
             self.say(question)
-            said.append((question, PersonsWarning))
-        for sentence, category in said if self.options.say is None else ():
+        for sentence, category in warned if self.options.say is None else ():
             warn_caller(sentence, category)
 
     def _check_persons(self, rows: str | None) -> None:
-        """Charge and run the count of different values; raise `Refused` if values repeat, before the main charge."""
-        check = self.check
-        if check is None:
+        """Charge and run the check of persons, if one was requested; `rows` is the digest of the rows."""
+        if self.check is None:
             return
-        key = f"{self.name}-persons"
-        name = f"{key}-{next_run(self.ledger, key, self.source.digest)}"
-        what = f"count different values of {', '.join(check.columns)}"
-        self.ledger.spend(check.event, what=what, run=name, seed=self.rng.seed, rows=rows)
-        counts = run(check.mechanism, self.source.read_words(check.columns), check.noise, self.rng.spawn())
-        self.ledger.finish(name)
-        repeated = check.repeated(counts)
-        if repeated:
-            raise Refused(check.refusal(repeated, counts))
-        for sentence in check.sentences(counts):
+        for sentence in self.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, rows):
             self.notices.append(sentence)
             self.say(sentence)
 
@@ -370,25 +361,71 @@ class ChargedRun:
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
-        new_limit = self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
-        limit = new_limit if self.options.limit is None else self.options.limit
+        self._expect_free_folder(place)
         if is_new(place):
-            expect_positive("", limit=limit)
-            if self.plan.epsilon > limit * (1 + 1e-9):
-                raise BudgetExceeded(
-                    f"epsilon {self.plan.epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, "
-                    "or none"
-                )
+            self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
-        self.ledger = open_ledger(place, self.source, self.options, new_limit=new_limit)
+        self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+
+    def _expect_free_folder(self, place: Path | Ledger | None) -> None:
+        """Raise `WrongInput` if the output folder belongs to another charged run; `place` is the ledger of this run."""
+        path = place.path if isinstance(place, Ledger) else place
+
+        def is_own(ledger: Ledger, charge: Entry) -> bool:
+            same_ledger = path is not None and path.resolve() == ledger.path.resolve()
+            return same_ledger and charge.run is not None and charge.run.rpartition("-")[0] == self._key()
+
+        if self.options.folder is not None:
+            expect_unclaimed(self.options.folder, is_own)
+
+    @property
+    def _new_limit(self) -> float:
+        """The limit of a new ledger, if no limit is requested: the limit of the plan plus the check of persons."""
+        return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
+
+    def _expect_new_limit(self) -> None:
+        limit = self.options.limit
+        expect_new_limit(self.plan.epsilon, self._new_limit if limit is None else limit)
+
+    def _foretell(self) -> None:
+        """Say, in a dry run, that the ledger would refuse the charge, if it would; nothing is written."""
+        try:
+            self._expect_room()
+        except PrivawareError as problem:
+            self.refusal = str(problem)
+            sentence = f"This run would be refused: {self.refusal}."
+            self.say(sentence)
+            if self.options.say is None:
+                warn_caller(sentence)
+
+    def _expect_room(self) -> None:
+        """Raise what the charge of this run would raise, and write nothing."""
+        check = NOTHING if self.check is None else self.check.event
+        place = existing_place(self.source, self.options, self.plan.event)
+        self._expect_free_folder(place)
+        if place is None:
+            self._expect_new_limit()
+            return
+        self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
+        ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+        folder, key, digest = self.options.folder, self._key(), self.source.digest
+        unread = self.options.schema is not None and self.source.path is not None
+        if unread and any((entry.run or "").startswith(f"{key}-") for entry in ledger.entries()):
+            return  # this command was charged before: if the file is the same, nothing would be charged again
+        if folder is not None and folder.is_dir() and finished_entry(folder, ledger, key, digest) is not None:
+            return  # the run has finished, so nothing would be charged
+        name = f"{key}-{next_run(ledger, key, digest)}"
+        resumed = ledger.find(name) is not None
+        event = self.plan.event if resumed else self.plan.event + check
+        ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
 
     def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows(self.plan.schema)
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
 
-    def _charge(self, what: str) -> None:
-        cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
+    def _charge(self) -> None:
+        cost: dict[str, Any] = {"what": self._what, "run": self.name, "seed": self.rng.seed}
         resumed = self.ledger.find(self.name) is not None
         check = NOTHING if self.check is None or resumed else self.check.event
         try:
@@ -402,13 +439,16 @@ class ChargedRun:
         self._say_notices(self.source.notices)
         self._ask_about_persons()
         for sentence in self.source.left_out() if self.options.say is None else ():
-            warnings.warn(sentence, stacklevel=2)
+            warn_caller(sentence)
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
             digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
         if not resumed:
             self._check_persons(digest)
+        if (folder := self.options.folder) is not None:
+            with _output.disk_errors(folder, "choose another --out"):
+                claim_folder(folder, self.ledger, self.name)
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
         self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
@@ -418,11 +458,11 @@ class ChargedRun:
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
-        """Close the run in the ledger with the hashes of the released `files`."""
+        """Close the run in the ledger with the hashes of the released `files`; `release` is its kind ("model")."""
         return self.ledger.finish(self.name, files=files, release=release)
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files, close the run with their hashes, and publish them."""
+        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))
@@ -445,9 +485,10 @@ class ChargedRun:
         staged.publish(self.entry.time)
 
     def _publish_staged(self, folder: Path, names: tuple[str, ...]) -> bool:
-        """Publish the complete staged result of one of the runs `names`, and return True.
+        """Publish the complete staged result of one of the runs `names` for these rows, and return True.
 
-        If the folder holds no such result, delete the staged files and return False.
+        If `folder` holds no such result, delete the staged files and return False. Raise `WrongInput` if it holds a
+        complete result of another run.
         """
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.find(folder)
@@ -474,26 +515,3 @@ class ChargedRun:
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
-
-    def _internal_scores(self, model: Model) -> dict[str, float | None]:
-        """Compute scores for the data owner only; they are printed, never written or released."""
-        rows = self.test_rows
-        if rows is None or not len(rows):
-            return {"test_score": None}
-        if not self.schema.bounded:
-            rows = rows.coded_by(scoring(model.schema))
-        rows = rows.keep(tuple(column.name for column in model.schema.used))  # the columns that a selection kept
-        device = self.options.device
-        scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows, device))
-        if self.metric == "auc" and 0 < rows.y.sum() < len(rows):
-            chances = model.probabilities(rows, device)[:, 1]
-            scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
-        return scores
-
-
-def _data_sentence(name: str, schema: Schema) -> str:
-    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
-    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
-    task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
-    whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
-    return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."

@@ -50,7 +50,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """A step that computes `make` of each part and holds the result under `key`."""
+    """A step that computes `make` of each part of `view` and holds the result under `key`."""
 
     key: int
     view: View
@@ -87,7 +87,7 @@ Step = Hold | Change | Drop
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A request for the partial sums of `view` over some pieces.
+    """A request for the partial sums by `what` over the `view` of some pieces.
 
     Each entry of `pieces` is the number of a piece, its reader, and the number of log steps that it has followed.
     `steps` are the log steps from number `first` on. `cluster` distinguishes the tables that share the same workers.
@@ -177,13 +177,20 @@ class Cluster:
         return ClusterParts(self, View())
 
     def listed(self, view: View) -> list[Any]:
-        """Return all parts in this process; if this process can read the pieces itself, they are not sent to it."""
+        """Return all parts of `view` in this process.
+
+        If this process can read the pieces, and `view` has no held parts, it reads them itself. Otherwise the workers
+        send them.
+        """
         if self._near and view.key is None:
             return view.parts(lambda: itertools.chain.from_iterable(piece() for piece in self._pieces), {}).listed()
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
-        """Add a step that holds `make` of each part from the next sum on, and return the key of the held parts."""
+        """Add a step that holds `make` of each part from the next sum on, and return the key of the held parts.
+
+        `join` joins small neighbouring parts, as in `Parts.held`.
+        """
         key = next(self._keys)
         self._log.append(Hold(key=key, view=view, make=make, join=join))
         return key
@@ -193,7 +200,10 @@ class Cluster:
         self._log.append(step)
 
     def runs(self, what: Sum[Any, Any, Any], view: View) -> list[Run]:
-        """Return the sums over all pieces, in their order."""
+        """Return the sums by `what` of `view` over runs of pieces, in their order; together the runs cover all pieces.
+
+        Pieces of lost workers are asked again from other workers. An error about the rows is raised.
+        """
         runs: list[Run] = []
         missing = set(range(len(self._pieces)))
         while missing:

@@ -24,7 +24,10 @@ MAX_NAMED = 5
 
 
 def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
-    """Return the kinds of columns by name, from a mapping or a TOML file with lines such as `age = "number"`."""
+    """Return the kinds of columns by name, from a mapping or a TOML file with lines such as `age = "number"`.
+
+    Raise `WrongInput` for a file that cannot be read; names and kinds are checked by `with_kinds`.
+    """
     if isinstance(kinds, Mapping):
         return dict(kinds)
     try:
@@ -40,7 +43,7 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
     """Return `schema` with the declared `kinds` of columns; the other columns stay as they are.
 
     Lines about the target and about the column that identifies persons are ignored. Raise `WrongInput` for another name
-    that is not a column, and for a word that is not a kind.
+    that is not a column, for a word that is not a kind, and for data that are no table.
     """
     known = {column.name: column for column in schema.columns}
     for name, kind in kinds.items():
@@ -55,15 +58,19 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
 
 
 def _of_kind(column: Column, kind: str) -> Column:
-    """Return `column` as an undecided column of which the kind is known now."""
+    """Return a column with the name of `column` and with `kind`, without bounds and categories.
+
+    A category folds case; a date has all parts but the hour.
+    """
     parts = DATE_PARTS[:-1] if kind == "date" else ()
     return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
 
 
 def draft_kinds(data: str | Path, *, without: Collection[str | None] = (), **reading: Any) -> str:
-    """Return a TOML text with one line for each column of a text file that is not in `without`.
+    """Return a TOML text with the kind of each column of a text file that is not in `without`.
 
-    Only the names are read. `reading` are the options of `privaware.data.read`.
+    Only the names of columns are read. The kind is "identifier" if the name suggests it, else "undecided". `reading`
+    are the options of `privaware.data.read`. Raise `WrongInput` for a file that is not a text file.
     """
     table = read_names(data, reading)
     if table is None:
@@ -110,5 +117,5 @@ def guess_sentences(schema: Schema) -> list[str]:
 
 
 def _more(names: Sequence[object]) -> str:
-    """Return how many of `names` a sentence does not name."""
+    """Return the words for the number of `names` beyond `MAX_NAMED`; an empty text if there are none."""
     return f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""

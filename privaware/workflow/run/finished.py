@@ -17,7 +17,10 @@ __all__ = ["finished_entry", "published_result"]
 
 
 def published_result(folder: Path) -> dict[str, Any] | None:
-    """Return the content of the result file in a folder that holds no model; None if there is none."""
+    """Return the content of the result file in a folder that holds no model.
+
+    Return None if the folder holds a model, no result file, or a file that cannot be read.
+    """
     name = result_name(folder)
     try:
         content = None if name is None else json.loads((folder / name).read_bytes())
@@ -30,7 +33,7 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
     """Return the charge of the run that wrote the files in `folder`, or None.
 
     The charge is returned only if the command (`key`) and the rows are the same, the run is closed, and its files are
-    unchanged.
+    unchanged. The rows are not compared if the charge does not name them.
     """
     entry = None if (charge := _charge_named(folder)) is None else ledger.entry(charge)
     if entry is None or entry.run is None or entry.run.rpartition("-")[0] != key:
@@ -45,7 +48,7 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
 
 
 def _charge_named(folder: Path) -> str | None:
-    """Return the hash of the ledger entry that the result in `folder` names."""
+    """Return the hash of the ledger entry that the result in `folder` names; None if there is no readable result."""
     if (folder / "model.json").is_file():
         try:
             return ModelCard.read(folder).ledger.entry

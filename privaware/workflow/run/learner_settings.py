@@ -21,7 +21,10 @@ RUNTIME = ("device", "progress", "public", "journal", "workers")
 
 
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
-    """Build a learner or a selector from `settings`; raise for an unknown name or a value of the wrong type."""
+    """Build `make`, a learner or selector called `name`, with `settings`.
+
+    Raise `WrongInput` for an unknown setting or a value of the wrong type.
+    """
     known = setting_names(make)
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")
@@ -33,7 +36,7 @@ def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[A
 
 
 def setting_names(make: Any) -> list[str]:
-    """Return the names of the fields of a learner or a selector."""
+    """Return the names of all fields of a learner or a selector, including those in `RUNTIME`."""
     return [item.name for item in fields(make)]
 
 
@@ -60,7 +63,7 @@ class Setting:
 
 
 def described_settings(make: Any) -> list[Setting]:
-    """Return the settings of an algorithm; none if it is not a dataclass."""
+    """Return the settings of an algorithm, without the fields in `RUNTIME`; none if it is not a dataclass."""
     if not is_dataclass(make):
         return []
     said = _said(make)
@@ -78,9 +81,9 @@ def described_settings(make: Any) -> list[Setting]:
 
 
 def _range(make: Any, name: str) -> str:
-    """Return the values that a setting accepts, as the refusal of a value that is not a number says them.
+    """Return the values that the setting `name` accepts, read from the error message about the value NaN.
 
-    So the range is stated once, in the check of the algorithm.
+    So the range is stated once, in the check of the algorithm. Return an empty text if no message states a range.
     """
     try:
         make(**{name: math.nan})
@@ -103,7 +106,11 @@ def _said(make: Any) -> dict[str, str]:
 
 
 def _expect_kind(what: str, hint: Any, value: Any) -> None:
-    """Raise if a plain setting does not have the declared type, so that no such error surfaces after the charge."""
+    """Raise `WrongInput` if a plain setting does not have the declared type, or is a number that is not finite.
+
+    `hint` is the declared type, and `what` starts the message. So no such error surfaces after the charge. An int is
+    accepted for a float. A setting whose declared type is not made of bool, int, float, str and None is not checked.
+    """
     kinds = get_args(hint) or (hint,)
     if not set(kinds) <= {bool, int, float, str, type(None)}:
         return

@@ -53,8 +53,9 @@ class RunArguments(TypedDict, total=False):
     header, sep, decimal, encoding
         The format of a CSV file.
     ledger
-        The ledger to charge. Default: the file DATA.ledger next to the data; or else the ledger that was charged for
-        these rows before; for a DataFrame, a ledger in the user's data folder; for built-in data, run.ledger in `out`.
+        The ledger to charge. Default: the file DATA.ledger next to the data, if it exists; or else the ledger that was
+        charged for these rows before; or else a new DATA.ledger, or for a DataFrame a new ledger in the user's data
+        folder. Built-in data are charged to run.ledger in `out`, or without `out` to a temporary ledger.
     new_ledger
         Create a new ledger although another ledger has similar rows.
     limit
@@ -201,12 +202,12 @@ class RunOptions:
 
     @property
     def folder(self) -> Path | None:
-        """The folder for the result."""
+        """The folder for the result; None if `out` was not given."""
         return None if self.out is None else Path(self.out)
 
     @property
     def ledger_path(self) -> Path | None:
-        """The file of the given ledger."""
+        """The file of the given ledger; None if no ledger was given."""
         if self.ledger is None:
             return None
         return self.ledger.path if isinstance(self.ledger, Ledger) else Path(self.ledger)
@@ -228,7 +229,7 @@ def shows_run_options(verb: Verb) -> Verb:
 
 
 def expect_device(device: str) -> None:
-    """Raise `WrongInput` for a device that this machine does not have."""
+    """Raise `WrongInput` for a device that is neither a CPU nor a CUDA device of this machine."""
     if device == "cpu":
         return
     import torch

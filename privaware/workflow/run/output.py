@@ -22,7 +22,7 @@ __all__ = ["SEARCH", "STAGED", "disk_errors", "locked_folder", "set_time", "sha2
 
 REPORT = "report.html"
 SEARCH = ".search"
-"""Folder in which a search keeps its journal."""
+"""Folder in which a run keeps the journal from which it resumes."""
 STAGED = ".staged"
 """Folder that holds the files of a result until they are published."""
 STAGED_FIRST = (SIGNATURE, REPORT, TENSORS)
@@ -33,11 +33,12 @@ DRAFT = ".ledger-"
 
 @contextmanager
 def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
-    """Lock `folder` for this process until the block or the process ends; raise if another process uses it.
+    """Lock `folder` until the block or the process ends; raise `WrongInput` if another process uses it.
 
     Without the lock, two processes with the same command could mix their tensors and release two models for one charge.
-    A folder that was created here and is still empty is removed again. `ledger` may lie in the folder. The private
-    folder inside is created at once, so that an unwritable folder raises before anything is charged.
+    Raise `WrongInput` if the folder holds a finished model or files of others; the file `ledger` may lie in it. A
+    folder that was created here and is still empty is removed again. The private folder inside is created at once, so
+    that an unwritable folder raises before anything is charged.
     """
     with ExitStack() as lock:
         with disk_errors(folder, "choose another --out"):
@@ -70,7 +71,10 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def disk_errors(folder: Path, advice: str) -> Iterator[None]:
-    """Turn errors of the disk into a `WrongInput` of one sentence that ends with `advice`."""
+    """Turn an `OSError` in the block into a `WrongInput` of one sentence that ends with `advice`.
+
+    Also raise `WrongInput` if the name of `folder` has a zero character.
+    """
     if "\0" in str(folder):
         raise WrongInput(f"expected --out without a zero character, got {str(folder)!r:.80}")
     try:

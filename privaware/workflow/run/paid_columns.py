@@ -20,15 +20,15 @@ from privaware.workflow.run.learner_settings import configured
 __all__ = ["keep_columns", "selection_stage", "selector_for"]
 
 FRACTION = 0.2
-"""Fraction of epsilon for the selection."""
+"""Approximate fraction of epsilon for the selection of columns before a training."""
 
 
 def selection_stage(
     schema: Schema, method: str, settings: Mapping[str, Any], learner: Any, budget: Mapping[str, float]
 ) -> Stage:
-    """Return the selection of columns as a stage before `learner`.
+    """Return the selection of columns by the selector `method` as a stage before the mechanism `learner`.
 
-    Its noise multiplier is set so that the selection takes about `FRACTION` of epsilon.
+    If the selection has a cost, its noise multiplier is set so that it takes about `FRACTION` of `budget["epsilon"]`.
     """
     selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
@@ -43,7 +43,10 @@ def selection_stage(
 
 
 def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Mechanism[tuple[str, ...]]:
-    """Return the selector called `method` with `settings`; raise if the data are not a table."""
+    """Return the selector called `method` with `settings`.
+
+    Raise `WrongInput` for an unknown selector or setting, and if the data are not a table.
+    """
     if method in names("preprocessing"):
         raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(names('selectors'))}")
     make = find_selector(method)
@@ -53,5 +56,5 @@ def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Me
 
 
 def keep_columns(data: Data, names: tuple[str, ...]) -> Data:
-    """Keep the selected columns, or the first column if none was selected, so that a model can be trained."""
+    """Return `data` with the columns `names`; with the first column if `names` is empty, because a model needs one."""
     return data.keep(names or tuple(column.name for column in data.schema.used[:1]))

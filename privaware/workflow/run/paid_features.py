@@ -35,13 +35,15 @@ __all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]
 PAID = ("normalise", "pca", "weigh")
 """Features that are mechanisms, and so are charged."""
 FRACTION = 0.1
-"""Fraction of the budget for each charged feature."""
+"""Approximate fraction of the budget of a charged feature and its learner that releases the feature."""
 
 Described = Mapping[str, Any]
 
 
 def described_features(features: Any) -> list[dict[str, Any]]:
     """Return features as a list of tables; a name alone means the table `{"name": NAME}`.
+
+    A single name or table gives a list of one. Raise `WrongInput` for anything else, and for no features.
 
     >>> described_features(["scatter", {"name": "pca", "components": 8}])
     [{'name': 'scatter'}, {'name': 'pca', 'components': 8}]
@@ -54,7 +56,7 @@ def described_features(features: Any) -> list[dict[str, Any]]:
 
 
 def names_paid(features: Any) -> bool:
-    """Whether a list of features names a charged feature."""
+    """Whether `features` is a list with at least one table that names a charged feature."""
     listed = features if isinstance(features, list) else []
     return any(isinstance(each, Mapping) and each.get("name") in PAID for each in listed)
 
@@ -84,7 +86,9 @@ class PaidFeatures:
     ) -> PaidFeatures:
         """Build the mechanism, with shares by which each charged feature takes about `FRACTION` of the budget.
 
-        `price(learner, schema)` returns the cost of training one model with noise multiplier 1.
+        `price(learner, schema)` returns the cost of training one model with noise multiplier 1. If the first of
+        `described` is `pca` or `weigh`, or `normalise` on data that are not images, the default feature of the data
+        comes before it.
         """
         first = described[0]["name"]
         if first in ("pca", "weigh") or (first == "normalise" and schema.form != "image"):
@@ -103,7 +107,10 @@ class PaidFeatures:
         return sum(others, start=first)
 
     def parts(self, what: str, schema: Schema, noise: float) -> list[tuple[str, Event]]:
-        """Return each release with its event, in order; the last release is the model."""
+        """Return each release with its event, in order; the last release is the model, described by `what`.
+
+        `noise` is the noise multiplier of the learner.
+        """
         paid = [each for each in self.described if each["name"] in PAID]
         events = [
             (f"release {WORDS[each['name']]}", _transformation(each, ()).cost(schema, noise * share))
@@ -146,7 +153,10 @@ WORDS = {
 
 
 def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
-    """Return the mechanism of a charged feature; `before` are the plain features before it."""
+    """Return the mechanism of the charged feature `each`; `before` are the plain features before it.
+
+    Raise `WrongInput` for a wrong setting, and for the settings `private` and `features`.
+    """
     name = str(each["name"])
     settings = {key: value for key, value in each.items() if key != "name"}
     if unsafe := [key for key in ("private", "features") if key in settings]:
@@ -156,7 +166,10 @@ def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
 
 
 def _empty(each: Described, shape: tuple[int, ...]) -> Any:
-    """Return a feature of the shape that will be released, with placeholder values."""
+    """Return a plain feature with placeholder values, of the shape that the charged feature `each` will release.
+
+    `shape` is the shape of a row before this feature.
+    """
     if each["name"] == "normalise":
         return Standardise(mean=(0.0,) * shape[0], deviation=(1.0,) * shape[0])
     width = math.prod(shape)

@@ -16,12 +16,15 @@ import numpy as np
 
 from privaware._rounded import rounded_up
 from privaware.data import Data, Rows, Sum, release, uncoded_column, words_of
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from privaware.events import Event, Laplace
+from privaware.ledger import Ledger
+from privaware.mechanism import run
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.plan import grouped, rows_moved
+from privaware.workflow.run.resume import next_run
 from privaware.workflow.run.source import Source
 
 __all__ = ["CHECK_SHARE", "DistinctValues", "PersonsCheck", "persons_question"]
@@ -29,7 +32,7 @@ __all__ = ["CHECK_SHARE", "DistinctValues", "PersonsCheck", "persons_question"]
 CHECK_SHARE = 0.01
 """The fraction of the budget that `--check-persons` spends."""
 ERROR = 0.01
-"""The probability that the check finds repeated values where there are none."""
+"""The largest probability that the check finds repeated values in a column where there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +79,10 @@ class DistinctValues:
 
 @dataclass(frozen=True, kw_only=True)
 class _Hashes(Sum[Data, list[np.ndarray], float]):
-    """The hashes of the values of the column at `place`, and how many values are missing."""
+    """The hashes of the different values of the column at `place`, and how many rows have no value.
+
+    The release is their total number, with Laplace noise.
+    """
 
     place: int
 
@@ -100,7 +106,7 @@ class _Hashes(Sum[Data, list[np.ndarray], float]):
 
 @dataclass(frozen=True, kw_only=True)
 class PersonsCheck:
-    """The check of `columns` for `epsilon`, on rows with the facts of `schema`."""
+    """A private count of the different values of `columns` that costs `epsilon`; `schema` has the facts of the rows."""
 
     columns: tuple[str, ...]
     epsilon: float
@@ -108,7 +114,11 @@ class PersonsCheck:
 
     @classmethod
     def of(cls, source: Source, options: RunOptions, epsilon: float) -> PersonsCheck | None:
-        """Build the check that the options ask for, or return None."""
+        """Build the check that `options.check_persons` requests; None if it requests none.
+
+        Raise `WrongInput` for another unit than row, for built-in data, for an `epsilon` of 0, and if no column is
+        named and no name of a column suggests persons.
+        """
         asked: Any = options.check_persons
         if not asked:
             return None
@@ -148,11 +158,11 @@ class PersonsCheck:
 
     @property
     def margin(self) -> float:
-        """The error that the noise of each count exceeds, on one side, with probability `ERROR` over all counts."""
+        """A number of rows: with probability at least `1 - ERROR`, the noise of no count exceeds it on a given side."""
         return self.noise * math.log(len(self.columns) / (2 * ERROR))
 
     def repeated(self, counts: dict[str, float]) -> list[str]:
-        """Return the columns with clearly fewer different values than there are rows."""
+        """Return the columns whose noisy number of different values is below the number of rows by over `margin`."""
         return [name for name, count in counts.items() if self.schema.rows - count > self.margin]
 
     def sentences(self, counts: dict[str, float]) -> list[str]:
@@ -162,16 +172,47 @@ class PersonsCheck:
     def _sentence(self, name: str, count: float) -> str:
         rows, repeats = self.schema.rows, self.schema.rows - count
         if repeats > self.margin:
-            values = max(count, 1.0)
+            values, limit = max(count, 1.0), max(count + self.margin, 1.0)
             return (
-                f"Values of {name!r} repeat: about {values:,.0f} different values in {rows:,} rows, "
-                f"{rows / values:.1f} rows for each value ({1 - ERROR:.0%} confidence that values repeat)."
+                f"Values of {name!r} repeat: about {values:,.0f} different values in {rows:,} rows, at most "
+                f"{limit:,.0f} with {1 - ERROR:.0%} confidence, so at least {rows / limit:.1f} rows for each "
+                "value on average."
             )
         most = min(max(repeats + self.margin, 0.0), rows)
         return (
             f"Values of {name!r} do not clearly repeat: at most {most:,.0f} of {rows:,} rows repeat the value of "
             f"another row ({1 - ERROR:.0%} confidence)."
         )
+
+    def charge(self, ledger: Ledger, key: str, source: Source, rng: Rng, rows: str | None) -> list[str]:
+        """Charge and run the check, before the main charge, and return its result in words.
+
+        Parameters
+        ----------
+        ledger
+            The ledger to charge.
+        key
+            The key of this check among the runs of the ledger.
+        source
+            The source of the rows.
+        rng
+            The random generator of the run.
+        rows
+            The digest of the rows.
+
+        Returns
+        -------
+        list of str
+            One sentence for each column. If values clearly repeat, `Refused` is raised instead.
+        """
+        name = f"{key}-{next_run(ledger, key, source.digest)}"
+        what = f"count different values of {', '.join(self.columns)}"
+        ledger.spend(self.event, what=what, run=name, seed=rng.seed, rows=rows)
+        counts = run(self.mechanism, source.read_words(self.columns), self.noise, rng.spawn())
+        ledger.finish(name)
+        if repeated := self.repeated(counts):
+            raise Refused(self.refusal(repeated, counts))
+        return self.sentences(counts)
 
     def refusal(self, repeated: Sequence[str], counts: dict[str, float]) -> str:
         """Return why a run stops: values repeat, so the guarantee would protect rows and not persons."""

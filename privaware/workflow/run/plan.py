@@ -1,6 +1,6 @@
 """A plan: what will be released and what it costs, from public facts only.
 
-A plan is made, shown, calibrated and charged before a row is read.
+A plan is made, calibrated, shown and charged before a mechanism sees a row.
 
 >>> from privaware.datasets import schema
 >>> plan = selection_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5, method="cfs_greedy")
@@ -20,6 +20,7 @@ from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
+from privaware.data._persons import of_persons
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Group, Sampled, Selected, describe, leaves, nested
 from privaware.guarantee import sampler_sentence
@@ -56,21 +57,21 @@ __all__ = [
 ]
 
 BOUNDS_SHARE = 0.5
-"""Noise multiplier of private bounds divided by the noise multiplier of the learner."""
+"""Noise multiplier of private bounds that are choices, divided by the noise multiplier of the learner."""
 SPAN_SHARE = 1.5
-"""The same ratio for the bounds of a target alone, before its mean or median: they take two fifths of the budget."""
+"""Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
-"""Fraction of the budget for bounds that are computed from counts of all columns at once."""
+"""Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
 TEXT_COLUMNS = 2
 """Number of columns as which a whole text counts when the budget for bounds and bins is set."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
 CLEAR = 8.0
-"""Ranges, types and categories are clear if the rows are at least this multiple of the noise in a count."""
+"""Smallest number of rows, in standard deviations of the noise in a count, from which on ranges and types are clear."""
 MAX_NAMED = 4
 """Largest number of releases that the summary of a plan names."""
 BINS = {"linear": 8, "boosted": 16, "fourier": 16}
-"""Number of quantile bins that each numeric column gets with its bounds, for each learner that uses bins."""
+"""Number of quantile bins of each numeric column, for each learner that uses bins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,24 +127,40 @@ class Plan:
 
     @property
     def sampler(self) -> str:
-        """How rows are sampled at each step, in words."""
+        """The sentence of the guarantee about how rows are sampled at each step."""
         return sampler_sentence(self.event)
 
     @property
     def sentences(self) -> list[str]:
         """The plan in words: reasons and details, then one line for each release, then the total cost."""
         releases = (f"{name}: {describe(event)}" for name, event in self.parts)
-        return [*self.reasons, *self.bounds_sentences, *self.details, *releases, self.total_sentence]
+        return [*self._shown_reasons, *self.details, *releases, self.total_sentence]
 
     def summary(self, lines: int) -> list[str]:
         """The plan in at most `lines` sentences: all reasons, as many details as there is room for, and the cost.
 
         If there are more reasons than lines, the last of them share a line.
         """
-        reasons, room = [*self.reasons, *self.bounds_sentences], lines - 1
+        reasons, room = self._shown_reasons, lines - 1
         if len(reasons) > room:
             reasons = [*reasons[: room - 1], " ".join(reasons[room - 1 :])]
         return [*reasons, *self.details[: room - len(reasons)], self.cost_sentence]
+
+    @property
+    def _shown_reasons(self) -> list[str]:
+        return [*self.reasons, *self.persons_sentences, *self.bounds_sentences]
+
+    @property
+    def persons_sentences(self) -> list[str]:
+        """The sentence about the rows of a person that are used, if persons are protected."""
+        schema = self.schema
+        if not of_persons(schema):
+            return []
+        first = "first row" if schema.cap == 1 else f"first {schema.cap:,} rows"
+        return [
+            f"Rows used: the {first} of each {schema.unit!r}, in the order of the data; at most {schema.rows:,} in all."
+            " How many rows are used is private, so this plan forecasts from the upper limit."
+        ]
 
     @property
     def bounds_sentences(self) -> list[str]:
@@ -155,12 +172,20 @@ class Plan:
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
         sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
-        deviation = self._bounds_deviation
-        if self.schema.rows >= CLEAR * deviation:
+        deviation, schema = self._bounds_deviation, self.schema
+        needed = math.ceil(CLEAR * deviation)
+        if schema.rows >= needed and not (of_persons(schema) and deviation):
             return [sentence]
+        ways = "Declare them (--schema, or --kinds for types), or leave columns out."
+        if schema.rows >= needed:
+            persons = f"{math.ceil(needed / schema.cap):,} different values of {schema.unit!r}"
+            return [
+                f"{sentence} The noise in the counts is about {deviation:,.0f} rows, so many of these {bought} are "
+                f"guesses unless at least {needed:,} rows are used (about {persons}). If there are fewer: {ways}"
+            ]
         return [
-            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {self.schema.rows:,}, so many of "
-            f"these {bought} will be guesses. Declare them (--schema, or --kinds for types), or leave columns out."
+            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {schema.rows:,}, so many of these "
+            f"{bought} will be guesses. {ways}"
         ]
 
     @property
@@ -180,7 +205,7 @@ class Plan:
         return f"Cost: epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}{of if names else ''}."
 
     def at(self, noise: float) -> Plan:
-        """Return the same plan with another noise multiplier."""
+        """Return the same plan with another noise multiplier, and with the events at this noise multiplier."""
         what, _ = self.parts[-1]
         return replace(self, noise=noise, parts=_parts(what, self.mechanism, self.schema, noise))
 
@@ -202,7 +227,10 @@ def selection_plan(
 
 
 def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
-    """Return the plan of releasing only the bounds and categories of a schema, calibrated to (epsilon, delta)."""
+    """Return the plan of releasing only the bounds and categories of a schema, calibrated to (epsilon, delta).
+
+    Raise `WrongInput` if `schema` declares them all.
+    """
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
@@ -231,7 +259,8 @@ def search_plan(
 ) -> Plan:
     """Return the plan of a search, calibrated to the total `epsilon` or to `model_epsilon` for one model.
 
-    With `model_epsilon` the total follows from the search strategy.
+    With `model_epsilon` the total follows from the search strategy. Raise `WrongInput` unless exactly one of the two is
+    given.
     """
     if (epsilon is None) == (model_epsilon is None):
         raise WrongInput(
@@ -256,7 +285,10 @@ def search_plan(
 
 
 def expect_finite_price(plan: Plan) -> None:
-    """Raise if no finite epsilon is proven, as for the best of many runs that may each fail with small probability."""
+    """Raise `WrongInput` if no finite epsilon is proven for `plan`.
+
+    This is so for the best of many runs that may each fail with small probability.
+    """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
             f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
@@ -281,7 +313,9 @@ def priced(
 ) -> Plan:
     """Return the plan of a mechanism, calibrated to (epsilon, delta).
 
-    If the schema declares no bounds, private bounds are released first. `noise` fixes the noise multiplier instead.
+    If the schema does not declare all bounds, private bounds are released first. `name` is the `learner` of the plan,
+    and `what` describes the release. If `noise` is given, it is the noise multiplier, nothing is calibrated, and
+    `epsilon` is only the requested epsilon of the plan.
     """
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
@@ -310,7 +344,7 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
 
 
 def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
-    """Return the release of bounds as a stage before `mechanism`.
+    """Return the release of bounds as a stage before `mechanism`, whose learner is called `name`.
 
     Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two choices for
     each column. Before other releases the bounds are choices, whose noise scales with the noise of the mechanism, or a
@@ -339,12 +373,12 @@ def fraction_of_columns(schema: Schema) -> float:
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:
-    """Return the mechanism for private bounds, with at most `delta / 100` of its own."""
+    """Return the mechanism for private bounds; its own delta is its default, but at most `delta / 100`."""
     return NoisyMaximumRanges(delta=min(NoisyMaximumRanges().delta, delta / 100))
 
 
 def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
-    """Raise `WrongInput` for a budget that gives no meaningful guarantee."""
+    """Raise `WrongInput` unless epsilon is positive, delta is in (0, 1), and `delta * schema.rows < 1`."""
     expect_positive("", epsilon=epsilon)
     expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
@@ -355,7 +389,7 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
 
 
 def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
-    """Raise if a learner that protects only labels is used for another unit."""
+    """Raise `WrongInput` if `make`, the learner called `name`, protects only labels and `schema` has another unit."""
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
             f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '
@@ -364,7 +398,7 @@ def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -> tuple[tuple[str, Event], ...]:
-    """Return each release of a chain of mechanisms with its event, in order."""
+    """Return each release of a chain of mechanisms with its event, in order; `what` describes the last release."""
     size = rows_moved(mechanism, schema)
     parts: list[tuple[str, Event]] = []
     while isinstance(mechanism, Then):
@@ -390,7 +424,7 @@ def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
 def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
     """Return how many rows are added or removed between two neighbours.
 
-    It is the number of rows of a unit, doubled if a unit is replaced, and 1 if labels are protected.
+    It is the number of rows of a unit, doubled if a unit is replaced, and 1 if `mechanism` protects labels.
     """
     if unit(mechanism) == "label":
         return 1
@@ -399,7 +433,7 @@ def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
 
 
 def grouped(event: Event, size: int) -> Event:
-    """Return the event for neighbours that differ in `size` rows."""
+    """Return `event` for neighbours that differ in `size` rows; unchanged if `size` is 1 or `event` costs nothing."""
     return event if size == 1 or event == NOTHING else Group(event=event, size=size)
 
 

@@ -128,7 +128,7 @@ class ProcessPool:
 
 
 def serve(descriptor: int) -> None:
-    """Answer questions in a worker process until the connection is closed."""
+    """Answer questions in a worker process until the connection, a socket with the file `descriptor`, is closed."""
     worker = Worker()
     with Connection(descriptor) as link:
         while True:

@@ -36,8 +36,9 @@ def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
     """Return a listener to the steps of a training, which draws a bar or says sentences.
 
     The first sentence comes after `FIRST_SECONDS` seconds of work, the next ones every `seconds` seconds. Without `say`
-    they are written to standard error. The listener's `what` names the stage: "training", "features" while features of
-    the declared rows are computed, or a stage of a learner, such as "teachers".
+    they are written to standard error. The listener takes (step, steps, seconds left, what). `what` names the stage:
+    "training", "features" while features of the declared rows are computed, or a stage of a learner, such as
+    "teachers".
     """
     last: float | None = None
     speak = say or to_stderr
@@ -59,10 +60,11 @@ def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
 def search_progress(
     say: Say | None, *, secret: bool, remaining: Callable[[], float] | None = None, seconds: float = 2.0
 ) -> OnProgress:
-    """Return a listener to the candidates of a search.
+    """Return a listener to the candidates of a search, which draws a bar or says a sentence every `seconds` seconds.
 
-    `remaining` returns the epsilon left in the ledger; it is called once. If the number of trials is `secret`, only the
-    elapsed time is shown. No score is ever shown.
+    Without `say` nothing is shown. `remaining` returns the epsilon left in the ledger, which the sentences name; it is
+    called once. If the number of trials is `secret`, the time since the start is shown instead of the trials. No score
+    is ever shown.
     """
     began = time.monotonic()
     last = began - seconds

@@ -25,7 +25,8 @@ def is_builtin(data: Any) -> bool:
 def read_public(public: Any, schema: Schema, reading: Mapping[str, Any], *, private: str, labelled: bool) -> Data:
     """Read public rows by the `schema` of the private rows, with one row as the unit.
 
-    `private` is the name of the built-in data set that is private in this run. Its rows raise `WrongInput`, because
+    `reading` are the options of `privaware.data.read`, and `labelled` says whether the target is read, too. `private`
+    is the name of the built-in data set that is private in this run, or empty. Its rows raise `WrongInput`, because
     choices or labels made from them would not be public.
     """
     facts = replace(schema, unit="row", cap=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,8 +12,9 @@ from typing import Any, TypeGuard
 
 from privaware import accounting
 from privaware._rounded import rounded_up
+from privaware._validate import expect_positive
 from privaware.data import Sketch
-from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
 from privaware.workflow.run.options import RunOptions, Say
@@ -22,17 +22,31 @@ from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
-__all__ = ["expect_unspent", "is_new", "known_path", "ledger_place", "open_ledger", "register_rows", "what_fits"]
+__all__ = [
+    "expect_new_limit",
+    "expect_unspent",
+    "existing_place",
+    "is_new",
+    "known_path",
+    "ledger_place",
+    "open_ledger",
+    "register_rows",
+    "what_fits",
+]
 
 NEGLIGIBLE_FRACTION = 1e-3
 """Fraction of `min(limit, 1)` below which the remaining budget counts as spent."""
+NOT_CHECKED = (
+    "Not checked: whether these rows already have a ledger under another name, because a dry run with a schema opens "
+    "no file. The run itself checks this before its charge."
+)
 
 
 def expect_unspent(data: Any, options: RunOptions) -> None:
     """Raise `BudgetExceeded`, before slow imports, if the ledger of `data` is found by its name and has no budget left.
 
-    A run that is charged but not closed, or whose output folder exists, may be resumed. The charge checks such a run
-    later.
+    Nothing is checked in a dry run, for another unit than row, or if `options` contradict the ledger. A run that is
+    charged but not closed, or whose output folder exists, may be resumed: the charge checks it later.
     """
     beside = None
     if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # else built-in data, which have their own ledger
@@ -54,19 +68,23 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
-            "another run; raise the limit",
+            "another run; raise the limit (`Ledger.set_limit`)",
             ledger=str(path),
             spent=spent,
         )
 
 
 def is_new(path: Path | Ledger) -> TypeGuard[Path]:
-    """Whether a run would create the ledger at this path."""
+    """Whether `path` is the path of a ledger that does not exist yet, so that a run would create it."""
     return not isinstance(path, Ledger) and not os.path.lexists(path)
 
 
 def what_fits(plan: Plan, ledger: Ledger) -> float | None:
-    """Return the largest epsilon, rounded down, with which this plan fits into the ledger; None if there is none."""
+    """Return the largest epsilon, rounded down to three significant digits, with which `plan` would fit into `ledger`.
+
+    Return None if no epsilon fits, if `plan` has no requested epsilon, or if the cost of `plan` does not follow from
+    its noise multiplier alone.
+    """
     if plan.requested is None or plan.at(plan.noise).parts != plan.parts:
         return None
     try:
@@ -79,7 +97,12 @@ def what_fits(plan: Plan, ledger: Ledger) -> float | None:
 
 
 def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
-    """Open the ledger at `place` (the result of `ledger_place`), or create it there with `new_limit`."""
+    """Open the ledger at `place` (the result of `ledger_place`), or create it there.
+
+    A new ledger gets the limit `--limit`, or `new_limit` without it. Raise `WrongInput` if an existing ledger has
+    another unit, cap, relation or delta than this run, or if `place` is a path and the ledger there has another limit
+    than `--limit`.
+    """
     schema = source.schema
     if isinstance(place, Ledger):
         _expect_same_promise(place, source, options.delta_for(source.schema))
@@ -105,8 +128,9 @@ def register_rows(
 ) -> str | None:
     """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
-    Rows of built-in data have no digest. For a temporary ledger nothing is recorded. Warnings go to `say`, if given.
-    If `run` is already charged, its charge is in the ledger, and `event` is not counted a second time.
+    Rows of built-in data have no digest. For a temporary ledger nothing is recorded, and None is returned. The warnings
+    name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already charged. They
+    go to `say`; without it they are Python warnings.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -116,7 +140,7 @@ def register_rows(
     uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
     for sentence in SameRows.of_table(ledger, digest, sketch).sentences(event=uncharged, during_run=True):
         if say is None:
-            warnings.warn(sentence, OverlapWarning, stacklevel=2)
+            warn_caller(sentence, OverlapWarning)
         else:
             say(f"{sentence[:1].upper()}{sentence[1:]}.")
     if not ledger.lasting:
@@ -126,25 +150,73 @@ def register_rows(
 
 
 def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
-    """Return the given ledger, or the path of the first of: the ledger next to the data, of these rows, a new one.
+    """Return the ledger of `options`, or the path of the ledger for the rows of `source`.
 
     Built-in data are public. Their ledger lies in the output folder, or in a temporary folder that `resources` removes.
-    A file that shares most of its rows with a table that has a ledger raises `WrongInput`, unless the owner asks for a
-    new ledger.
+    For other data, it is the existing ledger next to the data, else the ledger that was charged for these rows before,
+    else a new ledger next to the data, or for a DataFrame in the user's data folder. Raise `WrongInput` if a new ledger
+    is requested for rows that were charged to another ledger. Also raise it if the ledger of a file would be new, no
+    new ledger is requested, and the file shares most of its rows with a table that has a ledger. `event` is the cost of
+    the run, which the message counts.
     """
-    if isinstance(options.ledger, Ledger):
-        return options.ledger
-    if options.ledger_path is not None:
-        return options.ledger_path
+    place = _named_place(source, options)
+    if place is None and source.builtin:
+        place = Path(resources.enter_context(tempfile.TemporaryDirectory())) / "run.ledger"
+    return _place_of_rows(source, options, event) if place is None else place
+
+
+def existing_place(source: Source, options: RunOptions, event: Event) -> Path | Ledger | None:
+    """Return the existing ledger that `ledger_place` would return, or None if there is none; nothing is written.
+
+    This is for a dry run. Raise what `ledger_place` raises. With a written schema no file is opened, so a ledger is
+    found by its name only; say so if other tables are known.
+    """
+    place = _named_place(source, options)
+    if place is None and not source.builtin and knows_rows():
+        if options.schema is None or source.path is None:
+            place = _place_of_rows(source, options, event)
+        elif options.say is not None:
+            options.say(NOT_CHECKED)
+    return None if place is None or is_new(place) else place
+
+
+def expect_new_limit(epsilon: float, limit: float) -> None:
+    """Raise `BudgetExceeded` unless a new ledger with this limit has room for `epsilon`.
+
+    Raise `WrongInput` for a limit that is not positive.
+    """
+    expect_positive("", limit=limit)
+    if epsilon > limit * (1 + 1e-9):
+        raise BudgetExceeded(
+            f"epsilon {epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, or none"
+        )
+
+
+def _named_place(source: Source, options: RunOptions) -> Path | Ledger | None:
+    """Return the ledger that is found without reading rows, or None.
+
+    It is the given ledger; without one, for built-in data `run.ledger` in the output folder, which may be new, and for
+    other data an existing ledger next to the data.
+    """
+    if options.ledger is not None:
+        return options.ledger if isinstance(options.ledger, Ledger) else options.ledger_path
     if source.builtin:
-        folder = options.folder or Path(resources.enter_context(tempfile.TemporaryDirectory()))
-        return folder / "run.ledger"
-    beside = None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
-    if beside is not None and os.path.lexists(beside):
-        return beside
+        return None if options.folder is None else options.folder / "run.ledger"
+    beside = _beside(source)
+    return beside if beside is not None and os.path.lexists(beside) else None
+
+
+def _beside(source: Source) -> Path | None:
+    """Return the path of the ledger next to the data file; None for rows from memory."""
+    return None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
+
+
+def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
+    """Return the ledger that was charged for these rows, or the path of a new one; raise what `ledger_place` raises."""
     digest, sketch = source.digest(), source.sketch()
     assert digest is not None
     assert sketch is not None
+    beside = _beside(source)
     known, new = known_path(digest), beside or memory_ledger(digest)
     if known is not None and known != new:
         if options.new_ledger:
@@ -159,7 +231,10 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
 
 
 def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
-    """Raise if most of the rows already have a budget: the owner must say whether they get a new one."""
+    """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of these rows.
+
+    The owner must say whether the rows get a new budget.
+    """
     if not similar:
         return
     other, schema = similar[0], source.schema
@@ -180,7 +255,7 @@ def _readable(ledgers: Iterable[KnownLedger]) -> list[Ledger]:
 
 
 def known_path(digest: str) -> Path | None:
-    """Return the first existing ledger that was charged for the rows with this digest."""
+    """Return the path of the first readable ledger that was charged for the rows with this digest; None if none was."""
     return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from privaware._rounded import rounded_up
 from privaware.data import Sketch
-from privaware.errors import Refused
+from privaware.errors import Refused, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import (
     KnownCharges,
@@ -75,7 +74,7 @@ class SameRows:
 
     @property
     def counted(self) -> list[OtherLedger]:
-        """The other ledgers with the unit and the relation of this ledger; their charges compose with its charges."""
+        """The other ledgers with the unit, cap and relation of this ledger; their charges compose with its charges."""
         return [other for other in self.others if other.charges.promise == self.ledger.facts.promise]
 
     def epsilon(self, event: Event = NOTHING) -> float | None:
@@ -90,7 +89,10 @@ class SameRows:
             return None
 
     def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
-        """Return the warnings about the other ledgers: one total, and one sentence for each that is not simply counted.
+        """Return the warnings about the other ledgers.
+
+        One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. There is one more
+        sentence for each ledger with another unit, cap or relation, and for each ledger that cannot be read.
 
         Parameters
         ----------
@@ -153,7 +155,11 @@ class SameRows:
 
 
 def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
-    """Return the ledgers of tables that share most of these rows, with other columns or a few rows more or fewer."""
+    """Return the ledgers of other tables that share most of the rows of a table.
+
+    The table is known by its `digest` and its `sketch`. Other tables may have other columns, or a few rows more or
+    fewer. Without a sketch no ledger is returned.
+    """
     ledgers: list[KnownLedger] = []
     for other, content in known_sketches() if sketch is not None else ():
         table = None if other == digest else _read_sketch(other, content)
@@ -167,23 +173,25 @@ def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
     try:
         return None if content is None else Sketch.from_bytes(content)
     except ValueError:
-        warnings.warn(
+        warn_caller(
             f"the sketch {digest[:8]} of a table in the data folder is damaged: a copy of that table with other "
-            "columns is not known again; charge that table once more to have it written anew",
-            stacklevel=2,
+            "columns is not known again; charge that table once more to have it written anew"
         )
         forget_sketch(digest)
         return None
 
 
 def _known_of(digest: str, sketch: Sketch | None) -> list[tuple[str, KnownLedger]]:
-    """Return the known ledgers of a table, each with the amount of rows that it shares."""
+    """Return the known ledgers of a table, each with "all" (charged for these rows) or "most" (for a similar table)."""
     similar = [(MOST, known) for known in similar_ledgers(digest, sketch)]
     return [*((ALL, known) for known in known_ledgers(digest)), *similar]
 
 
 def _without_copies(ledger: Ledger, known: Iterable[tuple[str, KnownLedger]]) -> Iterator[OtherLedger]:
-    """Yield each other ledger once: the files that can be read first, then ledgers of which no file can be read."""
+    """Yield each ledger in `known` except `ledger` once: first the readable ledgers, then the unreadable ledgers.
+
+    A readable file whose entries are all in ledgers before it is left out, because it is a copy.
+    """
     others = [OtherLedger(charges=each.charges(), rows=rows) for rows, each in known]
     genesis = {ledger.genesis}
     counted = {entry.hash for entry in ledger.entries()}

@@ -16,14 +16,13 @@ import json
 import os
 import re
 import stat
-import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from privaware._files import atomic_write
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, warn_caller
 from privaware.ledger import Entry
 from privaware.model import TENSORS
 
@@ -59,7 +58,8 @@ def other_release_files(names: Iterable[str], kind: str) -> list[str]:
     Returns
     -------
     list of str
-        The names that are a file of a release, or differ from one only in upper and lower case.
+        The names that are a file of a release, or differ from one only in upper and lower case. In a model folder the
+        names in `BESIDE_A_MODEL` are allowed and are not returned.
     """
     allowed = BESIDE_A_MODEL if kind == "model" else ()
     taken = {name for files in RELEASE_FILES.values() for name in files}
@@ -95,7 +95,10 @@ class Signature:
 
     @classmethod
     def parsed(cls, content: Any) -> Signature:
-        """Read a signature from the entries of `signature.json`; wrong types raise TypeError or ValueError."""
+        """Read a signature from the entries of `signature.json`.
+
+        Raise `WrongInput` for another format, and `KeyError`, `TypeError` or `ValueError` for missing or wrong entries.
+        """
         if content["format"] not in (WITHOUT_KIND, FORMAT):
             raise WrongInput(f"{SIGNATURE}: expected format {FORMAT}, got another; use a matching privaware")
         signs_kind = content["format"] == FORMAT
@@ -109,7 +112,10 @@ class Signature:
         return cls(closing=closing, files=files, release=release, run=run, signature=signature)
 
     def is_by(self, key: str | Path) -> bool:
-        """Whether the owner of the public key in the file `key` made this signature."""
+        """Whether the owner of the public key in the file `key` made this signature.
+
+        A file without such a key raises `WrongInput`.
+        """
         from cryptography.exceptions import InvalidSignature
 
         public = _public_key(key)
@@ -152,7 +158,7 @@ class Signer:
                 f"other users can open the private key {str(path)!r:.120}, and sign with it; run `chmod 600` on it"
             )
             if say is None:
-                warnings.warn(sentence, stacklevel=2)
+                warn_caller(sentence)
             else:
                 say(sentence)
         return cls(key)

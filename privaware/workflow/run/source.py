@@ -106,9 +106,10 @@ class Source:
 
 
 def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
-    """Return the source called `data`, with its public facts; a built-in data set has its own schema.
+    """Return the source of rows `data`, with its public facts; a built-in data set has its own schema.
 
-    In a dry run the public rows of built-in data are only counted.
+    `learner` decides whether public rows are needed. In a dry run, public rows that a built-in data set has for such a
+    learner are only counted. Raise `WrongInput` for data that do not exist or do not fit `options`.
     """
     if is_builtin(data):
         return _builtin(data, options, learner)
@@ -171,7 +172,8 @@ def draft_schema(
 ) -> Schema:
     """Return a schema to edit and confirm: a draft from a file, or the reviewed schema of a built-in data set.
 
-    `reading` are the options of `privaware.data.read`.
+    A draft is read from the rows without noise. `target`, `task` and `unit` are for a file only. `reading` are the
+    options of `privaware.data.read`.
     """
     if is_builtin(data):
         return datasets.schema(data)
@@ -186,14 +188,22 @@ def scoring(schema: Schema) -> Schema:
 
 
 def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sketch, int]:
-    """Read all rows; return their digest, their sketch, and how many rows of a large table have no target."""
+    """Return the digest and the sketch of all rows, and how many rows of a large table have no target.
+
+    Without `table` the rows are those of `raw`, which are not checked here, and the number is 0. The rows of `table`
+    are also checked against `schema`.
+    """
     key = digest_key()
     hashes, sketch, unlabelled = (*hashes_and_sketch(raw, key), 0) if table is None else table.checked(schema, key)
     return rows_digest(hashes, key), sketch.finished(), unlabelled
 
 
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
-    """Return the table if its rows should be read in parts, else None."""
+    """Return the table if its rows should be read in parts, else None.
+
+    With `--ray`, the workers of the cluster read the parts. A table of at least `MIN_CELLS_FOR_PROCESSES` cells is read
+    by several processes, if there is more than one processor.
+    """
     address = options.ray
     if address is not None:
         machines = cache(lambda: RayPool(address))
@@ -236,7 +246,7 @@ def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
 
 
 def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> None:
-    """Raise if `--not-persons` or `--check-persons` names a column that the table does not have."""
+    """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target or no column of the table."""
     counted = options.check_persons if isinstance(options.check_persons, tuple) else ()
     asked = (*_not_persons(options), *counted)
     if not asked:
@@ -250,7 +260,7 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
 
 
 def _expect_there(data: Any) -> Path:
-    """Return the path of `data`; raise if there is no such file. The file is not opened."""
+    """Return the path of `data`; raise `WrongInput` if there is no such file. The file is not opened."""
     try:
         if os.path.exists(data):
             return Path(data)
@@ -265,7 +275,10 @@ def _expect_there(data: Any) -> Path:
 
 
 def _expect_target(data: Any, options: RunOptions) -> None:
-    """Raise, before rows are read, if the target is not a column of a text file."""
+    """Raise `WrongInput`, before rows are read, if `--target` is not a column of a text file.
+
+    Nothing is checked with a written schema.
+    """
     names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
     if names is not None and options.target is not None:
         with names.named():

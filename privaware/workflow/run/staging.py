@@ -60,7 +60,7 @@ class Staged:
 
     @classmethod
     def write(cls, folder: Path, contents: dict[str, bytes], *, run: str, charge: str, release: str) -> Staged:
-        """Write the hashes of a set of files, then the files in their order."""
+        """Write the hashes of a set of files to the private folder in `folder`, then the files in their order."""
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         staged = cls(folder=folder, run=run, charge=charge, release=release, files=files)
         facts = {"run": run, "charge": charge, "release": release, "files": files}
@@ -71,7 +71,7 @@ class Staged:
 
     @classmethod
     def find(cls, folder: Path) -> Staged | None:
-        """Return the complete set of files in a folder, if there is one."""
+        """Return the complete set of files that is staged in `folder`; None if there is none or a hash differs."""
         try:
             staged = cls(folder=folder, **json.loads((folder / STAGED / MANIFEST).read_bytes()))
             complete = all(sha256(staged.path(name)) == digest for name, digest in staged.files.items())
@@ -98,7 +98,7 @@ class Staged:
         sync_folder(self.place)
 
     def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 hash of every file that the closing entry of the run names."""
+        """Return the SHA-256 hash of each of `files`, and of the report if it exists, for the closing entry."""
         return {name: sha256(self.path(name)) for name in (*self.files, REPORT) if self.path(name).is_file()}
 
     def publish(self, charged: str) -> None:
@@ -137,10 +137,10 @@ class Staged:
 
 
 def empty_stage(folder: Path, ours: Collection[str]) -> None:
-    """Delete the incomplete set of files that an interrupted run left in the private folder.
+    """Delete the files that an interrupted run left in the private folder, and those that had left it already.
 
-    Raise if the folder holds a complete set of a run that is not in `ours`: without these files, repeating its command
-    would draw another set.
+    Raise `WrongInput` if the folder holds a complete set of a run that is not in `ours`: without these files, repeating
+    its command would draw another set.
     """
     staged = Staged.find(folder)
     if staged is not None and staged.run not in ours:
@@ -160,7 +160,8 @@ def empty_stage(folder: Path, ours: Collection[str]) -> None:
 def end_publication(folder: Path, charged: str) -> None:
     """Finish an interrupted publication whose main file is already published, unless another process holds the lock.
 
-    `charged` is the time of the charge, which the published files and `folder` get.
+    Nothing is done if there is no private folder any more. `charged` is the time of the charge, which the published
+    files and `folder` get.
     """
     if not (folder / STAGED).is_dir():
         return

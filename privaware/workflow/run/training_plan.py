@@ -64,6 +64,7 @@ def training_plan(
 ) -> Plan:
     """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
+    `time_limit`, in seconds, replaces the limit of the policy. `public` are rows for a learner that needs them.
     `runtime` values (a device, a listener to progress) go to a learner that has fields of these names. They change
     neither the release nor its cost, so they are not in the settings of the plan.
     """
@@ -84,8 +85,9 @@ def recipe_plan(
 ) -> Plan:
     """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`. Default: the default policy. If the rows are too few to beat a constant prediction,
-    `auto` plans a constant prediction.
+    `policy` chooses for `auto`. Default: the default policy. `public`, `time_limit` and `runtime` are as for
+    `training_plan`. If the rows are too few to beat a constant prediction, `auto` plans a constant prediction, except
+    for the metric auc, a named search space and the standard workflow.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
@@ -131,7 +133,10 @@ def recipe_plan(
 
 
 def _beside_constant(plan: Plan, schema: Schema, recipe: Recipe, reason: str) -> Plan:
-    """Return `plan` with a row about the constant prediction that was considered beside its learner."""
+    """Return `plan` with a row about the constant prediction that was considered beside its learner.
+
+    The row says `reason`. It is undecided if `reason` is `CHECKED`, and otherwise says that no constant was taken.
+    """
     taken = None if reason == CHECKED else False
     row = considered(constant_choice(schema, "", recipe.metric).learner, reason, taken=taken)
     return replace(plan, considered=(*plan.considered, row))
@@ -213,7 +218,8 @@ def _with_selection(
 ) -> Choice:
     """Return `choice` with the selection of columns that `recipe` requests before its other releases.
 
-    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged.
+    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged. Raise `WrongInput` if
+    the learner needs public rows.
     """
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
@@ -301,13 +307,16 @@ def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def expect_time_limit(time_limit: float | None) -> None:
-    """Raise for a time limit that is not positive."""
+    """Raise `WrongInput` for a time limit that is not positive; None is allowed."""
     if time_limit is not None and not time_limit > 0:
         raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing."""
+    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing.
+
+    The rate samples at least 64 rows on average, or all rows if there are fewer.
+    """
     if time_limit is None or "rate" not in setting_names(make):
         return {}
     width = (

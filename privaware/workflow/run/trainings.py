@@ -26,7 +26,10 @@ MODEL_FRACTION = 1 / 3
 
 
 def training_mechanism(name: str, settings: Mapping[str, Any], extra: Mapping[str, Any], schema: Schema) -> Any:
-    """Return the learner with these settings, after the charged features that its settings name."""
+    """Return the learner called `name` with `settings` and `extra`, after the charged features that `settings` name.
+
+    Without charged features the learner itself is returned.
+    """
     make = find_learner(name)
     described: Any = settings.get("features")
     if not names_paid(described):
@@ -38,7 +41,11 @@ def training_mechanism(name: str, settings: Mapping[str, Any], extra: Mapping[st
 def search_mechanism(
     search: SearchSettings, shared: Mapping[str, Any], schema: Schema, epsilon: float, *, device: str
 ) -> Any:
-    """Return the search with settings `shared` by all candidates, after charged features that are released once."""
+    """Return the search with settings `shared` by all candidates, after the charged features that `shared` names.
+
+    Charged features are released once, for all candidates. `epsilon` is the budget of the whole search. Raise
+    `WrongInput` for a space with a candidate that does not fit `schema`.
+    """
     reference = min(max(MODEL_FRACTION * epsilon, 1e-3), 1e3)
     described: Any = shared.get("features")
     if not names_paid(described):
@@ -63,7 +70,7 @@ def outlined(schema: Schema, choice: Choice) -> Schema:
 
 
 def model_cost_in(plan: Plan) -> Event:
-    """Return the cost of training one model of a planned search."""
+    """Return the cost of training one model of the search in `plan`, at the noise multiplier of `plan`."""
     mechanism, schema = plan.mechanism, plan.schema
     while isinstance(mechanism, Then):
         schema, mechanism = mechanism.outline(schema), mechanism.second

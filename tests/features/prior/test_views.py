@@ -127,6 +127,7 @@ def test_shipped_statistics_match_their_checksum_and_the_network() -> None:
     assert SHIPPED_VIEWS.stat().st_size < 3_500_000
 
 
+@pytest.mark.slow
 def test_shipped_rows_of_crops_are_nearest_to_their_image() -> None:
     images = SyntheticImages(seed=99, generators=1, each=2).generate(4).float().numpy() / 255
     shipped = PriorViews(scatter=0.0)

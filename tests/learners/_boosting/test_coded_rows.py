@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from privaware.features.codes import Codes
 from privaware.learners._boosting.additive_start import CLIP
-from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
+from privaware.learners._boosting.coded_rows import MORE_NOISE, MOST_NOISE, CodedLayout, CodedRows
 from privaware.learners.boosted import Boosted
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -48,3 +50,11 @@ def test_joined_parts_are_the_rows_of_all_of_them() -> None:
     assert all(np.array_equal(one, other) for one, other in zip(cut.codes, together.codes, strict=True))
     assert np.array_equal(cut.target, together.target)
     assert cut.values.shape == together.values.shape
+
+
+def test_more_rows_for_each_weight_allow_more_noise_in_logits() -> None:
+    few, some, many = (
+        CodedLayout(schema=replace(TWO, rows=rows), feature=Codes(numbers=True), clip=CLIP).most_noise(1.0)
+        for rows in (100, 1_000, 10_000_000)
+    )
+    assert few == MOST_NOISE < some < many == MOST_NOISE * MORE_NOISE

@@ -19,6 +19,8 @@ from privaware.learners._boosting.fourier_sums import (
     FeatureSums,
     _add_features,
     _centre_features,
+    _kept,
+    _least_kept,
     random_frequencies,
 )
 from privaware.learners._centring import Centre
@@ -117,6 +119,36 @@ def test_interactions_are_learnt_where_an_additive_model_cannot() -> None:
         errors = learner.run(data, noise, Rng(seed=1)).predictions(test) - test.y
         scores.append(1 - np.mean(errors**2) / np.var(test.y))
     assert scores[1] > scores[0] + 0.1
+
+
+def test_features_do_no_harm_where_categories_add_up() -> None:
+    """The class is the side to which a scale tips, by two weights and two distances of five levels each."""
+    levels = tuple("abcde")
+    columns = tuple(Column(name=name, kind="category", categories=levels) for name in "wxyz")
+    schema = Schema(columns=columns, classes=("left", "even", "right"), rows=500)
+    x = np.stack(np.meshgrid(*[np.arange(5.0)] * 4), axis=-1).reshape(-1, 4)
+    x = np.random.default_rng(0).permutation(x)
+    y = (1 + np.sign((x[:, 0] + 1) * (x[:, 1] + 1) - (x[:, 2] + 1) * (x[:, 3] + 1))).astype(int)
+    data, test = Data(schema=schema, x=x[:500], y=y[:500]), Data(schema=schema, x=x[500:], y=y[500:])
+    learner = Fourier()
+    noise = accounting.calibrate(lambda noise: learner.cost(schema, noise), 8.0, 1e-5)
+    assert np.mean(learner.run(data, noise, Rng(seed=1)).predictions(test) == test.y) > 0.85
+
+
+def test_amplitudes_shrink_if_noise_explains_them() -> None:
+    noise = np.random.default_rng(0).standard_normal((512, 2))
+    assert _kept(noise, 1.0, 0.25) < 0.5
+    assert _kept(noise + 1.0, 1.0, 0.25) == 1.0
+
+
+@pytest.mark.parametrize(("kinds", "least"), [("cc", 0.25), ("cn", 0.625), ("nn", 1.0)])
+def test_amplitudes_of_categories_may_shrink_more(kinds: str, least: float) -> None:
+    category = Column(name="c", kind="category", categories=("x", "y"))
+    made = {"c": category, "n": Column(name="n", low=0, high=1)}
+    columns = tuple(replace(made[kind], name=f"{kind}{at}") for at, kind in enumerate(kinds))
+    schema = Schema(columns=columns, classes=("no", "yes"), rows=100)
+    assert _least_kept(layout_of(schema)) == least
+    assert _least_kept(layout_of(Schema(columns=columns, low=0, high=1, rows=100))) == 1.0
 
 
 def test_features_do_not_read_monotone_columns() -> None:

@@ -83,7 +83,9 @@ def test_networks_are_grouped_by_noise_where_clipping_follows_it() -> None:
     assert _recipes([replace(clip, count_noise=5.0)] * 2, [1.0, 2.0]) == [[0, 1]]
 
 
-@pytest.mark.parametrize("learner", [DpSgd(), DpAdam(), Frozen()])
+@pytest.mark.parametrize(
+    "learner", [pytest.param(DpSgd(), marks=pytest.mark.slow), pytest.param(DpAdam(), marks=pytest.mark.slow), Frozen()]
+)
 def test_digits_are_learnt_at_epsilon_three(learner: DpSgd | DpAdam | Frozen) -> None:
     loaded = datasets.load("digits")
     schema = loaded.train.schema

@@ -23,7 +23,7 @@ from privaware.learners import find_learner
 from research import papers
 from research.papers import _dpmlbench_grid
 from research.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, cell, networks_of
-from research.papers._dpmlbench_grid import GridRun, merge, ordered_cells, run_grid
+from research.papers._dpmlbench_grid import GridRun, line_of, listed_cells, merge, ordered_cells, run_grid
 from research.papers._dpmlbench_plan import PLAN, GridChoice
 from research.papers._dpmlbench_twins import add_twins, settle
 from research.papers._page import RESULTS, Page, render
@@ -33,7 +33,7 @@ from research.papers.dpmlbench import ITEMS
 TABLES = {f"table{number}" for number in (2, 3, 4, 5, 7, 8, 9, 10, 11)}
 FIGURES = {"figure3", "figure4", "figure5", "figure6a", "figure6b", "figure7a", "figure7b", "figure8", "figure8b"}
 FIGURES |= {"figure9", "figure10"}
-OTHERS = {"areas2", "areas5", "fashion", "finding", "labels", "precision", "rgp_rate"}
+OTHERS = {"areas2", "areas5", "enlarged", "fashion", "finding", "labels", "precision", "rgp_rate"}
 
 
 def test_every_table_and_figure_is_an_item() -> None:
@@ -160,6 +160,27 @@ def test_grid_resumes_and_begins_nothing_that_would_not_end(tmp_path: Path, trai
         run_grid(ordered_cells(choice), store, TrainingPlace(deadline=time.time() + 500))
         assert Counter(trained) == dict.fromkeys(NETWORKS, 15)
     assert _dpmlbench_grid._seconds_a_cell(store.read().values(), ordered_cells(choice)[0][1]) == pytest.approx(1.1)
+
+
+def test_processes_with_one_folder_of_claims_share_cells(tmp_path: Path, trained: list[str]) -> None:
+    wanted = ordered_cells(GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd",)))
+    how, place = GridRun(claims=tmp_path / "claims"), TrainingPlace(deadline=time.time() + 1e4)
+    assert how.claim(wanted[0])  # by another process
+    for name in ("one", "two"):
+        run_grid(wanted, Store(tmp_path / name / "cells.jsonl"), place, how)
+    assert len(trained) == len(wanted) - 1
+
+
+def test_a_file_of_cells_is_run_in_its_order(tmp_path: Path) -> None:
+    wanted = ordered_cells(GridChoice(data=("mnist",), algorithms=("tanh", "dpsgd")))[::-7]
+    (tmp_path / "order").write_text("\n".join(line_of(*pair) for pair in wanted))
+    assert listed_cells(tmp_path / "order") == wanted
+
+
+def test_a_line_that_names_no_cell_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "order").write_text("dpmlbench/table3/mnist/dp-sgd\tmnist\tdpsgd\tsimple_cnn\t3.0\t0")
+    with pytest.raises(PrivawareError, match="expected cells of the paper's items"):
+        listed_cells(tmp_path / "order")
 
 
 def test_failed_cells_run_again_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

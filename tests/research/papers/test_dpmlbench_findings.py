@@ -135,6 +135,15 @@ CASES: dict[str, tuple[list[Cell], list[Cell]]] = {
 }
 
 
+def test_areas_on_data_whose_files_differ_are_not_leakage() -> None:
+    assert verdict("defence", stored("dpgen", 4.0, auc=0.54, data="svhn")) == "-"
+
+
+def test_findings_that_do_not_hold_stand_first() -> None:
+    cells = [stored("tanh", 4.0, auc=0.54), *baselines(0.52, 0.6, 0.7)]
+    assert [row[1] for row in verdicts(cells, "leakage")][:3] == ["no", "yes", "-"]
+
+
 @pytest.mark.parametrize("name", [finding.name for finding in FINDINGS])
 def test_finding_is_judged_by_its_cells(name: str) -> None:
     holds, fails = CASES[name]

@@ -106,6 +106,7 @@ def test_fine_tuning_has_calibrated_noise() -> None:
         assert 0.99 * epsilon < paid <= epsilon
 
 
+@pytest.mark.slow
 def test_pretraining_and_distillation_write_usable_prior_weights(tmp_path: Path) -> None:
     images = np.zeros((2, 3, 32, 32), np.float32)
     items = (

@@ -78,12 +78,13 @@ def test_class_names_weigh_more_where_rows_and_budget_are_few() -> None:
     assert "names" not in without
 
 
-def test_public_network_is_taken_where_it_is_installed() -> None:
+def test_public_network_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privaware.workflow.auto._policy.threads", lambda: 4)
     choice = text_choice(texts(3000), 1.0, network=True)
     assert [each["name"] for each in choice.settings["features"]] == ["sentences"]
     told = " ".join(choice.sentences)
     assert "sentence embeddings of a network pretrained on public text" in told
-    assert "take about 90 s" in told
+    assert "take about 90 s to 6 minutes on 2 processor cores; the longer time is for a busy or slower" in told
     assert "the guarantee does not cover what the network learned from them. To train without it: --features" in told
 
 
@@ -165,10 +166,10 @@ class Sentiment:
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
         return [[ord(letter) for letter in text[:length]]]
 
-    def __call__(self, codes: list[int]) -> torch.Tensor:
-        row = torch.zeros(384)
-        row[:2] = torch.tensor([codes.count(ord("g")), codes.count(ord("b"))])
-        return torch.nn.functional.normalize(row, dim=0)
+    def __call__(self, texts: list[list[int]], tokens: int = 0) -> torch.Tensor:
+        rows = torch.zeros(len(texts), 384)
+        rows[:, :2] = torch.tensor([[codes.count(ord("g")), codes.count(ord("b"))] for codes in texts])
+        return torch.nn.functional.normalize(rows, dim=1)
 
 
 def test_card_and_report_name_the_network_and_predict_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

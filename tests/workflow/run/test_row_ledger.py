@@ -16,7 +16,9 @@ from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded, OverlapWarning, Refused, WrongInput
 from privaware.events import Laplace
 from privaware.ledger import spent_together
+from privaware.schema import Schema
 from privaware.workflow.run.charge import ChargedRun
+from tests.cli.people import contents
 
 CALL: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority"}
 ROWS = 120
@@ -213,6 +215,61 @@ def test_p49_file_with_most_rows_of_another_asks_for_its_ledger(ward: Path, chan
     assert f"epsilon {rounded_up(together)} at delta 1e-5" in str(refused.value)
     assert "--new-ledger" in str(refused.value)
     assert [path.name for path in ward.parent.glob("*.ledger")] == ["ward.csv.ledger"]
+
+
+def everything(ward: Path) -> dict[str, bytes]:
+    return {**contents(ward.parent), **contents(Path(os.environ["PRIVAWARE_LEDGERS"]))}
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+def test_dry_run_foretells_that_most_rows_have_a_ledger(ward: Path, change: Any) -> None:
+    changed, said = ward.with_name("changed.csv"), list[str]()
+    change(patients()).to_csv(changed, index=False)
+    before = everything(ward)
+    plan = fit(changed, dry_run=True, say=said.append, **CALL)
+    assert everything(ward) == before
+    with pytest.raises(WrongInput) as refused:
+        fit(changed, **CALL)
+    assert plan.refusal == str(refused.value)
+    assert f"This run would be refused: {refused.value}." in said
+
+
+def test_dry_run_foretells_that_the_budget_is_spent(ward: Path) -> None:
+    with pytest.warns(UserWarning, match=r"would be refused.*past the limit of 1 of"):
+        assert "past the limit" in fit(copied(ward), dry_run=True, **CALL).refusal
+    with pytest.warns(UserWarning, match="past the limit of 0.5 asked for"):
+        fit(patients(seed=1), dry_run=True, limit=0.5, **CALL)
+
+
+def test_dry_run_of_a_charged_run_foretells_no_refusal(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, call = ward.with_name("other.csv"), {**CALL, "out": ward.with_name("m")}
+    patients(seed=1).to_csv(other, index=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(ChargedRun, "execute", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(other, **call)
+    assert fit(other, dry_run=True, **call).refusal == ""
+    fit(other, **call)
+    assert fit(other, dry_run=True, **call).refusal == ""
+
+
+def test_dry_run_of_a_finished_run_with_a_schema_opens_no_file(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema(columns=(), target="y", classes=("no", "yes"), rows=300)
+    call = {"epsilon": 1.0, "learner": "majority", "schema": schema, "out": ward.with_name("m"), "limit": 1.0}
+    other = ward.with_name("other.csv")
+    patients(seed=1).to_csv(other, index=False)
+    fit(other, **call)
+    monkeypatch.setattr("privaware.workflow.run.source.read", lambda *_, **__: pytest.fail("a row was read"))
+    assert fit(other, dry_run=True, **call).refusal == ""
+
+
+def test_dry_run_that_opens_no_file_says_what_it_left_out(ward: Path) -> None:
+    other, said = ward.with_name("other.csv"), list[str]()
+    patients().drop(columns="age").to_csv(other, index=False)
+    schema = Schema(columns=(), target="y", classes=("no", "yes"), rows=300)
+    call = {"epsilon": 1.0, "learner": "majority", "schema": schema, "dry_run": True, "say": said.append}
+    assert fit(other, **call).refusal == ""
+    assert sum(line.startswith("Not checked: whether these rows already have a ledger") for line in said) == 1
 
 
 def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:

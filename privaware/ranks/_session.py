@@ -1,0 +1,502 @@
+"""Open the processes that `torchrun` started, and let rank 0 lead them."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from privaware._version import __version__
+from privaware.errors import PrivawareError, Refused, WrongInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
+
+T = TypeVar("T")
+
+STEP_TIMEOUT = timedelta(minutes=10)
+"""Longest time for which a rank waits for another one inside a job."""
+
+START_TIMEOUT = timedelta(minutes=5)
+"""Longest time for which a rank waits for the others to start."""
+
+IDLE_TIMEOUT = timedelta(days=365)
+"""Longest time for which a rank waits for the next job, because rank 0 may compute alone for long."""
+
+GRACE = timedelta(seconds=10)
+"""Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
+
+CHUNK = 2**27
+"""Number of bytes of rows that are sent at once."""
+
+Shape = tuple[tuple[int, ...], Any]
+"""The shape and the type of a tensor."""
+
+
+class RanksEnded(PrivawareError):
+    """A process ended, or did not answer in time, before the ranks had finished their work."""
+
+    code = 130
+
+
+@dataclass(eq=False)
+class Ranks:
+    """The processes of one run, as seen by the process with number `rank` of `size`.
+
+    `local` is the number of this process on its machine. `place` is the address at which ranks meet. Ranks of size 1
+    communicate with nobody.
+    """
+
+    rank: int
+    size: int
+    local: int = 0
+    place: str = "env://"
+    _groups: dict[str, Any] = field(default_factory=dict, repr=False)
+    _busy: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of_environment(cls) -> Ranks | None:
+        """Return the ranks that `torchrun` describes in this process's environment, or None without `torchrun`."""
+        known = os.environ
+        if "TORCHELASTIC_RUN_ID" not in known:
+            return None
+        rank, size, local = (int(known[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        return cls(rank, size, local)
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def device(self, device: str) -> str:
+        """Return the device of this rank if rank 0 computes on `device`: a GPU of its own, if there are enough."""
+        import torch
+
+        if torch.device(device).type != "cuda" or self.leads:
+            return device
+        if not torch.cuda.is_available():
+            raise WrongInput(f"expected a GPU for rank {self.rank}, got none; start fewer processes, or use cpu")
+        return f"cuda:{self.local_gpu}"
+
+    @property
+    def local_gpu(self) -> int:
+        """The number of this rank's GPU; if there are fewer GPUs than ranks, ranks share them."""
+        import torch
+
+        return self.local % max(torch.cuda.device_count(), 1)
+
+    # Starting and ending.
+
+    def open(self) -> None:
+        """Connect the ranks; raise if they do not all start, or if they run different versions."""
+        if self.size == 1 or self._groups:
+            return
+        import torch.distributed as dist
+
+        with self._connected("expected all {size} processes to reach this call, but some did not"):
+            if not dist.is_initialized():
+                dist.init_process_group(
+                    "gloo", init_method=self.place, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
+                )
+                atexit.register(self.close)
+            self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
+            self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
+        self.expect_equal({"version of privaware": __version__, "version of torch": _torch_version()})
+        gpus = self.gathered(_gpu(self.local_gpu))
+        if all(gpus) and len(set(gpus)) == self.size:
+            self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
+
+    def close(self) -> None:
+        """Disconnect this rank, if it is connected."""
+        import torch.distributed as dist
+
+        if self._groups and dist.is_initialized():
+            dist.destroy_process_group()
+        self._groups.clear()
+
+    def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
+        """Raise `WrongInput` with `advice` on every rank unless all give the same `facts`; values are not shown."""
+        every = self.gathered(dict(facts))
+        for rank, other in enumerate(every):
+            for name in facts:
+                if other.get(name) != every[0][name]:
+                    raise WrongInput(
+                        f"expected the same {name} in all {self.size} processes, but rank {rank} has another than "
+                        f"rank 0; {advice}"
+                    )
+
+    def follow(self) -> Any:
+        """Take part in the jobs of rank 0 until it ends; return the result that rank 0 sends at the end."""
+        while True:
+            kind, content = self.shared(None)
+            if kind == "failed":
+                raise RanksEnded(content)
+            if kind == "ended":
+                return content
+            job, arguments = content
+            job(self, *arguments)
+
+    @contextmanager
+    def job(self, function: Callable[..., None], *arguments: Any) -> Iterator[None]:
+        """Let all other ranks call `function(ranks, *arguments)` while rank 0 computes inside the block.
+
+        If the block raises, the other ranks are not asked again, unless it raised in agreement (`agreed`).
+        """
+        if self._busy:
+            raise RanksEnded("expected ranks that follow, but a problem of rank 0 ended them in an earlier training")
+        self.shared(("job", (function, arguments)))
+        self._busy = True
+        yield
+        self._busy = False
+
+    def end(self, kind: str, content: Any) -> None:
+        """End the work of the other ranks, which wait for jobs; ranks inside a job end with their connection."""
+        if not self._busy:
+            self.shared((kind, content))
+
+    # Exchanging values.
+
+    def shared(self, value: Any) -> Any:
+        """Return the `value` of rank 0 on every rank."""
+        if self.size == 1:
+            return value
+        import cloudpickle
+        import torch
+
+        content = torch.frombuffer(bytearray(cloudpickle.dumps(value)), dtype=torch.uint8) if self.leads else None
+        length = torch.tensor([0 if content is None else len(content)])
+        self._broadcast(length, "idle")
+        if content is None:
+            content = torch.empty(int(length), dtype=torch.uint8)
+        self._broadcast(content, "idle")
+        return value if self.leads else pickle.loads(content.numpy().tobytes())
+
+    def gathered(self, value: Any) -> list[Any]:
+        """Return the values of all ranks, in their order, on every rank."""
+        if self.size == 1:
+            return [value]
+        import torch.distributed as dist
+
+        values: list[Any] = [None] * self.size
+        with self._connected():
+            dist.all_gather_object(values, value, group=self._groups["cpu"])
+        return values
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """Raise on every rank if the block raises on any of them, so that all of them leave a job together."""
+        problem: PrivawareError | None = None
+        try:
+            yield
+        except PrivawareError as raised:
+            problem = raised
+        others = self.gathered(None if problem is None else str(problem))
+        if problem is not None:
+            self._busy = False
+            raise problem
+        for rank, sentence in enumerate(others):
+            if sentence is not None:
+                self._busy = False
+                raise WrongInput(f"rank {rank}: {sentence}")
+
+    def send_rows(self, tensors: Sequence[Tensor]) -> None:
+        """Send tensors to all other ranks, which call `receive_rows`."""
+        for tensor in tensors:
+            for part in _bytes(tensor.detach().cpu().contiguous()).split(CHUNK):
+                self._broadcast(part, "cpu")
+
+    def receive_rows(self, shapes: Sequence[Shape]) -> list[Tensor]:
+        """Return the tensors of these `shapes` that rank 0 sends."""
+        import torch
+
+        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
+        for tensor in tensors:
+            for part in _bytes(tensor).split(CHUNK):
+                self._broadcast(part, "cpu")
+        return tensors
+
+    def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
+        """Send to each other rank r the entries `bounds[r]` to `bounds[r + 1] - 1` of `tensors`."""
+        import torch.distributed as dist
+
+        for rank in range(1, self.size):
+            for tensor in tensors:
+                part = tensor[bounds[rank] : bounds[rank + 1]].detach().cpu().contiguous()
+                with self._connected():
+                    for piece in _bytes(part).split(CHUNK):
+                        dist.send(piece, dst=rank, group=self._groups["cpu"])
+
+    def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
+        """Return the tensors of these `shapes` that rank 0 sends to this rank alone."""
+        import torch
+        import torch.distributed as dist
+
+        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
+        with self._connected():
+            for piece in (piece for tensor in tensors for piece in _bytes(tensor).split(CHUNK)):
+                dist.recv(piece, src=0, group=self._groups["cpu"])
+        return tensors
+
+    def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
+        """Send `sent[r]` of `rows` to each rank r, in the order of ranks; return the rows that all ranks send here.
+
+        `received[r]` is the number of rows that rank r sends here.
+        """
+        if self.size == 1:
+            return rows
+        import torch
+        import torch.distributed as dist
+
+        group = self._groups.get("cuda", self._groups["cpu"]) if rows.is_cuda else self._groups["cpu"]
+        place = rows.device if group is not self._groups["cpu"] else torch.device("cpu")
+        width = rows.element_size() * math.prod(rows.shape[1:])
+        flat = _bytes(rows.contiguous()).to(place).view(-1, width)
+        here = torch.empty(sum(received), width, dtype=torch.uint8, device=place)
+        with self._connected():
+            dist.all_to_all_single(here, flat, list(received), list(sent), group=group)
+        return here.view(-1).view(rows.dtype).view(-1, *rows.shape[1:]).to(rows.device)
+
+    def shared_rows(self, rows: Any) -> Any:
+        """Return the array `rows` of rank 0 on every rank; arrays of other things than numbers are pickled."""
+        import torch
+
+        plain = self.shared(None if rows is None else rows.dtype.kind in "biuf")
+        if not plain:
+            return self.shared(rows)
+        tensors = [] if rows is None else [torch.from_numpy(np.ascontiguousarray(rows))]
+        shapes = self.shared([(tuple(item.shape), item.dtype) for item in tensors])
+        if self.leads:
+            self.send_rows(tensors)
+            return rows
+        return self.receive_rows(shapes)[0].numpy()
+
+    def collected(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        """Return the tensors of every rank, in the order of ranks, on rank 0; on all other ranks an empty list."""
+        if self.size == 1:
+            return [list(tensors)]
+        import torch
+        import torch.distributed as dist
+
+        own = [tensor.detach().cpu().contiguous() for tensor in tensors]
+        group, every = self._groups["cpu"], self.gathered([(tuple(item.shape), item.dtype) for item in own])
+        with self._connected():
+            if not self.leads:
+                for part in (part for item in own for part in _bytes(item).split(CHUNK)):
+                    dist.send(part, dst=0, group=group)
+                return []
+            others = [[torch.empty(shape, dtype=kind) for shape, kind in shapes] for shapes in every[1:]]
+            for rank, items in enumerate(others, 1):
+                for part in (part for item in items for part in _bytes(item).split(CHUNK)):
+                    dist.recv(part, src=rank, group=group)
+        return [own, *others]
+
+    def add_up(self, sums: Tensor) -> None:
+        """Replace `sums` of rank 0 by their total over all ranks; what other ranks have in `sums` is lost.
+
+        The total is exact, in any order of addition, if sums of whole numbers of one lattice are below 2^53 steps.
+        """
+        if self.size == 1:
+            return
+        import torch.distributed as dist
+
+        with self._on_host(sums) as (values, group), self._connected():
+            dist.reduce(values, dst=0, group=group)
+
+    def broadcast(self, values: Tensor) -> Tensor:
+        """Replace `values` by those of rank 0, in place, and return them."""
+        if self.size > 1:
+            with self._on_host(values) as (same, group), self._connected():
+                import torch.distributed as dist
+
+                dist.broadcast(same, src=0, group=group)
+        return values
+
+    def _broadcast(self, values: Tensor, group: str) -> None:
+        if self.size == 1:
+            return
+        import torch.distributed as dist
+
+        with self._connected():
+            dist.broadcast(values, src=0, group=self._groups[group])
+
+    @contextmanager
+    def _on_host(self, values: Tensor) -> Iterator[tuple[Tensor, Any]]:
+        """Yield `values` and their group; if several ranks share a GPU, yield a copy on the host, and copy it back."""
+        if values.device.type == "cpu":
+            yield values, self._groups["cpu"]
+        elif "cuda" in self._groups:
+            yield values, self._groups["cuda"]
+        else:
+            host = values.cpu()
+            yield host, self._groups["cpu"]
+            values.copy_(host)
+
+    @contextmanager
+    def _connected(
+        self, sentence: str = "expected {size} processes to the end, but one of them ended"
+    ) -> Iterator[None]:
+        """Turn the error of a lost connection, or of a rank that does not answer in time, into one sentence."""
+        try:
+            yield
+        except RuntimeError as problem:  # torch has no narrower class for a closed connection of gloo
+            raise RanksEnded(_lost(sentence.format(size=self.size))) from problem
+
+
+_open: list[Ranks] = []
+"""The ranks of this process, once they are connected; at most one entry."""
+
+_leading: list[Ranks] = []
+"""The ranks that this process leads at present; at most one entry."""
+
+
+def current() -> Ranks | None:
+    """Return the ranks that this process leads at present, or None if it computes alone."""
+    return _leading[0] if _leading else None
+
+
+def follows() -> bool:
+    """Return whether `torchrun` started this process as a rank that follows, which reports nothing."""
+    ranks = _open[0] if _open else Ranks.of_environment()
+    return ranks is not None and not ranks.leads
+
+
+def expect_led() -> None:
+    """Raise `Refused` if `torchrun` started several processes, and this one does not lead the others.
+
+    Whatever charges a ledger calls this function first, because each process would charge on its own.
+    """
+    ranks = _open[0] if _open else Ranks.of_environment()
+    if ranks is not None and ranks.size > 1 and not _leading:
+        raise Refused(
+            f"expected one charge for all {ranks.size} processes of torchrun, but each of them would charge; use "
+            "privaware.train or privaware.fit in a script, or `torchrun ... -m privaware COMMAND`"
+        )
+
+
+def joined() -> Ranks | None:
+    """Return the ranks that `torchrun` started, connected; None without `torchrun`, or in a call on all ranks."""
+    ranks = None if _leading else _open[0] if _open else Ranks.of_environment()
+    if ranks is not None:
+        ranks.open()
+        _open[:] = [ranks]
+    return ranks
+
+
+def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] = dict) -> T:
+    """Return `call()`, computed by rank 0 with the help of all other ranks, on every rank.
+
+    Without `torchrun`, or inside another such call, `call` is simply called.
+
+    Parameters
+    ----------
+    call : callable
+        What rank 0 computes.
+    facts : callable
+        Returns what all ranks must agree in, by name. It is called if `torchrun` started this process.
+
+    Returns
+    -------
+    object
+        The result of rank 0.
+    """
+    ranks = joined()
+    if ranks is None:
+        return call()
+    if ranks.size > 1:
+        ranks.expect_equal(facts())
+    if not ranks.leads:
+        followed: T = ranks.follow()
+        return followed
+    with led(ranks), ended_by_torchrun():
+        result = call()
+    ranks.end("ended", result)
+    return result
+
+
+@contextmanager
+def led(ranks: Ranks) -> Iterator[None]:
+    """Lead `ranks`, which are open, inside the block. If it raises, the other ranks end."""
+    _leading.append(ranks)
+    try:
+        yield
+    except BaseException as problem:
+        ranks.end("failed", " ".join(str(problem).split()))
+        raise
+    finally:
+        _leading.clear()
+
+
+@contextmanager
+def ended_by_torchrun() -> Iterator[None]:
+    """Raise `RanksEnded` if `torchrun` asks this process to end, because another one has ended.
+
+    A process that waits for a GPU cannot raise. After `GRACE` it prints the sentence and ends.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    sentence = _lost("torchrun ended this process, because another one had ended")
+
+    def end(*_: Any) -> None:
+        raise RanksEnded(sentence)
+
+    signals, writes = os.pipe()
+    os.set_blocking(writes, False)
+    left = threading.Event()
+    threading.Thread(target=_end_after_grace, args=(signals, left, sentence), daemon=True).start()
+    before, before_writes = signal.signal(signal.SIGTERM, end), signal.set_wakeup_fd(writes)
+    try:
+        yield
+    finally:
+        left.set()
+        signal.set_wakeup_fd(before_writes)
+        signal.signal(signal.SIGTERM, before)
+        os.close(writes)
+
+
+def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
+    """End this process if it got the signal to end, but did not leave its work within `GRACE`."""
+    with os.fdopen(signals, "rb", buffering=0) as numbers:
+        while number := numbers.read(1):
+            if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
+                print(f"privaware: {sentence}", file=sys.stderr, flush=True)
+                os._exit(RanksEnded.code)
+
+
+def _lost(sentence: str) -> str:
+    return f"{sentence}; a charge stays in the ledger, and the same command resumes the run"
+
+
+def _gpu(number: int) -> str:
+    """Return a name for a GPU of this machine that no other GPU has, or an empty one if NCCL cannot use it."""
+    import torch
+    import torch.distributed as dist
+
+    if not dist.is_nccl_available() or not torch.cuda.is_available():
+        return ""
+    return str(torch.cuda.get_device_properties(number).uuid)
+
+
+def _torch_version() -> str:
+    import torch
+
+    return str(torch.__version__)
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """Return the memory of a contiguous tensor as a flat tensor of bytes."""
+    import torch
+
+    return tensor.view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)

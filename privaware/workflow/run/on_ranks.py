@@ -1,0 +1,61 @@
+"""Let rank 0 run a verb of which other ranks share the work; refuse plans that they cannot share, before the charge."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from privaware import registry
+from privaware.errors import Refused, WrongInput
+from privaware.learners import find_learner
+from privaware.learners._fixed_features import ENTRYWISE
+from privaware.ranks import current, on_all_ranks
+from privaware.workflow.run.plan import Plan
+
+__all__ = ["expect_divisible", "led_by_rank_0", "trains_on_ranks"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
+    """Return the function `verb`, which rank 0 alone runs if `torchrun` started several processes; all get its result.
+
+    The first argument of `verb` is the data. Every process has to name the same file or built-in data set.
+    """
+
+    @functools.wraps(verb)
+    def led(*arguments: P.args, **options: P.kwargs) -> T:
+        return on_all_ranks(lambda: verb(*arguments, **options), lambda: _facts(*arguments, **options))
+
+    return led
+
+
+def _facts(data: Any, **options: Any) -> dict[str, str]:
+    if not isinstance(data, (str, Path)):
+        raise WrongInput(
+            f"expected a file or a built-in data set in a script that torchrun started, got {type(data).__name__}; "
+            "write the rows to a file, which rank 0 reads"
+        )
+    plain = {name: value for name, value in sorted(options.items()) if isinstance(value, (str, Path, int, float))}
+    return {"data": str(data), "options": repr(plain)}
+
+
+def trains_on_ranks(learner: str) -> bool:
+    """Return whether ranks can share the training of the learner with this name; "auto" has no such name yet."""
+    return learner in registry.names("learners") and getattr(find_learner(learner), "on_ranks", False)
+
+
+def expect_divisible(plan: Plan) -> None:
+    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`."""
+    ranks = current()
+    if ranks is None or ranks.size == 1:
+        return
+    computes = any(described["name"] not in ENTRYWISE for described in plan.settings.get("features") or ())
+    if not computes and not trains_on_ranks(plan.learner):
+        raise Refused(
+            f"expected a learner that {ranks.size} processes can train together, such as dpsgd, or features of a "
+            f"network, got {plan.learner}; start one process without torchrun"
+        )

@@ -1,0 +1,148 @@
+"""What ranks refuse, before anything is charged: other versions, other rows, rows given twice, undivided learners."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import privaware
+from privaware.errors import Refused, WrongInput
+from privaware.events import Pure
+from privaware.ledger import Ledger
+from privaware.ranks import Ranks, RanksEnded, _session, current, joined
+from privaware.workflow._rank_rows import rows_of_all
+from tests.ranks import processes, threads
+
+
+@pytest.fixture
+def leading_two() -> Iterator[None]:
+    """This process leads two ranks, and must not speak to the other one."""
+    _session._leading.append(Ranks(0, 2))
+    yield
+    _session._leading.clear()
+
+
+def rows(count: int, seed: int = 0) -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 3, generator=generator), torch.randint(2, (count,), generator=generator)
+
+
+def test_ranks_of_different_versions_are_refused() -> None:
+    refused = threads.together(3, lambda ranks: ranks.expect_equal({"version": str(ranks.rank // 2)}))
+    for problem in refused:
+        assert isinstance(problem, WrongInput)
+        assert "the same version in all 3 processes, but rank 2 has another" in str(problem)
+
+
+def test_ranks_with_other_rows_are_refused() -> None:
+    refused = threads.together(2, lambda ranks: rows_of_all(ranks, *rows(9, seed=ranks.rank), own_rows=False))
+    assert all("the same training rows" in str(problem) for problem in refused)
+
+
+def test_ranks_with_other_shapes_are_refused() -> None:
+    x, y = rows(9)
+    refused = threads.together(2, lambda ranks: rows_of_all(ranks, x[:, ranks.rank :], y, own_rows=True))
+    assert all("the same shapes and types of a row" in str(problem) for problem in refused)
+
+
+def test_parts_of_ranks_are_joined_in_their_order() -> None:
+    x, y = rows(10)
+    parts = [slice(0, 1), slice(1, 1), slice(1, 10)]
+    results = threads.together(
+        3, lambda ranks: rows_of_all(ranks, x[parts[ranks.rank]], y[parts[ranks.rank]], own_rows=True)
+    )
+    joint: Any = results[0]
+    assert torch.equal(joint[0], x)
+    assert torch.equal(joint[1], y)
+
+
+@pytest.mark.parametrize("common", [1, 5])
+def test_rows_given_by_two_ranks_are_refused(common: int) -> None:
+    x, y = rows(20)
+    parts = [slice(0, 10), slice(10 - common, 20)]
+    refused = threads.together(
+        2, lambda ranks: rows_of_all(ranks, x[parts[ranks.rank]], y[parts[ranks.rank]], own_rows=True)
+    )
+    assert all("would count twice" in str(problem) for problem in refused)
+
+
+def test_equal_rows_of_a_coarse_table_are_not_refused() -> None:
+    x, y = rows(200)
+    x, half = (x > 0).float(), 100
+    cut = lambda at: slice(at * half, (at + 1) * half)  # noqa: E731
+    results = threads.together(
+        2, lambda ranks: rows_of_all(ranks, x[cut(ranks.rank)], y[cut(ranks.rank)], own_rows=True)
+    )
+    assert not any(isinstance(result, Exception) for result in results)
+
+
+@pytest.mark.usefixtures("leading_two")
+def test_learner_that_ranks_cannot_share_is_not_charged(tmp_path: Path) -> None:
+    ledger = tmp_path / "rows.ledger"
+    with pytest.raises(Refused, match=r"2 processes can train together.*got linear"):
+        privaware.fit("wisconsin", epsilon=1.0, learner="linear", ledger=ledger)
+    assert not ledger.exists()
+
+
+@pytest.mark.usefixtures("leading_two")
+def test_a_plan_for_ranks_names_networks_or_their_features() -> None:
+    for asked in ({"learner": "dpsgd"}, {"learner": "linear", "features": ["table_fourier"]}):
+        assert privaware.fit("wisconsin", epsilon=1.0, dry_run=True, **asked).learner == asked["learner"]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_no_process_of_a_script_charges_on_its_own(rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0, delta=1e-5)
+    for name, value in processes.environment(rank, 2, 0).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Refused, match="one charge for all 2 processes"):
+        ledger.spend(Pure(epsilon=0.1), what="a count")
+    assert len(ledger.entries()) == 1
+
+
+def test_without_torchrun_there_are_no_ranks() -> None:
+    assert "TORCHELASTIC_RUN_ID" not in os.environ
+    assert joined() is None
+    assert current() is None
+
+
+def test_a_lost_connection_is_one_sentence() -> None:
+    lost = "expected 2 processes to the end, but one of them ended; a charge stays"
+    with pytest.raises(RanksEnded, match=lost), Ranks(0, 2)._connected():
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer")
+
+
+def test_a_blocked_process_says_why_it_ends(tmp_path: Path) -> None:
+    """A mutex that is locked twice blocks as a wait for a GPU does: no signal interrupts it."""
+    script = tmp_path / "blocked.py"
+    script.write_text(
+        """
+import ctypes
+from datetime import timedelta
+from privaware.ranks import _session
+_session.GRACE = timedelta(seconds=0.2)
+mutex, libc = ctypes.create_string_buffer(64), ctypes.CDLL(None)
+with _session.ended_by_torchrun():
+    print("ready", flush=True)
+    libc.pthread_mutex_lock(mutex)
+    libc.pthread_mutex_lock(mutex)
+"""
+    )
+    (process,) = processes.started([str(script)], 1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    _, problem = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert problem.startswith("privaware: torchrun ended this process, because another one had ended; a charge stays")
+
+
+def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
+    with pytest.raises(RanksEnded, match="another one had ended"), _session.ended_by_torchrun():
+        signal.raise_signal(signal.SIGTERM)
