@@ -100,7 +100,7 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
             f"{quoted(name)} is there as {quoted(alike[folded(name)])}" for name in absent if folded(name) in alike
         ]
         raise WrongInput(
-            f"the schema names {listed(absent)}, the data have the columns {batch.columns_shown()}"
+            f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}"
             f"{'; ' + spelt[0] if spelt else ''}; rename or add columns of the data, or edit a schema that you wrote"
         )
 

@@ -532,7 +532,7 @@ class Ledger(Summarised):
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
             f" {chain.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
-            " ask for less, or raise the limit",
+            " ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )

@@ -252,7 +252,7 @@ def fit(
     device
         "cpu" or "cuda".
     ray
-        The address of a Ray cluster whose workers read Parquet files.
+        The address of a Ray cluster. Its workers train a network, or read Parquet files for other learners.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,

@@ -37,6 +37,46 @@ def test_interrupted_run_exits_130_and_resumes_uncharged(
     assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
 
 
+def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `call`, and interrupt it after its charge."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Model, "tensor_file", stop)
+        assert run(*call).code == 130
+
+
+@pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])
+def test_folder_of_a_charged_run_is_refused_to_another_run(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, ledger: str
+) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, (*call, "--ledger", "people.csv.ledger"), monkeypatch)
+    other = run(*call, "--epsilon", 0.4, "--ledger", ledger)
+    assert other.code == 2
+    assert "'m' belongs to entry 1 (fit people.csv with majority) of" in other.err
+    assert "people.csv.ledger --close 1`" in other.err
+    assert not Path("other.ledger").exists() or not spends(Path("other.ledger"))
+    assert len(spends(Path("people.csv.ledger"))) == 1
+    assert run(*call, "--ledger", "people.csv.ledger").code == 0
+
+
+def test_dry_run_foretells_that_the_folder_is_not_free(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, call, monkeypatch)
+    assert "would be refused: 'm' belongs to entry 1" in run(*call, "--epsilon", 0.4, "--dry-run").err
+
+
+def test_closed_run_leaves_its_folder_to_another_run(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, call, monkeypatch)
+    assert run("ledger", "people.csv.ledger", "--close", 1).code == 0
+    assert run(*call, "--epsilon", 0.4).code == 0
+    assert sorted(path.name for path in Path("m").iterdir()) == ["model.json", "model.safetensors", "report.html"]
+
+
 def test_killed_training_of_a_network_goes_on_where_it_stopped(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,12 @@ SEARCHED = "A candidate of the private search, which releases only the best cand
 """The reason of a learner in the space of a private search, before the search has run."""
 CHECKED = "It is compared with the model after the training; the comparison is part of the cost."
 """The reason of the constant prediction with which a regression is compared, before it is."""
-NAMES = {"rows_epsilon": "rows x epsilon", "channels": "colour channels", "side": "the smaller side in pixels"}
+NAMES = {
+    "rows_epsilon": "rows x epsilon",
+    "rows_per_cross": "rows x epsilon for each pair of levels",
+    "channels": "colour channels",
+    "side": "the smaller side in pixels",
+}
 """Words for facts; the words for any other fact are its name with spaces."""
 OPERATORS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 WEIGHTS = ("scores", "slopes", "leaves", "swings", "output.weight")

@@ -46,6 +46,7 @@ __all__ = [
     "expect_budget",
     "expect_finite_price",
     "expect_unit",
+    "fraction_of_columns",
     "grouped",
     "model_event",
     "priced",
@@ -61,6 +62,8 @@ SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
+TEXT_COLUMNS = 2
+"""Number of columns as which a whole text counts when the budget for bounds and bins is set."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
 CLEAR = 8.0
@@ -355,10 +358,20 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
     share = BOUNDS_SHARE
     if parts and all(isinstance(part, Gaussian) for part in parts):
         chosen = Ranges(delta=bounds_within(delta).delta, bins=BINS.get(name, 0), single=single)
-        share = share_for(cost, BOUNDS_FRACTION)
+        share = share_for(cost, BOUNDS_FRACTION * fraction_of_columns(schema))
     elif all(column.bounded for column in schema.declared):
         chosen, share = TargetHistogramRange(), SPAN_SHARE
     return Stage(what=RELEASE_BOUNDS, mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
+
+
+def fraction_of_columns(schema: Schema) -> float:
+    """Return the number of columns that are not text as a fraction of all columns; a whole text counts `TEXT_COLUMNS`.
+
+    A release that concerns these columns alone takes this fraction of its usual part of the budget.
+    """
+    texts = sum(column.is_whole_text for column in schema.declared)
+    others = max(len(schema.declared) - texts, 1)
+    return others / (others + TEXT_COLUMNS * texts)
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:

@@ -14,6 +14,7 @@ from privaware.mechanism import unit
 from privaware.model import TENSORS, Model
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.resume import expect_unclaimed
 from privaware.workflow.run.staging import Staged, empty_stage
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Release:
         card = self.card(hashlib.sha256(content).hexdigest())
         page = report.page(card, tensors=self.model.tensors)
         with _output.locked_folder(path), _output.disk_errors(path, "choose another folder"):
+            expect_unclaimed(path, lambda _, charge: charge.hash == self.charged.hash)
             empty_stage(path, (run,))
             files = {"model.json": card.content(), TENSORS: content}
             staged = Staged.write(path, files, run=run, charge=self.charged.hash, release="model")

@@ -1,23 +1,36 @@
-"""Resume an interrupted run: the same command on the same rows gets the same name, and so the same charge."""
+"""Resume an interrupted run: the same command on the same rows gets the same name, and so the same charge.
+
+Until its result is published, the output folder of a charged run names its run and its ledger, so that no other run
+takes the folder.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
+import shlex
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privaware._files import atomic_write
 from privaware.card import plain_settings
+from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
+from privaware.ledger._entry import unfinished
+from privaware.workflow.run.output import SEARCH
 
 if TYPE_CHECKING:
     from privaware.workflow.run.options import RunOptions
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["next_run", "run_key", "same_rows"]
+__all__ = ["claim_folder", "expect_unclaimed", "next_run", "run_key", "same_rows"]
+
+CLAIM = "run.json"
+"""Name of the file in the folder `SEARCH` that names the run and the ledger of an output folder."""
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
@@ -65,3 +78,34 @@ def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
 def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
     """Whether the charge was for the rows with this digest; True if the charge names no rows."""
     return entry.rows is None or entry.rows == digest()
+
+
+def claim_folder(folder: Path, ledger: Ledger, run: str) -> None:
+    """Record in the output folder `folder` that it belongs to `run` of `ledger`, until the result is published."""
+    place = folder / SEARCH
+    place.mkdir(mode=0o700, exist_ok=True)
+    atomic_write(place / CLAIM, json.dumps({"run": run, "ledger": str(ledger.path)}).encode(), mode=0o600)
+
+
+def expect_unclaimed(folder: Path, is_own: Callable[[Ledger, Entry], bool]) -> None:
+    """Raise `WrongInput` if `folder` belongs to an unfinished charged run, unless `is_own(ledger, charge)`.
+
+    Otherwise another result would take the folder, and the charged run could not be resumed. Without its ledger a run
+    cannot be resumed, so its folder is free.
+    """
+    try:
+        claim = json.loads((folder / SEARCH / CLAIM).read_bytes())
+        path, run = Path(claim["ledger"]), claim["run"]
+    except (KeyError, OSError, TypeError, ValueError):
+        return
+    if not path.exists():
+        return
+    ledger = Ledger.open(path)
+    charge = next((entry for entry in unfinished(ledger.entries()) if entry.run == run), None)
+    if charge is None or is_own(ledger, charge):
+        return
+    close = shlex.join(["privaware", "ledger", str(path), "--close", str(charge.number)])
+    raise WrongInput(
+        f"{str(folder)!r} belongs to entry {charge.number} ({charge.what}) of {str(path)!r}, which is charged but not "
+        f"finished; repeat its command to resume it, type `{close}` to give it up, or choose another --out"
+    )

@@ -68,7 +68,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
-            "another run; raise the limit",
+            "another run; raise the limit (`Ledger.set_limit`)",
             ledger=str(path),
             spent=spent,
         )

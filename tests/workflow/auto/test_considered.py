@@ -28,7 +28,8 @@ def test_each_rule_has_the_reason_why_it_was_not_taken() -> None:
     rows = reasons(choose(TABLE, 1.0).considered)
     assert rows["fourier", "table"][0] is True
     assert "because the table has at most 20,000 rows" in rows["fourier", "table"][1]
-    assert rows["boosted", "large regression"][1].startswith("It needs task regression; here it is classification.")
+    needed = "It needs rows x epsilon for each pair of levels at least 2; here it is 0."
+    assert rows["linear", "table of categories"][1].startswith(needed)
     assert rows["boosted", "large table"][1].startswith("Its conditions hold, but an earlier rule was taken.")
     assert " of 17" in reasons(choose(schema("wisconsin"), 1.0).considered)["boosted", "large table"][1]
     large = reasons(choose(replace(TABLE, rows=50_000), 1.0).considered)
