@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ class AuditRecord:
     `attack` names the attack, and `assumes` says in words what it assumes. `epsilon_claimed` and `delta` are the tested
     claim. `epsilon_lower` is the measured lower bound of epsilon at `confidence`. `refuted` is True unless the file
     says false. `members` and `non_members` are numbers of canaries, 0 if they are not recorded. `roc` has the measured
-    points (false positive rate, true positive rate), at most 100. `auc_interval` is None in a file of an earlier
-    version.
+    points (false positive rate, true positive rate), at most 100. `rates` has the true positive rate and the ends of
+    its interval by false positive rate; it is empty, and `auc_interval` is None, in a file of an earlier version.
     """
 
     attack: str
@@ -49,6 +49,7 @@ class AuditRecord:
     members: int = 0
     non_members: int = 0
     auc_interval: tuple[float, float] | None = None
+    rates: Mapping[float, tuple[float, float, float]] = field(default_factory=dict)
     roc: tuple[tuple[float, float], ...]
 
 
@@ -79,6 +80,7 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
             members=int(_number(content.get("members", 0))),
             non_members=int(_number(content.get("non_members", 0))),
             auc_interval=_interval(content.get("auc_interval")),
+            rates={float(fpr): _rate(rate) for fpr, rate in dict(content.get("tpr_at_fpr", {})).items()},
             roc=tuple((_number(point[0]), _number(point[1])) for point in content["roc"][:100]),
         )
     except (OSError, LookupError, TypeError, ValueError, RecursionError):
@@ -157,11 +159,15 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
 
 
 def _measured(audit: AuditRecord, fpr: float) -> str:
-    """Return the largest measured true positive rate at a false positive rate of at most `fpr`, as a percentage.
+    """Return the measured true positive rate at the false positive rate `fpr`, with its interval, as percentages.
 
-    Its Clopper-Pearson interval follows if the number of members is known. Without a measured point at such a false
-    positive rate, the text says that there are too few canaries.
+    Both are those that the audit itself states. A file of an earlier version states none: then it is the largest rate
+    of the points at a false positive rate of at most `fpr`, and its Clopper-Pearson interval follows if the number of
+    members is known. Without such a point, the text says that there are too few canaries.
     """
+    if fpr in audit.rates:
+        tpr, low, high = (f"{_words.number(100 * rate, 3)}%" for rate in audit.rates[fpr])
+        return f"{tpr} ({low} to {high})"
     rates = [tpr for at, tpr in audit.roc if at <= fpr * (1 + 1e-9)]
     if not rates:
         return "too few canaries to tell"
@@ -176,6 +182,11 @@ def _measured(audit: AuditRecord, fpr: float) -> str:
 def _with_interval(value: float, ends: tuple[float, float], confidence: float) -> str:
     low, high = (_words.number(end, 3) for end in ends)
     return f"{_words.number(value, 3)}, {_words.number(100 * confidence)}% interval {low} to {high}"
+
+
+def _rate(rate: Any) -> tuple[float, float, float]:
+    low, high = rate["interval"]
+    return _number(rate["tpr"]), _number(low), _number(high)
 
 
 def _interval(ends: Any) -> tuple[float, float] | None:

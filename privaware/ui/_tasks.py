@@ -237,7 +237,7 @@ READING_FIELDS: dict[str, Convert] = {"encoding": _text, "sep": _text, "decimal"
 PREDICT_FIELDS: dict[str, Convert] = {"keep": _names, "keep_formulas": _flag, "allow_unreadable": _flag}
 """Fields of the form of `predict` beside those that say how a file is read."""
 AUDIT_FIELDS: dict[str, dict[str, Convert]] = {
-    "one_run": {"canaries": _count, "space": _text},
+    "one_run": {"canaries": _count, "insert": _text},
     "many_run": {"runs": _count},
 }
 """Fields of the form of `audit` by attack."""

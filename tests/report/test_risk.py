@@ -63,6 +63,18 @@ def test_bound_is_rounded_down_and_the_claim_up(tmp_path: Path) -> None:
     assert [line["measured"] for line in shown["rates"]] == ["too few canaries to tell", "3%", "20%"]
 
 
+def test_measured_rates_are_those_that_the_audit_states(tmp_path: Path) -> None:
+    rates = {
+        "0.001": {"tpr": 0.00783, "interval": [0.0021, 0.0199]},
+        "0.01": {"tpr": 0.0176, "interval": [0.008, 0.0332]},
+        "0.1": {"tpr": 0.145, "interval": [0.1157, 0.1786]},
+    }
+    audit = read_audit(written(tmp_path, members=511, tpr_at_fpr=rates))
+    assert audit is not None
+    measured = [line["measured"] for line in audit_view(card(), audit)["rates"]]
+    assert measured == ["0.783% (0.21% to 1.99%)", "1.76% (0.8% to 3.32%)", "14.5% (11.6% to 17.9%)"]
+
+
 def test_refuted_claim_is_said_on_the_page(tmp_path: Path) -> None:
     text = report.page_text(report.page(card(), read_audit(written(tmp_path, refuted=True))))
     assert "The claim is refuted: with 99.9% confidence" in text
@@ -71,7 +83,15 @@ def test_refuted_claim_is_said_on_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"epsilon_lower": None}, {"epsilon_lower": "much"}, {"confidence": -1}, {"roc": 3}, {"roc": [[1]]}, {"auc": True}],
+    [
+        {"epsilon_lower": None},
+        {"epsilon_lower": "much"},
+        {"confidence": -1},
+        {"roc": 3},
+        {"roc": [[1]]},
+        {"auc": True},
+        {"tpr_at_fpr": 3},
+    ],
 )
 def test_damaged_audit_is_one_sentence(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(WrongInput, match=r"audit\.json is damaged: expected what `privaware audit` wrote"):

@@ -102,6 +102,12 @@ def test_each_prediction_gets_a_new_file(place: Folder) -> None:
     assert list(place.data_files()) == ["people.csv"]
 
 
+def test_audit_names_options_as_the_command_line_does(place: Folder) -> None:
+    (place.path / "m").mkdir(exist_ok=True)
+    (place.path / "m" / "model.json").write_text("{}")
+    assert "--insert=input" in audit_task(place, "m", {"attack": "one_run", "insert": "input"}).words
+
+
 def test_audit_takes_models_of_the_folder_only(place: Folder) -> None:
     task = audit_task(place, "model", {"attack": "many_run", "runs": "20", "canaries": "9", "ledger": ""})
     assert task.command(place) == "privaware audit --attack=many_run --runs=20 -- model"
