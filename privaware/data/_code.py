@@ -90,7 +90,7 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 
 
 def expect_columns(batch: Raw, schema: Schema) -> None:
-    """Raise if `batch` lacks columns of `schema`, or is no table."""
+    """Raise `WrongInput` if `batch` is no table, or lacks one of the used columns (`schema.declared`)."""
     if batch.columns is None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     known = set(batch.columns)

@@ -81,7 +81,10 @@ class Ranks:
         return self.rank == 0
 
     def device(self, device: str) -> str:
-        """Return the device of this rank if rank 0 computes on `device`: a GPU of its own, if there are enough."""
+        """Return the device of this rank if rank 0 computes on `device`: `device` if that is a CPU, else a GPU.
+
+        Ranks of one machine share its GPUs if there are fewer GPUs than ranks. Raise `WrongInput` if there is none.
+        """
         import torch
 
         if torch.device(device).type != "cuda" or self.leads:
@@ -162,7 +165,11 @@ class Ranks:
         self._busy = False
 
     def end(self, kind: str, content: Any) -> None:
-        """End the work of the other ranks, which wait for jobs; ranks inside a job end with their connection."""
+        """End the other ranks, which wait for jobs: `follow` returns `content` if `kind` is "ended".
+
+        If `kind` is "failed", `follow` raises `RanksEnded(content)`. Nothing is sent while a job runs; ranks inside a
+        job end with their connection.
+        """
         if not self._busy:
             self.shared((kind, content))
 

@@ -17,7 +17,8 @@ __all__ = ["ranks_on_ray"]
 def ranks_on_ray(address: str, device: str) -> Iterator[None]:
     """Lead one process for each free GPU of the cluster, or for each free processor if `device` is a CPU.
 
-    This process is rank 0. There are at most `SHARES` ranks, so that the result does not depend on their number.
+    This process is rank 0. There are at most `SHARES` ranks, so that the result does not depend on their number. Raise
+    `WrongInput` if no GPU or processor is free.
     """
     ray, kind = connected(address), "GPU" if device.startswith("cuda") else "CPU"
     others = min(int(ray.available_resources().get(kind, 0)), SHARES - 1)
