@@ -50,6 +50,7 @@ def ledger(
         opened.set_limit(set_limit)
     if close is not None:
         opened.close(close)
+        lines += [f"Entry {close} is closed without a result. Its epsilon stays spent, and its run cannot be resumed."]
     same_rows = SameRows.of_ledger(opened)
     facts = opened.json(totals=True) | same_rows.json()
     if plot is not None:

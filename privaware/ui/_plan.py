@@ -14,6 +14,7 @@ from privaware.report import _words
 from privaware.ui._folder import Folder
 from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, reading
 from privaware.workflow.fit import Fit, fit
+from privaware.workflow.run.charge import TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
 __all__ = ["column_names", "number_of", "planned_view"]
@@ -41,7 +42,7 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
     if (folder.path / task.out / "model.json").exists():
         raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
     options = fit_options(folder, form)
-    planned = fit(data, **options, dry_run=True, say=said.append)
+    planned = fit(data, **options, dry_run=True, out=folder.path / out, say=said.append)
     check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
     price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
     return {
@@ -49,7 +50,7 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
         "learner": planned.learner,
         "epsilon": price,
         "delta": _words.rounded_up(planned.delta),
-        "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said],
+        "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line],
         "sentence": _words.tidy(planned.sentence, planned.epsilon),
         **_budget(folder, data, form, planned, check),
     }
@@ -79,7 +80,7 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
         )
     after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
     numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
-    budget = f"{name}: {numbers}after this run it is {_words.rounded_up(after)}."
+    budget = f"{name}: {numbers}{TOTAL_AFTER} {_words.rounded_up(after)}."
     full = after > limit * (1 + SLACK) and bool(refused)
     shown = {"ledger": name if full and name in folder.ledgers() else "", "budget": budget}
     return shown | {"refused": "The ledger has no room for this run." if full else refused}

@@ -195,7 +195,9 @@ def test_limit_changes_stand_in_the_table_with_author_and_time(run: Run, book: L
 
 
 def test_every_entry_is_in_the_table_with_its_number(run: Run, book: Ledger) -> None:
-    assert run("ledger", book.path, "--close", 4).code == 0
+    closed = run("ledger", book.path, "--close", 4)
+    assert closed.code == 0
+    assert "Entry 4 is closed without a result. Its epsilon stays spent" in closed.out.splitlines()[-1]
     book.record_audit("one", files={"audit.json": "0" * 64}, what="audit", who="bob")
     shown = run("ledger", book.path).out.splitlines()
     table = shown[shown.index(next(line for line in shown if line.startswith("entry"))) + 1 :][:7]

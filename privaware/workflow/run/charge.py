@@ -23,7 +23,8 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from privaware import registry, report
+from privaware import accounting, registry, report
+from privaware._rounded import number, rounded_up
 from privaware.card import ModelCard
 from privaware.data import Data, Rows
 from privaware.errors import BudgetExceeded, PrivawareError, warn_caller
@@ -63,13 +64,15 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive, so that a spent ledger is reported before slow imports."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
+TOTAL_AFTER = "after this run it is"
+"""Words before the total epsilon of a ledger in a dry run."""
 RESUMING = "Resuming: this run is already charged"
 """Start of the sentence that says that a run continues on its earlier charge."""
 
@@ -400,7 +403,7 @@ class ChargedRun:
                 warn_caller(sentence)
 
     def _expect_room(self) -> None:
-        """Raise what the charge of this run would raise, and write nothing."""
+        """Raise what the charge of this run would raise, or say the total after it; write nothing."""
         check = NOTHING if self.check is None else self.check.event
         place = existing_place(self.source, self.options, self.plan.event)
         self._expect_free_folder(place)
@@ -419,6 +422,10 @@ class ChargedRun:
         resumed = ledger.find(name) is not None
         event = self.plan.event if resumed else self.plan.event + check
         ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
+        if not resumed:
+            after = accounting.epsilon(ledger.total(event), ledger.delta)
+            now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
+            self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")
 
     def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows(self.plan.schema)

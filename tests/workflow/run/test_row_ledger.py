@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import Ledger, fit, select
+from privaware import Ledger, accounting, fit, select
 from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded, OverlapWarning, Refused, WrongInput
 from privaware.events import Laplace
@@ -232,6 +232,17 @@ def test_dry_run_foretells_that_most_rows_have_a_ledger(ward: Path, change: Any)
         fit(changed, **CALL)
     assert plan.refusal == str(refused.value)
     assert f"This run would be refused: {refused.value}." in said
+
+
+def test_dry_run_says_the_total_after_the_run(ward: Path) -> None:
+    said = list[str]()
+    ledger = Ledger.open(f"{ward}.ledger")
+    ledger.set_limit(5.0)
+    plan = fit(ward, dry_run=True, say=said.append, **CALL)
+    after = rounded_up(accounting.epsilon(ledger.total(plan.event), ledger.delta))
+    assert said[-1] == (
+        f"Ledger '{ledger.path}': epsilon {rounded_up(ledger.spent())} of 5 is spent; after this run it is {after}."
+    )
 
 
 def test_dry_run_foretells_that_the_budget_is_spent(ward: Path) -> None:
