@@ -38,7 +38,8 @@ NETWORKS = {
     "sentences": Network(
         module=_public_text,
         warning="This network was trained on public text. If that text contains rows of this data set, the guarantee "
-        "does not cover what the network learned from them. To train without it: --features hashed --features weigh.",
+        "does not cover what the network learned from them. To train without it: "
+        "--features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh.",
     ),
     "extractor": Network(
         module=_public_photos,
