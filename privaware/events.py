@@ -477,15 +477,17 @@ def nested(event: Event) -> Iterator[Event]:
             yield from nested(part)
 
 
-def describe(event: Event) -> str:
+def describe(event: Event, *, most: int = MAX_DESCRIBED) -> str:
     """Describe an event in words, for plans, reports and ledgers.
 
-    Of a composition the first `MAX_DESCRIBED` releases are described, and the further ones only counted.
+    Of a composition the first `most` releases are described, and the further ones only counted.
 
     Parameters
     ----------
     event : Event
         The event.
+    most : int, optional
+        The largest number of releases of a composition that are described.
 
     Returns
     -------
@@ -501,30 +503,30 @@ def describe(event: Event) -> str:
     >>> describe(NOTHING)
     'no privacy cost (data-independent)'
     """
-    parts = [_describe_leaf(leaf, count) for leaf, count in leaves(event)]
-    more = len(parts) - MAX_DESCRIBED
+    parts = [_describe_leaf(leaf, count, most) for leaf, count in leaves(event)]
+    more = len(parts) - most
     if more > 0:
-        parts = [*parts[:MAX_DESCRIBED], f"{more:,} more release{'s' if more > 1 else ''}"]
+        parts = [*parts[:most], f"{more:,} more release{'s' if more > 1 else ''}"]
     return " and ".join(parts) or "no privacy cost (data-independent)"
 
 
-def _describe_leaf(leaf: Event, count: int) -> str:
+def _describe_leaf(leaf: Event, count: int, most: int) -> str:
     match leaf:
         case Disjoint(events=events):
             times = "" if count == 1 else f"{count:,} x "
-            return f"{times}on disjoint parts, " + " or ".join(describe(part) for part in events)
+            return f"{times}on disjoint parts, " + " or ".join(describe(part, most=most) for part in events)
         case AnyOf(events=events):
-            return f"{count:,} x one of " + " or ".join(f"({describe(part)})" for part in events)
+            return f"{count:,} x one of " + " or ".join(f"({describe(part, most=most)})" for part in events)
         case Selected(event=inner):
             times = "" if count == 1 else f"{count:,} x "
             name = leaf.distribution.replace("_", " ")
             runs = f"the best of about {leaf.mean:g} runs ({name} trial-count distribution)"
-            return f"{times}{runs}, each {describe(inner)}"
+            return f"{times}{runs}, each {describe(inner, most=most)}"
         case Group(event=inner, size=size):
-            return f"{describe(count * inner)}, for a unit of up to {size:,} rows"
+            return f"{describe(count * inner, most=most)}, for a unit of up to {size:,} rows"
         case Sampled(event=inner, rate=rate):
             cut = f", cut to {leaf.cap:,} of {leaf.rows:,} rows" if leaf.cap else ""
-            single = describe(inner).removeprefix("1 x ")
+            single = describe(inner, most=most).removeprefix("1 x ")
             one = single if len(list(leaves(inner))) == 1 else f"({single})"
             return f"{count:,} x {one}, on Poisson samples at rate {rate:g}{cut}"
         case Unproven(reason=reason):

@@ -100,9 +100,11 @@ def _top_of(terms: Terms, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def dominating_pair(event: Event) -> tuple[Array, Array, float]:
-    """Return (losses, probabilities, failure) of a dominating pair, from an upper bound on the event's profile.
+    """Return (losses, probabilities, probability of failure) of a pair that dominates `event`.
 
-    Raise `Refused` for an event without a proven guarantee, or without such a bound.
+    `event` is a private selection, a group, a choice of events, a composition or an event on disjoint parts. The pair
+    is computed from an upper bound on the privacy profile. Raise `Refused` for an unproven event, and for an event of
+    another kind, which has a formula of its own.
     """
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")

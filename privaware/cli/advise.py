@@ -18,7 +18,9 @@ _PILOT = (
 )
 PILOT = Annotated[float | None, o.option(_PILOT)]
 WHY = Annotated[bool, o.option("Show the reason and the evidence of each finding.", "--why")]
-HTML = Annotated[Path | None, o.option("A new HTML file for the answer, its plot and the findings.", "--html")]
+HTML = Annotated[
+    Path | None, o.option("A new HTML file: the answer, its plot, the findings and their evidence.", "--html")
+]
 PUBLIC = Annotated[str | None, o.option("Public rows that are available. They are not read.")]
 
 

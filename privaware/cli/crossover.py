@@ -29,7 +29,10 @@ REPEATS = Annotated[
 ]
 TOTAL = Annotated[
     float | None,
-    o.option("The largest epsilon of all trainings and scores together. Default: 5; no bound for built-in data."),
+    o.option(
+        "The largest epsilon of all trainings and scores together. It is the limit of a new ledger, unless --limit is "
+        "given. Default: 5; no bound for built-in data."
+    ),
 ]
 SIMPLE = Annotated[str, o.option(f"The simple model: {_CONTENDER}", "--simple")]
 COMPLEX = Annotated[str, o.option(f"The complex model: {_CONTENDER}", "--complex")]
@@ -70,10 +73,16 @@ def crossover(
     )
     lines = [] if result.crossover is None else [f"Crossover epsilon: {result.crossover.sentence}"]
     for low, high in zip(result.curves["simple"], result.curves["complex"], strict=True):
-        lines.append(
-            f"epsilon {low.x:g}: simple {low.mean:.4f} ± {low.spread:.4f}, complex {high.mean:.4f} ± {high.spread:.4f}"
-        )
+        lines.append(f"epsilon {low.x:g}: simple {_score(low)}, complex {_score(high)}")
+    if result.crossover is not None and result.repeats > 1:
+        lines.append(f"In brackets: the 95% interval of the mean over {result.repeats} repeats.")
     lines.append(
         f"Note: {result.note}. Total cost: epsilon {rounded_up(result.epsilon)} at delta {rounded_up(result.delta)}."
     )
     show(result.json(), lines, json)
+
+
+def _score(point: Any) -> str:
+    """Return the mean score of a `Point`, with its interval if there are several scores."""
+    ends = f" ({point.low:.4f} to {point.high:.4f})" if len(point.scores) > 1 else ""
+    return f"{point.mean:.4f}{ends}"

@@ -64,7 +64,8 @@ _WORKFLOW = (
     "allowed on built-in data only, for comparison."
 )
 WORKFLOW = Annotated[str | None, o.option(_WORKFLOW)]
-RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows from Parquet files, or auto.")]
+_RAY = "The address of a Ray cluster, or auto. It trains a network (such as dpsgd), or reads rows from Parquet files."
+RAY = Annotated[str | None, o.option(_RAY)]
 
 
 @app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --out income-model")

@@ -90,7 +90,7 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 
 
 def expect_columns(batch: Raw, schema: Schema) -> None:
-    """Raise if `batch` lacks columns of `schema`, or is no table."""
+    """Raise `WrongInput` if `batch` is no table, or lacks one of the used columns (`schema.declared`)."""
     if batch.columns is None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     known = set(batch.columns)
@@ -100,7 +100,7 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
             f"{quoted(name)} is there as {quoted(alike[folded(name)])}" for name in absent if folded(name) in alike
         ]
         raise WrongInput(
-            f"the schema names {listed(absent)}, the data have the columns {batch.columns_shown()}"
+            f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}"
             f"{'; ' + spelt[0] if spelt else ''}; rename or add columns of the data, or edit a schema that you wrote"
         )
 

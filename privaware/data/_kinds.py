@@ -50,13 +50,15 @@ DIGIT = re.compile(r"\d")
 def kind_of_word(word: str) -> str:
     """Return the kind of one value, or an empty string if it is missing.
 
+    A single letter is a word: `f` may be false or female, `n` may be no or north. A declared boolean reads it.
+
     >>> [kind_of_word(word) for word in ("7", "yes", "31.12.2020", "8:15", "a@b.org", "Ulm", "pain in the arm", "NA")]
     ['number', 'boolean', 'date', 'time', 'email', 'word', 'text', '']
     """
     lowered = word.lower()
     if is_missing(word):
         return ""
-    if lowered in TRUE or lowered in FALSE:
+    if len(word) > 1 and (lowered in TRUE or lowered in FALSE):
         return "boolean"
     if not np.isnan(number_of(word)):
         return "number"

@@ -284,7 +284,8 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
     Returns
     -------
     Rows
-        The coded rows; uncoded rows (`Data.uncoded`) if the schema does not declare all bounds.
+        The coded rows; uncoded rows (`Data.uncoded`) if the schema does not declare all bounds. If persons are
+        protected, only the first `schema.cap` rows of each person are returned.
     """
     frame = raw.frame
     if frame is None or frame.size < LARGE or schema.form != "table":

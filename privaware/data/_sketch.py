@@ -2,10 +2,12 @@
 
 A sketch holds samples of keyed hashes: the few hundred hashes below a bound, so that two tables choose the same rows.
 There is one sample of the rows with all their columns, one of the rows without each single column, one of the rows with
-columns by position instead of by name, and one of the values of each column. A sample counts only if most of its hashes
-belong to one row each (`UNIQUE`). By the Good-Turing estimate, other people drawn from the same population then share
-less than a quarter of these hashes, whereas the same people share nearly all. Running numbers and dates, which
-unrelated tables have in common, are left out.
+columns by position instead of by name, and one of the values of each column. A sample counts as a whole only if most of
+its hashes belong to one row each (`UNIQUE`). By the Good-Turing estimate, other people drawn from the same population
+then share less than a quarter of these hashes, whereas the same people share nearly all. Of another sample of rows only
+the hashes that belong to one row count, if they are many (`FEWEST_SINGLE`). If a row occurs `x` times on average among
+as many people, then exactly once with probability `x * exp(-x)`, which is at most `1 / e`. So other people share at
+most 37% of these hashes on average. Running numbers and dates, which unrelated tables have in common, are left out.
 
 Columns of few values, such as ages, do not distinguish rows. For them a sketch holds one keyed digest of all values of
 a column, in any order: tables with the same digest have the same values equally often.
@@ -48,12 +50,18 @@ SAMPLE = 256
 """Largest number of distinct hashes of a sample."""
 EVERY = 2**64 - 1
 """Bound of a sample that holds all hashes."""
+WIDER = 8
+"""Factor by which a bound grows while fewer than `SAMPLE` distinct hashes lie below it."""
 UNIQUE = 0.75
 """Fraction of rows with a hash of their own from which a sample distinguishes rows."""
 KNOWN = 0.5
 """Fraction of the smaller table's rows that must be shared for a table to be recognised."""
 FEWEST = 8
 """Smallest number of shared hashes that counts as evidence."""
+FEWEST_SINGLE = 64
+"""Smallest number of hashes with one row each from which on they count without the repeated rows."""
+KNOWN_SINGLE = 0.75
+"""Fraction of the hashes with one row each that must be shared, where only they count."""
 COLUMNS = 2
 """Number of columns with mostly the same values that identify a table; one column may be a list that many
 tables share.
@@ -75,19 +83,29 @@ ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d").match
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """The distinct hashes below a bound, sorted, and the number of rows with each hash."""
+    """The distinct hashes below a bound, sorted, and the number of rows with each hash.
+
+    A sample is `single` if only the hashes with one row each were kept.
+    """
 
     bound: int
     hashes: np.ndarray
     counts: np.ndarray
+    single: bool = False
 
     @classmethod
     def of(cls, tokens: np.ndarray) -> Sample:
-        """Return the sample of `tokens`, one hash for each row, with at most `SAMPLE` distinct hashes."""
-        few = len(tokens) <= 2 * SAMPLE
-        bound = EVERY if few else 2 * SAMPLE * (EVERY // len(tokens))
-        hashes, counts = np.unique(tokens if few else tokens[tokens < np.uint64(bound)], return_counts=True)
-        return cls(bound, hashes, counts)._trimmed()
+        """Return the sample of `tokens`, one hash for each row, with at most `SAMPLE` distinct hashes.
+
+        It has fewer only if there are fewer.
+        """
+        bound = EVERY if len(tokens) <= 2 * SAMPLE else 2 * SAMPLE * (EVERY // len(tokens))
+        while True:
+            below = tokens if bound == EVERY else tokens[tokens < np.uint64(bound)]
+            hashes, counts = np.unique(below, return_counts=True)
+            if len(hashes) >= SAMPLE or bound == EVERY:
+                return cls(bound, hashes, counts)._trimmed()
+            bound = min(WIDER * bound, EVERY)
 
     def merge(self, other: Sample) -> Sample:
         """Return the sample of the rows of both samples."""
@@ -100,7 +118,7 @@ class Sample:
     def below(self, bound: int) -> Sample:
         """Return the sample with a smaller bound."""
         kept = slice(0, int(np.searchsorted(self.hashes, np.uint64(bound)))) if bound < self.bound else slice(None)
-        return Sample(bound, self.hashes[kept], self.counts[kept])
+        return Sample(bound, self.hashes[kept], self.counts[kept], self.single)
 
     def _trimmed(self) -> Sample:
         return self.below(int(self.hashes[SAMPLE])) if len(self.hashes) > SAMPLE else self
@@ -119,15 +137,27 @@ class Sample:
         rows = int(self.counts.sum())
         return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
 
+    def telling(self) -> Sample | None:
+        """Return this sample if it distinguishes rows, else its hashes with one row each, or None if these are few."""
+        if self.tells_rows_apart:
+            return self
+        alone = self.counts == 1
+        if int(alone.sum()) < FEWEST_SINGLE:
+            return None
+        return Sample(self.bound, self.hashes[alone], self.counts[alone], single=True)
+
     def known_in(self, other: Sample) -> bool:
         """Return whether the samples share `FEWEST` hashes, and the fraction `KNOWN` of the smaller one.
 
-        Only the hashes below both bounds are compared.
+        If one of them is `single`, it is the fraction `KNOWN_SINGLE`, and at least this fraction of `FEWEST_SINGLE`
+        hashes. Only the hashes below both bounds are compared.
         """
+        single = self.single or other.single
+        known, fewest = (KNOWN_SINGLE, KNOWN_SINGLE * FEWEST_SINGLE) if single else (KNOWN, FEWEST)
         bound = min(self.bound, other.bound)
         left, right = self.below(bound).hashes, other.below(bound).hashes
         common = len(np.intersect1d(left, right, assume_unique=True))
-        return common >= FEWEST and common >= KNOWN * min(len(left), len(right))
+        return common >= fewest and common >= known * min(len(left), len(right))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,11 +177,11 @@ class Sketch:
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Return only the samples that distinguish rows and the digests that identify a column, without names.
+        """Return only what distinguishes rows, of each sample, and the digests that identify a column, without names.
 
         Samples of at most `MOST_COLUMNS` columns are kept.
         """
-        rows = [sample for sample in self.rows.values() if sample.tells_rows_apart]
+        rows = [told for sample in self.rows.values() if (told := sample.telling()) is not None]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
         kept = sorted(columns.values(), key=lambda sample: int(sample.hashes[0]))[:MOST_COLUMNS]
         digests = [self.digests[name] for name, sample in self.columns.items() if sample.has_uneven_counts]
@@ -177,6 +207,7 @@ class Sketch:
             rows=np.array(len(self.rows)),
             bounds=np.array([sample.bound for sample in samples], dtype=np.uint64),
             lengths=np.array([len(sample.hashes) for sample in samples], dtype=np.int64),
+            single=np.array([sample.single for sample in samples], dtype=bool),
             hashes=np.concatenate([np.zeros(0, np.uint64), *(sample.hashes for sample in samples)]),
             digests=np.array([*self.digests.values()], dtype=np.uint64),
         )
@@ -189,9 +220,13 @@ class Sketch:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 bounds, lengths, hashes, rows = (file[name] for name in ("bounds", "lengths", "hashes", "rows"))
                 digests = {str(at): int(digest) for at, digest in enumerate(file["digests"])}
+                # Files of earlier versions hold only samples that count as a whole.
+                single = file["single"] if "single" in file.files else np.zeros(len(bounds), dtype=bool)
             parts = np.split(hashes.astype(np.uint64), np.cumsum(lengths)[:-1]) if len(lengths) else []
-            pairs = zip(bounds, parts, strict=True)
-            samples = [Sample(int(bound), part, np.ones(len(part), np.int64)) for bound, part in pairs]
+            samples = [
+                Sample(int(bound), part, np.ones(len(part), np.int64), bool(alone))
+                for bound, part, alone in zip(bounds, parts, single, strict=True)
+            ]
         except Exception as problem:
             raise ValueError(f"not a sketch: {type(problem).__name__}") from None
         return cls(_numbered(samples[: int(rows)]), _numbered(samples[int(rows) :]), digests)

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from privaware.descent._clip import per_layer
-from privaware.descent._code_facts import tensor_digest
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
@@ -220,7 +219,7 @@ class Descent(DescentRecipe):
         members = [replace(of, module=module) for of, module in zip(job.members, padded.modules, strict=True)]
         training, prepared = prepared_training(self, replace(job, members=members), rng, ranks, padded.mask)
         if callbacks is not None and callbacks.checkpoint is not None:
-            training.state.examples = repr([tensor_digest(item) for item in (*prepared.inputs, prepared.targets)])
+            training.state.examples = job.digest(prepared)
         return padded.unpadded(train_to_end(training, callbacks))
 
 

@@ -8,7 +8,7 @@ gradient is post-processing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -142,17 +142,15 @@ def gradient_queries(
     """
     kept = replace(recipe, update=keep_gradient())
     job = TrainingJob([Member(module, noise)], inputs, targets, rows, device)
-    with seeded(rng, device), matmul_precision(recipe.precision), job.sent(_follow_queries, kept, rng) as ranks:
-        yield GradientQueries(prepared_training(kept, job, rng, ranks)[0])
+    with seeded(rng, device), matmul_precision(recipe.precision), job.sent(_follow_queries, kept, rng) as (own, ranks):
+        yield GradientQueries(prepared_training(kept, own, rng, ranks)[0])
         if ranks is not None:
             ranks.shared(None)
 
 
-def _follow_queries(
-    ranks: Ranks, recipe: DescentRecipe, job: TrainingJob, shapes: Sequence[Any], streams: dict[str, Any]
-) -> None:
+def _follow_queries(ranks: Ranks, recipe: DescentRecipe, job: TrainingJob, streams: dict[str, Any]) -> None:
     """Take part in the gradient queries that rank 0 leads, until it sends no further weights."""
-    with followed(ranks, job, recipe.precision, shapes) as own:
+    with followed(ranks, job, recipe.precision) as own:
         module: Any = own.members[0].module
         queries = GradientQueries(prepared_training(recipe, own, Rng.restore(streams), ranks)[0])
         while (weights := ranks.shared(None)) is not None:

@@ -1,7 +1,8 @@
 """Train one stack with several ranks, which give the same model, bit for bit, for any number of ranks.
 
-1. Every rank holds all examples, the same parameters, and the streams for sampling and initial values. So every rank
-   knows the whole sample of a step, which depends on the positions of examples only.
+1. Every rank holds a part of the examples, by position. It holds the same parameters as all other ranks, and the
+   streams for sampling and initial values. So every rank knows the whole sample of a step, which depends on the
+   positions of examples only, and fetches the examples of its own microbatches (`_row_parts.py`).
 2. The sample is put into at least `ranks.SHARES` microbatches of one shape. Neither the shape nor the order depends on
    the number of ranks. Rank r sums the microbatches r, r + size, r + 2 * size and so on. A microbatch holds whole
    groups, so the sum of a group has the same bits on every rank of the same type of device.
@@ -23,10 +24,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from privaware.descent._code_facts import tensor_digest
 from privaware.descent._microbatches import microbatch_size
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
 from privaware.descent._recipe import DescentRecipe
+from privaware.descent._row_parts import RowParts, bounds
 from privaware.descent._training import Prepared, Training, prepare
 from privaware.noise import Rng
 from privaware.ranks import Ranks, current
@@ -47,34 +50,52 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What a stack is trained on: its members, its examples, the declared number of rows and the device."""
+    """What a stack is trained on: its members, its examples, the declared number of rows and the device.
+
+    If ranks train together, `inputs` and `targets` are the part of this rank, `bounds` says where parts begin, and
+    `shapes` holds the shape and type of an example. Rank 0 has the `whole` of all examples.
+    """
 
     members: Sequence[Member]
     inputs: Any
     targets: Any
     rows: int
     device: str
+    bounds: list[int] | None = None
+    shapes: Sequence[Any] = ()
+    whole: Sequence[Tensor] | None = None
 
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any) -> list[nn.Module]:
         """Train with all ranks that this process leads; alone if it leads none, or without noise."""
-        with self.sent(_follow, trainer, rng) as ranks:
-            return trainer.train_together(self, rng, ranks, callbacks)
+        with self.sent(_follow, trainer, rng) as (own, ranks):
+            return trainer.train_together(own, rng, ranks, callbacks)
 
     @contextlib.contextmanager
-    def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[Ranks | None]:
-        """Yield the ranks that this process leads, while the others call `follow(ranks, what, job, shapes, streams)`.
+    def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[tuple[TrainingJob, Ranks | None]]:
+        """Yield the job of this rank and the ranks that it leads, which call `follow(ranks, what, job, streams)`.
 
-        Yield None if this process leads no ranks, or without noise: such sums are not on a lattice.
+        Every rank gets a part of the examples. Yield this job and None if this process leads no other ranks, or
+        without noise: such sums are not on a lattice.
         """
         ranks = current()
         if ranks is None or not all(member.noise > 0 for member in self.members):
-            yield None
+            yield self, None
             return
-        examples = examples_of(self.inputs, self.targets)
-        shapes = [(tuple(item.shape), item.dtype) for item in examples]
-        with ranks.job(follow, what, replace(self, inputs=None, targets=None), shapes, rng.state_without_noise()):
-            ranks.send_rows(examples)
-            yield ranks
+        whole = examples_of(self.inputs, self.targets)
+        cuts = bounds(len(whole[0]), ranks.size)
+        shapes = [(tuple(item.shape[1:]), item.dtype) for item in whole]
+        job = replace(self, inputs=None, targets=None, bounds=cuts, shapes=shapes)
+        with ranks.job(follow, what, job, rng.state_without_noise()):
+            ranks.send_parts(whole, cuts)
+            *inputs, targets = (item[: cuts[1]] for item in whole)
+            yield replace(job, inputs=tuple(inputs), targets=targets, whole=whole), ranks
+
+    def digest(self, prepared: Prepared) -> str:
+        """Return a digest of all examples, in the types of `prepared`."""
+        kind = prepared.stack.dtype
+        whole = (item.to(kind) if item.is_floating_point() else item for item in self.whole or ())
+        items = (*prepared.inputs, prepared.targets) if self.whole is None else whole
+        return repr([tensor_digest(item) for item in items])
 
 
 def prepared_training(
@@ -90,6 +111,9 @@ def prepared_training(
         prepared = prepare(modules, recipe.loss, job.inputs, job.targets, job.device)
     if ranks is not None:
         recipe = replace(recipe, microbatch=_same_microbatch(recipe, prepared, ranks))
+        if job.bounds is not None and ranks.size > 1:
+            parts = RowParts(ranks, job.bounds, (*prepared.inputs, prepared.targets))
+            prepared = replace(prepared, parts=parts)
         if recipe.projection is not None:
             _share_generator(rng, prepared.stack.device, ranks)
     with agreed(ranks):
@@ -98,21 +122,23 @@ def prepared_training(
 
 
 @contextlib.contextmanager
-def followed(ranks: Ranks, job: TrainingJob, precision: str, shapes: Sequence[Any]) -> Iterator[TrainingJob]:
-    """Yield `job` with the examples that rank 0 sends, in the settings of a rank that follows.
+def followed(ranks: Ranks, job: TrainingJob, precision: str) -> Iterator[TrainingJob]:
+    """Yield `job` with the part of the examples that rank 0 sends, in the settings of a rank that follows.
 
     A problem on which all ranks agree ends the block. Rank 0 reports it.
     """
-    *inputs, targets = ranks.receive_rows(shapes)
+    assert job.bounds is not None
+    count = job.bounds[ranks.rank + 1] - job.bounds[ranks.rank]
+    *inputs, targets = ranks.receive_part([((count, *shape), kind) for shape, kind in job.shapes])
     device = ranks.device(job.device)
     at_home = torch.cuda.device(device) if torch.device(device).type == "cuda" else contextlib.nullcontext()
     with contextlib.suppress(Disagreed), at_home, matmul_precision(precision):
         yield replace(job, inputs=tuple(inputs), targets=targets, device=device)
 
 
-def _follow(ranks: Ranks, trainer: Trainer, job: TrainingJob, shapes: Sequence[Any], streams: dict[str, Any]) -> None:
+def _follow(ranks: Ranks, trainer: Trainer, job: TrainingJob, streams: dict[str, Any]) -> None:
     """Take part in a training that rank 0 leads."""
-    with followed(ranks, job, trainer.precision, shapes) as own:
+    with followed(ranks, job, trainer.precision) as own:
         trainer.train_together(own, Rng.restore(streams), ranks)
 
 

@@ -87,14 +87,17 @@ class cosine:
 
 @dataclass(frozen=True)
 class exponential:
-    """The factor `factor**(step // every)`. A large `every` gives few distinct values, so its cost is quick to compute.
+    """A schedule with the value `factor**(step // every)` at a step.
+
+    As a noise schedule with a large `every`, it has few distinct values, so the cost of the training is quick to
+    compute.
 
     Parameters
     ----------
     factor : float
-        The ratio of two successive values.
+        The ratio of two successive values, above 0.
     every : int
-        Number of steps with the same value.
+        Number of steps with the same value, at least 1.
     """
 
     factor: float

@@ -36,6 +36,7 @@ from privaware.descent._probe import check_slots, needs_materialising
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
+from privaware.descent._row_parts import RowParts
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets, settings_digest
@@ -49,11 +50,12 @@ __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A stack with layer rules, and the examples on its device."""
+    """A stack with layer rules, and the examples on its device; if ranks hold `parts`, the examples of this rank."""
 
     stack: Stack
     inputs: tuple[Tensor, ...]
     targets: Tensor
+    parts: RowParts | None = None
 
 
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
@@ -104,6 +106,8 @@ class Training:
         self.recipe, self.rng, self.ranks = recipe, rng, ranks
         self.modules: list[Any] = [member.module for member in members]
         self.stack, self.inputs, self.targets = prepared.stack, prepared.inputs, prepared.targets
+        self.parts = prepared.parts
+        self.order: np.ndarray | None = None
         self.subsets = Subsets.of([member.subset for member in members], self.examples)
         self.population = Population.of(members, recipe)
         theta = self.stack.theta
@@ -133,7 +137,8 @@ class Training:
         self.tracks_quantile = isinstance(recipe.clip, quantile)
         self.noisy = self.population.noise[0] > 0
         self.exact_sum = ExactSum(self.state.norms, self.stack.columns, counts=self.tracks_quantile, noisy=self.noisy)
-        self.stack.finite_inputs = recipe.augment is None and all(map(_is_finite, self.inputs))
+        finite = all(map(_is_finite, self.inputs))
+        self.stack.finite_inputs = recipe.augment is None and (finite if ranks is None else all(ranks.gathered(finite)))
         self.microbatch = recipe.microbatch or microbatch_size(self.stack, self.inputs, recipe.copies)
         if projection is not None:
             projection.refresh(self.loss_at(0.0), 0)
@@ -201,6 +206,9 @@ class Training:
             return
         order = np.arange(self.examples)
         self.rng.shuffle(order)
+        if self.parts is not None:
+            self.order = order
+            return
         index = torch.from_numpy(order).to(self.stack.device)
         self.inputs, self.targets = tuple(item[index] for item in self.inputs), self.targets[index]
         if self.stack.key is not None:
@@ -209,7 +217,7 @@ class Training:
     def _alike(self, layout: MicrobatchLayout) -> Batch:
         """Return a batch of this layout that holds one synthetic example in every slot."""
         slots = self.models * layout.width
-        one = (*synthetic_inputs(self.inputs, 1), torch.zeros_like(self.targets[:1]))
+        one = (*synthetic_inputs(self.inputs, 1), self.targets.new_zeros(1, *self.targets.shape[1:]))
         *inputs, targets = (item.repeat_interleave(slots * self.recipe.copies, 0) for item in one)
         return Batch(tuple(inputs), targets, slots)
 
@@ -228,7 +236,8 @@ class Training:
 
     @property
     def examples(self) -> int:
-        return len(self.inputs[0])
+        """The number of examples, on all ranks together."""
+        return len(self.inputs[0]) if self.parts is None else self.parts.examples
 
     @property
     def sampled_from(self) -> int:
@@ -250,7 +259,10 @@ class Training:
         if self.stack.projection is not None:
             self.refresh()
         settings = self.population.settings(self.recipe, self.step, self.state.theta)
-        self.step_on(settings, microbatches(self.samples(), self.layout, self.stack, self.ranks))
+        samples = self.samples()
+        if self.parts is not None:
+            self.parts.fetch(samples, self.layout)
+        self.step_on(settings, microbatches(samples, self.layout, self.stack, self.ranks))
         self.state.step += 1
 
     def refresh(self) -> None:
@@ -270,6 +282,8 @@ class Training:
         if not isinstance(self.recipe.sampler, FullBatch):
             for sample in samples:
                 self.rng.shuffle(sample)
+        if self.order is not None:
+            return [self.order[sample] for sample in samples]
         if self.subsets is None:
             return samples
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
@@ -294,7 +308,7 @@ class Training:
 
     def _batch(self, selection: Microbatch, step: Any) -> Batch:
         """Return the selected examples as a batch, with `copies` augmented copies of each; a slice is not copied."""
-        *selected, targets = (_selected(item, selection.index) for item in (*self.inputs, self.targets))
+        *selected, targets = self._examples_at(selection.index)
         inputs = tuple(selected)
         examples, copies, augment = len(targets), self.recipe.copies, self.recipe.augment
         if copies > 1:
@@ -304,6 +318,12 @@ class Training:
         if augment is not None and draws is not None:
             inputs = (augment(inputs[0], draws), *inputs[1:])
         return Batch(inputs, targets, examples, selection.valid, draws)
+
+    def _examples_at(self, index: Tensor | slice) -> list[Tensor]:
+        """Return the inputs and targets at these positions; if ranks hold parts, the step has fetched them."""
+        if self.parts is not None:
+            return self.parts.at(index)
+        return [_selected(item, index) for item in (*self.inputs, self.targets)]
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
         """Return the draws of dropout and augmentation for the selected examples in a step; None if neither is used."""

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from privaware._rounded import rounded_up
 from privaware._validate import suggestion
 from privaware.data import read
 from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
@@ -69,9 +70,9 @@ class PrivateEstimator(BaseEstimator):
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
-        self.guarantee_ = result.sentence
+        self.guarantee_ = f"{result.sentence}{_ledger_total(self.ledger)}"
         if overlap and seed is None:
-            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {result.sentence}"
+            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {self.guarantee_}"
         self.assumptions_ = result.assumptions
         if self.schema is None and seed is None:
             _warn_of_open_bounds(rows, schema)
@@ -127,6 +128,20 @@ class PrivateEstimator(BaseEstimator):
         return replace(declared, unit=self.unit or "row", cap=self.cap)
 
 
+def _ledger_total(given: Ledger | str | Path | None) -> str:
+    """Return a sentence with the total of a ledger, after a space; an empty text if it has at most one charge."""
+    if given is None:
+        return ""
+    ledger = given if isinstance(given, Ledger) else Ledger.open(given)
+    charges = sum(entry.kind == "spend" for entry in ledger.entries())
+    if charges < 2:
+        return ""
+    return (
+        f" {charges} releases are charged to '{ledger.path.name}': all releases together have epsilon "
+        f"{rounded_up(ledger.spent())} at delta {rounded_up(ledger.delta)}."
+    )
+
+
 def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
     """Warn, once in a process, if a column of floats has no bounds: an uncharged step may have computed it."""
     open_numbers = [column.name for column in schema.used if column.kind == "number" and not column.bounded]
@@ -136,7 +151,8 @@ def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
     warn_caller(
         "X holds real numbers without declared bounds, so that a part of the budget paid for bounds; a step before "
         "this one that learns from the rows, such as StandardScaler, is outside the guarantee and is not noticed here: "
-        f"give schema=, or use PrivateNormaliser and PrivatePCA ({HOW_TO})",
+        "replace such a step by PrivateNormaliser or PrivatePCA, whose costs are charged; if there is none, schema= "
+        f"with bounds saves that part of the budget ({HOW_TO})",
         OpenBoundsWarning,
     )
 

@@ -230,6 +230,12 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
 def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
     start = "rows of this fit were in earlier fits of this process"
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
+    if fit.ledger is not None:
+        uncounted = sum(past.ledger != fit.ledger for past in overlapping)
+        end = (
+            f"so that this one is not certified: its ledger does not count {uncounted} of these fits, which had no "
+            "ledger or another one; give every fit on these rows, from the first one on, the same ledger=FILE"
+        )
     if any(past.promise != fit.promise for past in overlapping):
         return f"{start}, for another unit or relation, {end}"
     epsilon = accounting.epsilon(sum((past.event for past in overlapping), start=fit.event), delta)

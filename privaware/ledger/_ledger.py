@@ -535,7 +535,7 @@ class Ledger(Summarised):
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
             f" {chain.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
-            " ask for less, or raise the limit",
+            " ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )
@@ -544,7 +544,8 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                way = "change it with --set-limit" if name == "limit" else "use another ledger"
+                ways = {"limit": "change it with --set-limit", "cap": f"take --cap {has}, or use another ledger"}
+                way = ways.get(name, "use another ledger")
                 where = chain.shown_path(self.path)
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from privaware._rounded import number, rounded_down, rounded_up
+from privaware._rounded import rounded_down, rounded_up
 from privaware.events import Event
 from privaware.ledger._entry import Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
@@ -50,7 +50,6 @@ def printable(
             events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
     for event, total in zip(events, totals or (), strict=totals is not None):
         event["total"] = total
-    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
     changes = [entry for entry in entries if entry.kind == "limit"]
     return {
         "path": str(path),
@@ -64,21 +63,21 @@ def printable(
             {name: getattr(entry, name) for name in ("number", "time", "who", "what", "run")}
             for entry in unfinished(entries)
         ],
-        "closings": [
-            {
-                "number": entry.number,
-                "who": entry.who,
-                "what": entry.what,
-                "run": entry.run,
-                "of": charged.get(entry.run),
-            }
-            for entry in entries
-            if entry.kind == "finished"
-        ],
+        "closings": _closings(entries),
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
         "audits": [plain(entry) for entry in entries if entry.kind == "audit"],
         "head": entries[-1].hash,
     }
+
+
+def _closings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the entries that close runs, each with the number of its charge."""
+    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
+    return [
+        {"number": entry.number, "who": entry.who, "what": entry.what, "run": entry.run, "of": charged.get(entry.run)}
+        for entry in entries
+        if entry.kind == "finished"
+    ]
 
 
 def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
@@ -94,7 +93,7 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
     list of str
         Lines for a terminal.
     """
-    spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {ledger['limit']:g}"
+    spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {rounded_up(ledger['limit'])}"
     first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {ledger['unit']}, {ledger['relation']}"
     return [first, *_table(ledger), *_open_lines(ledger)]
 
@@ -105,15 +104,15 @@ def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
     `epsilon` is the cost of one charge alone, `total` the composition of all charges up to it, and `limit` the limit at
     that time. An entry that closes a run has no time and no amounts.
     """
-    created, limit = ledger["created"], number(ledger["created"]["limit"])
+    created, limit = ledger["created"], rounded_up(ledger["created"]["limit"])
     empty = {"time": "", "epsilon": "", "total": ""}
     rows = [{**empty, "number": "0", "time": created["time"], "who": created["who"], "what": "created", "limit": limit}]
     several = (ledger["events"], ledger["limits"], ledger["closings"], ledger["audits"])
     for entry in sorted((entry for entries in several for entry in entries), key=lambda entry: int(entry["number"])):
         row = {**empty, **{name: str(entry[name]) for name in ("number", "time", "who", "what") if name in entry}}
         if entry.get("kind") == "limit":
-            limit = number(entry["limit"])
-            row["what"] = f"limit changed from {number(entry['limit_before'])} to {limit}"
+            limit = rounded_up(entry["limit"])
+            row["what"] = f"limit changed from {rounded_up(entry['limit_before'])} to {limit}"
         elif entry.get("kind") == "spend":
             row |= {name: rounded_up(entry[name]) for name in ("epsilon", "total")}
         elif "of" in entry:
@@ -161,7 +160,7 @@ def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
             "case of one release, and the worst case of all releases at once is unlikely."
         )
     if not ledger["events"]:
-        lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
+        lines.append(f"Nothing was charged yet. Remaining: epsilon {rounded_down(limit)}.")
     elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
             f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a larger epsilon may also fit, "

@@ -14,7 +14,18 @@ ranks send it sums to which it adds the noise itself, once, and rank 0 alone wri
 can leave noise out of a release.
 """
 
-from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, follows, joined, on_all_ranks
+from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, follows, joined, led, on_all_ranks
 from privaware.ranks._shares import SHARES, shares
 
-__all__ = ["SHARES", "Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "on_all_ranks", "shares"]
+__all__ = [
+    "SHARES",
+    "Ranks",
+    "RanksEnded",
+    "current",
+    "expect_led",
+    "follows",
+    "joined",
+    "led",
+    "on_all_ranks",
+    "shares",
+]

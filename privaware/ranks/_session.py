@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import pickle
 import signal
@@ -22,7 +23,7 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "on_all_ranks"]
+__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
 
 T = TypeVar("T")
 
@@ -55,14 +56,14 @@ class RanksEnded(PrivawareError):
 class Ranks:
     """The processes of one run, as seen by the process with number `rank` of `size`.
 
-    `local` is the number of this process on its machine, which has `local_size` of them. Ranks of size 1 communicate
-    with nobody.
+    `local` is the number of this process on its machine. `place` is the address at which ranks meet. Ranks of size 1
+    communicate with nobody.
     """
 
     rank: int
     size: int
     local: int = 0
-    local_size: int = 1
+    place: str = "env://"
     _groups: dict[str, Any] = field(default_factory=dict, repr=False)
     _busy: bool = field(default=False, repr=False)
 
@@ -72,16 +73,18 @@ class Ranks:
         known = os.environ
         if "TORCHELASTIC_RUN_ID" not in known:
             return None
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-        rank, size, local, local_size = (int(known[name]) for name in names)
-        return cls(rank, size, local, local_size)
+        rank, size, local = (int(known[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        return cls(rank, size, local)
 
     @property
     def leads(self) -> bool:
         return self.rank == 0
 
     def device(self, device: str) -> str:
-        """Return the device of this rank if rank 0 computes on `device`: a GPU of its own, if there are enough."""
+        """Return the device of this rank if rank 0 computes on `device`: `device` if that is a CPU, else a GPU.
+
+        Ranks of one machine share its GPUs if there are fewer GPUs than ranks. Raise `WrongInput` if there is none.
+        """
         import torch
 
         if torch.device(device).type != "cuda" or self.leads:
@@ -107,14 +110,24 @@ class Ranks:
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
-                dist.init_process_group("gloo", rank=self.rank, world_size=self.size, timeout=START_TIMEOUT)
-                atexit.register(_close)
+                dist.init_process_group(
+                    "gloo", init_method=self.place, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
+                )
+                atexit.register(self.close)
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
         self.expect_equal({"version of privaware": __version__, "version of torch": _torch_version()})
         gpus = self.gathered(_gpu(self.local_gpu))
         if all(gpus) and len(set(gpus)) == self.size:
             self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
+
+    def close(self) -> None:
+        """Disconnect this rank, if it is connected."""
+        import torch.distributed as dist
+
+        if self._groups and dist.is_initialized():
+            dist.destroy_process_group()
+        self._groups.clear()
 
     def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
         """Raise `WrongInput` with `advice` on every rank unless all give the same `facts`; values are not shown."""
@@ -152,7 +165,11 @@ class Ranks:
         self._busy = False
 
     def end(self, kind: str, content: Any) -> None:
-        """End the work of the other ranks, which wait for jobs; ranks inside a job end with their connection."""
+        """End the other ranks, which wait for jobs: `follow` returns `content` if `kind` is "ended".
+
+        If `kind` is "failed", `follow` raises `RanksEnded(content)`. Nothing is sent while a job runs; ranks inside a
+        job end with their connection.
+        """
         if not self._busy:
             self.shared((kind, content))
 
@@ -216,6 +233,47 @@ class Ranks:
             for part in _bytes(tensor).split(CHUNK):
                 self._broadcast(part, "cpu")
         return tensors
+
+    def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
+        """Send to each other rank r the entries `bounds[r]` to `bounds[r + 1] - 1` of `tensors`."""
+        import torch.distributed as dist
+
+        for rank in range(1, self.size):
+            for tensor in tensors:
+                part = tensor[bounds[rank] : bounds[rank + 1]].detach().cpu().contiguous()
+                with self._connected():
+                    for piece in _bytes(part).split(CHUNK):
+                        dist.send(piece, dst=rank, group=self._groups["cpu"])
+
+    def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
+        """Return the tensors of these `shapes` that rank 0 sends to this rank alone."""
+        import torch
+        import torch.distributed as dist
+
+        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
+        with self._connected():
+            for piece in (piece for tensor in tensors for piece in _bytes(tensor).split(CHUNK)):
+                dist.recv(piece, src=0, group=self._groups["cpu"])
+        return tensors
+
+    def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
+        """Send `sent[r]` of `rows` to each rank r, in the order of ranks; return the rows that all ranks send here.
+
+        `received[r]` is the number of rows that rank r sends here.
+        """
+        if self.size == 1:
+            return rows
+        import torch
+        import torch.distributed as dist
+
+        group = self._groups.get("cuda", self._groups["cpu"]) if rows.is_cuda else self._groups["cpu"]
+        place = rows.device if group is not self._groups["cpu"] else torch.device("cpu")
+        width = rows.element_size() * math.prod(rows.shape[1:])
+        flat = _bytes(rows.contiguous()).to(place).view(-1, width)
+        here = torch.empty(sum(received), width, dtype=torch.uint8, device=place)
+        with self._connected():
+            dist.all_to_all_single(here, flat, list(received), list(sent), group=group)
+        return here.view(-1).view(rows.dtype).view(-1, *rows.shape[1:]).to(rows.device)
 
     def shared_rows(self, rows: Any) -> Any:
         """Return the array `rows` of rank 0 on every rank; arrays of other things than numbers are pickled."""
@@ -426,13 +484,6 @@ def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None
 
 def _lost(sentence: str) -> str:
     return f"{sentence}; a charge stays in the ledger, and the same command resumes the run"
-
-
-def _close() -> None:
-    import torch.distributed as dist
-
-    if dist.is_initialized() and sys.exc_info()[0] is None:
-        dist.destroy_process_group()
 
 
 def _gpu(number: int) -> str:

@@ -43,12 +43,15 @@ class BoughtScore:
 
     @property
     def constant_sentence(self) -> str:
-        """The score of a constant prediction in one sentence; empty if it is not known."""
+        """The score of a constant prediction, and whether its interval overlaps; empty if it is not known."""
         if self.constant is None:
             return ""
         what = f" ({CONSTANTS[self.metric]})" if self.metric in CONSTANTS else ""
         ends = _between(*self.constant) if self.constant[1] < self.constant[2] else ", by definition"
-        return f"A constant prediction{what} has {number(self.constant[0], 4)}{ends}."
+        sentence = f"A constant prediction{what} has {number(self.constant[0], 4)}{ends}."
+        if self.low > self.constant[2] or self.high < self.constant[1]:
+            return sentence
+        return f"{sentence} The two intervals overlap, so the model may have learned nothing."
 
 
 def bought_score(card: ModelCard) -> BoughtScore | None:

@@ -100,7 +100,10 @@ def limitations(card: ModelCard) -> list[str]:
     if kinds & {"number", "date"}:
         lines.append("Numbers outside the ranges in the table of columns are clipped to them.")
     if "category" in kinds:
-        lines.append("The model does not know categories that the table of columns does not count.")
+        lines.append(
+            "The model knows only the categories that the table of columns counts. What it does with another category "
+            'stands under "if unseen".'
+        )
     named = [str(feature.get("name")) for feature in card.features]
     lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]
     owner = card.description.get("limitations", [])

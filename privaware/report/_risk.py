@@ -166,8 +166,8 @@ def _measured(audit: AuditRecord, fpr: float) -> str:
     members is known. Without such a point, the text says that there are too few canaries.
     """
     if fpr in audit.rates:
-        tpr, low, high = (f"{_words.number(100 * rate, 3)}%" for rate in audit.rates[fpr])
-        return f"{tpr} ({low} to {high})"
+        tpr, *ends = (f"{_words.number(100 * rate, 3)}%" for rate in audit.rates[fpr])
+        return f"{tpr} ({' to '.join(ends)})"
     rates = [tpr for at, tpr in audit.roc if at <= fpr * (1 + 1e-9)]
     if not rates:
         return "too few canaries to tell"

@@ -35,7 +35,7 @@ __all__ = [
 ORIGINS = {
     "built-in": "part of the built-in data set",
     "declared": "declared by the owner",
-    "estimated": "estimated from the rows with part of the budget; nobody reviewed it",
+    "estimated": "estimated from the rows with noise, as part of the budget, so it needs no review",
     "given": 'without ranges or categories; only the facts listed under "Assumed public or trusted" are given',
     "drafted": "read from the rows without noise; nobody has reviewed it",
 }

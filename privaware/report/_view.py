@@ -32,6 +32,8 @@ __all__ = ["PageFacts", "view"]
 
 MAX_BARS = 24
 """Largest number of bars of single releases; the table lists all releases."""
+MAX_MECHANISMS = 40
+"""Largest number of mechanisms of one release that are listed."""
 NO_RELEASE = "No release used the rows, so epsilon is 0."
 """The sentence about the budget of a model that used no row."""
 LONG = 20
@@ -94,6 +96,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "architecture": _pairs(card.architecture),
         "settings": _pairs(card.settings),
         "long": LONG,
+        "most_mechanisms": MAX_MECHANISMS,
     }
 
 
@@ -136,7 +139,10 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
     """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them."""
     stated = card.guarantee.assumptions
     more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
-    return tuple(dict.fromkeys((*stated, *more)))
+    lines = dict.fromkeys((*stated, *more))
+    if any("the declared number of rows" in line for line in lines):
+        lines.pop("public: the number of rows", None)
+    return tuple(lines)
 
 
 def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | None:
@@ -216,7 +222,7 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
     return [
         {
             "what": part.what,
-            "how": _words.tidy(describe(part.event), card.guarantee.epsilon),
+            "how": _words.tidy(describe(part.event, most=MAX_MECHANISMS), card.guarantee.epsilon),
             "epsilon": "not known" if part.epsilon is None else _words.rounded_up(part.epsilon),
         }
         for part in card.events

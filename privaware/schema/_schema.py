@@ -206,8 +206,10 @@ class Schema:
             for column in self.columns
         )
         paid_kinds = any(column.kind == "undecided" for column in columns)
-        assumed = ["the number of rows", GIVEN_BUT_PAID if paid_kinds else GIVEN_KINDS]
-        assumed += [f"the classes of {self.target}"] if self.classes else []
+        images = self.form == "image"
+        facts = "the size of the images" if images else GIVEN_BUT_PAID if paid_kinds else GIVEN_KINDS
+        assumed = ["the number of rows", facts]
+        assumed += ["the classes" if images else f"the classes of {self.target}"] if self.classes else []
         return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 
     def toml(self) -> str:

@@ -5,7 +5,6 @@ Only the holder of the token may ask, for this host and from this page. Everybod
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
@@ -16,95 +15,30 @@ from urllib.parse import parse_qs, quote
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from privaware import accounting, registry, report
+from privaware import registry, report
 from privaware._version import __version__
 from privaware.card import ModelCard
-from privaware.data import read_names
 from privaware.errors import PrivawareError, WrongInput
-from privaware.events import NOTHING, Event, Pure
 from privaware.ledger import Ledger, explained_lines, ledger_rows
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
+from privaware.ui._guard import Guard
+from privaware.ui._plan import column_names, number_of, planned_view
 from privaware.ui._runs import COMMAND, Run, Runs
-from privaware.ui._tasks import Task, audit_task, data_path, default_name, fit_options, fit_task, predict_task, reading
-from privaware.workflow.fit import Fit, fit
-from privaware.workflow.run.charge import TOTAL_AFTER
-from privaware.workflow.run.persons_check import CHECK_SHARE
+from privaware.ui._tasks import Task, audit_task, fit_task, predict_task
 from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
 
 __all__ = ["Guard", "guarded"]
-
-HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; "
-    "img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "referrer-policy": "same-origin",
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-}
-METHODS = ("GET", "HEAD", "POST")
-
-
-class Guard:
-    """Admits only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
-
-    The host is checked, so that a foreign name that resolves to this machine is not served. A POST from another page
-    names its origin, and is refused even with the right token. A refused request gets an empty answer with status 403.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
-        self.app, self.token = app, token
-        self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":  # start and end of the server
-            await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http" or not self._admits(scope):
-            if scope["type"] == "http":
-                await PlainTextResponse("", status_code=403, headers=HEADERS)(scope, receive, send)
-            return
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [pair for pair in message["headers"] if pair[0].decode() not in HEADERS] + own
-            await send(message)
-
-        inner = dict(scope) | {"path": scope["path"][len(self.token) + 1 :], "root_path": ""}
-        await self.app(inner, receive, send_guarded)
-
-    def _admits(self, scope: Scope) -> bool:
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
-        named = [value.decode("latin-1") for value in headers.get(b"host", [])]
-        first, _, rest = str(scope["path"]).removeprefix("/").partition("/")
-        token = secrets.compare_digest(first.encode(), self.token.encode())
-        good = token and len(named) == 1 and named[0] in self.hosts and scope["method"] in METHODS
-        return good and "/" in scope["path"][1:] and self._own_origin(headers, scope, rest)
-
-    def _own_origin(self, headers: dict[bytes, list[bytes]], scope: Scope, rest: str) -> bool:
-        if scope["method"] != "POST":
-            return True
-        origins: list[Any] = [value.decode("latin-1") for value in headers.get(b"origin", [])]
-        site = [value for value in headers.get(b"sec-fetch-site", []) if value not in (b"same-origin", b"none")]
-        return not site and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)
-
 
 MAX_FORM_BYTES = 20_000
 """Size in bytes above which a submitted form is ignored."""
 
 ASSETS = {"style.css": "text/css", "script.js": "text/javascript"}
 TITLES = {"fit": "Train", "predict": "Predict", "audit": "Audit"}
-SLACK = 1e-9
-"""Relative error of the accountant by which a total may exceed the limit of a ledger."""
 
 
 def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COMMAND) -> Guard:
@@ -161,7 +95,7 @@ class _Pages:
         form = await _form(request) if posted else dict(request.query_params)
 
         def page() -> Response:
-            return self._plan_page(form, plan=self._planned(form) if posted and form else None)
+            return self._plan_page(form, plan=planned_view(self.folder, form) if posted and form else None)
 
         return await self._answer(page, up=".", again=lambda problem: self._plan_page(form, problem=problem))
 
@@ -214,7 +148,7 @@ class _Pages:
                 self.runs.expect_none()
                 ledger.close(int(form["close"]) if form["close"].isdecimal() else -1)
             else:
-                ledger.set_limit(_number("the limit", typed))
+                ledger.set_limit(number_of("the limit", typed))
             return _see(up, "ledger", name)
 
         return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
@@ -258,7 +192,7 @@ class _Pages:
     def _plan_page(
         self, form: Mapping[str, str], *, plan: Mapping[str, Any] | None = None, problem: str = ""
     ) -> Response:
-        columns = [] if problem else self._columns(form)
+        columns = [] if problem else column_names(self.folder, form)
         choices = {
             **self._data_choices(),
             "learners": ["auto", *registry.names("learners")],
@@ -267,65 +201,6 @@ class _Pages:
         }
         values = {"form": form, "columns": columns, "plan": plan, "problem": problem, "listed": "list" in form}
         return _page("plan.html", up=".", status=400 if problem else 200, **choices, **values)
-
-    def _columns(self, form: Mapping[str, str]) -> list[str]:
-        """Return the column names in the header of a CSV file of the folder; none if its first line may be a row."""
-        if form.get("data") not in self.folder.data_files():
-            return []
-        names = read_names(data_path(self.folder, form), reading(self.folder, form))
-        return list(names.columns or ()) if names is not None and names.declared and not names.uneven else []
-
-    def _planned(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Plan without training or charging (a dry run); the command line prints the same sentences."""
-        data, said = data_path(self.folder, form), list[str]()
-        out = form.get("out") or default_name(self.folder, form["data"])
-        task = fit_task(self.folder, {**form, "out": out})
-        if (self.folder.path / task.out / "model.json").exists():
-            raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
-        options = fit_options(self.folder, form)
-        planned = fit(data, **options, dry_run=True, out=self.folder.path / out, say=said.append)
-        check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
-        price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
-        return {
-            "out": out,
-            "learner": planned.learner,
-            "epsilon": price,
-            "delta": _words.rounded_up(planned.delta),
-            "sentences": [
-                _words.tidy(self.folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line
-            ],
-            "sentence": _words.tidy(planned.sentence, planned.epsilon),
-            **self._budget(data, form, planned, check),
-        }
-
-    def _budget(self, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
-        """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
-
-        `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives another limit
-        than the ledger has.
-        """
-        refused = self.folder.shown(planned.refusal)
-        if planned.ledger is None:
-            wanted = form.get("limit") or _words.number(float(form.get("epsilon") or 1))
-            built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
-            new = (
-                f"A new ledger, {form.get('data', '')}.ledger, is made. "
-                f"All runs on these rows may spend epsilon {wanted} in total."
-            )
-            return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": refused}
-        ledger = Ledger.open(planned.ledger)
-        spent, limit, name = ledger.spent(), ledger.limit, self.folder.shown(str(ledger.path))
-        if form.get("limit") and _number("limit", form["limit"]) != limit:
-            raise WrongInput(
-                f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
-                "of the ledger"
-            )
-        after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
-        numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
-        budget = f"{name}: {numbers}{TOTAL_AFTER} {_words.rounded_up(after)}."
-        full = after > limit * (1 + SLACK) and bool(refused)
-        shown = {"ledger": name if full and name in self.folder.ledgers() else "", "budget": budget}
-        return shown | {"refused": "The ledger has no room for this run." if full else refused}
 
     def _model_page(
         self,
@@ -430,13 +305,6 @@ def _known(paths: Mapping[str, Path], name: str) -> Path:
     if name not in paths:
         raise WrongInput("expected the name of something in this folder, got another; go back to the list")
     return paths[name]
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None
 
 
 def _see(up: str, *parts: str) -> Response:

@@ -102,9 +102,12 @@ def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[st
 
 
 def advice_page(advised: Any) -> str:
-    """Return the answer, a plot and the findings as an HTML page that needs no other file."""
+    """Return the answer, a plot and the findings with their evidence, as an HTML page that needs no other file."""
     answer = "\n".join(f"<p>{html.escape(line)}</p>" for line in answer_lines(advised))
-    findings = "\n".join(f"<li>{html.escape(finding['rule'])}.</li>" for finding in advised.advice)
+    findings = "\n".join(
+        f"<li>{html.escape(finding['rule'])}.<ul>{_items(_evidence_lines(finding))}</ul></li>"
+        for finding in advised.advice
+    )
     return PAGE.format(
         title=html.escape(advised.data),
         answer=answer,
@@ -112,6 +115,11 @@ def advice_page(advised: Any) -> str:
         findings=findings,
         charged=html.escape(advised.charged),
     )
+
+
+def _items(lines: Sequence[str]) -> str:
+    """Return `lines` as items of an HTML list."""
+    return "".join(f"<li>{html.escape(line.strip())}</li>" for line in lines)
 
 
 def _plot(curve: Sequence[Mapping[str, float]]) -> str:

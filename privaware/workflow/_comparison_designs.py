@@ -134,12 +134,15 @@ def designs_sentence(price: Price, chosen: Design, total: float) -> str:
 def _smaller(design: Design) -> Iterator[Design]:
     """Yield smaller designs than `design`, the largest first.
 
-    All epsilons with fewer repeats come first, then fewer epsilons, down to `MIN_EPSILONS`, with one repeat.
+    All epsilons with fewer repeats come first, then fewer epsilons, down to `MIN_EPSILONS`, with one repeat. The
+    smallest of `EPSILONS`, with one repeat, come last.
     """
     for repeats in range(design.repeats - 1, 0, -1):
         yield Design(design.epsilons, repeats)
     for count in range(len(design.epsilons) - 1, MIN_EPSILONS - 1, -1):
         yield Design(design.epsilons[:count], 1)
+    for count in range(len(EPSILONS), MIN_EPSILONS - 1, -1):
+        yield Design(EPSILONS[:count], 1)
 
 
 def _counted(count: int, noun: str) -> str:

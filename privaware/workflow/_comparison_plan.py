@@ -33,7 +33,16 @@ HELD_OUT = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(Plan):
-    """A plan whose `noise` is 1, because each training has its own noise multiplier."""
+    """A plan whose `noise` is 1, because each training has its own noise multiplier.
+
+    `total` is the given largest total epsilon of the comparison, which is the limit of a new ledger.
+    """
+
+    total: float | None = None
+
+    @property
+    def limit(self) -> float:
+        return self.epsilon if self.total is None else self.total
 
     @property
     def total_sentence(self) -> str:

@@ -10,7 +10,7 @@ from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Schema
 from privaware.workflow.auto import Choice, Stage, share_for
-from privaware.workflow.run.plan import BINS
+from privaware.workflow.run.plan import BINS, fraction_of_columns
 from privaware.workflow.run.trainings import outlined, training_mechanism
 
 __all__ = ["BIN_NUMBERS", "TARGET_RANGE", "with_bins", "with_releases", "with_target_range"]
@@ -52,7 +52,7 @@ def with_bins(choice: Choice, schema: Schema) -> Choice:
         what=BIN_NUMBERS,
         mechanism=Bins(count=BINS[choice.learner]),
         join=Bins.join,
-        share=share_for(cost, BIN_FRACTION),
+        share=share_for(cost, BIN_FRACTION * fraction_of_columns(schema)),
     )
     return replace(choice, before=(*choice.before, stage))
 

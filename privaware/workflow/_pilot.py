@@ -44,8 +44,8 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) ->
     plan = with_score(plan, epsilon=SCORE_FRACTION * pilot, metric="accuracy", held_out=HELD_OUT)
     reason = f"Pilot: it costs epsilon {pilot:g} and places this table on the measured curves. Its model is not kept."
     room = (
-        f"Without --limit, a new ledger has a limit of {pilot + epsilon:g}: the pilot, and --epsilon {epsilon:g} for a "
-        "model."
+        f"A ledger that exists keeps its limit. Without --limit, a new ledger has a limit of {pilot + epsilon:g}: the "
+        f"pilot, and --epsilon {epsilon:g} for a model."
     )
     return replace(plan, reasons=(reason, *plan.reasons, room), requested=pilot + epsilon)
 

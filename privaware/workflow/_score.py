@@ -24,6 +24,7 @@ import numpy as np
 from privaware import accounting
 from privaware._validate import expect_one_of, expect_positive
 from privaware.data import Rows, release
+from privaware.data._persons import of_persons
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Laplace, Pure
 from privaware.learners.median import Median
@@ -317,7 +318,7 @@ def with_score(
     settings |= {"score_also": list(tables)} if tables else {}
     reason = _reason(schema, share, (NAMES[chosen], *tables), epsilon, total)
     cells = ScoreCells.of(chosen, len(schema.classes), tables)
-    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon)
+    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon, at_most=of_persons(schema))
     if schema.unit in ("row", "label") and not outside and epsilon < total:
         reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
@@ -342,23 +343,28 @@ def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float,
     words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     part = "a tenth of the budget" if abs(epsilon - SCORE_SHARE * total) < 1e-9 else f"within the total of {total:g}"
+    held_out = f"about {schema.rows * share:.0f} of {schema.rows} rows"
+    if of_persons(schema):
+        held_out = f"{100 * share:.3g}% of the rows used, at most about {schema.rows * share:.0f},"
     return (
-        f"Score: about {schema.rows * share:.0f} of {schema.rows} rows are held out of training. They release the "
-        f"{listed} with noise for epsilon {epsilon:g}, {part}."
+        f"Score: {held_out} are held out of training. They release the {listed} with noise for epsilon "
+        f"{epsilon:g}, {part}."
     )
 
 
-def _expected(cells: ScoreCells, rows: float, scale: float) -> str:
+def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) -> str:
     """Return a sentence with the interval that an accuracy of 0.8 would have; an empty text for other metrics.
 
-    `rows` is the number of held-out rows, and `scale` is the scale of the Laplace noise of `cells`.
+    `rows` is the number of held-out rows, or their largest number if `at_most`; `scale` is the scale of the Laplace
+    noise of `cells`.
     """
     if cells.metric != "accuracy":
         return ""
     half = cells.sizes[0] // 2
     right, wrong = (np.full(half, part * rows / half) for part in (0.8, 0.2))
     low, high = fraction_interval(right, wrong, scale)
-    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}."
+    fewer = f" with {rows:.0f} rows, and wider with fewer" if at_most else ""
+    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}{fewer}."
 
 
 def _shown(value: float) -> str:

@@ -83,7 +83,7 @@ class Advised(Summarised):
         return dict(vars(self))
 
     def html(self) -> str:
-        """Return the answer, its plot and the findings as an HTML page that needs no other file."""
+        """Return the answer, its plot and the findings with their evidence as one HTML page."""
         return advice_page(self)
 
 

@@ -157,8 +157,9 @@ def crossover(
     repeats
         The number of times that each model is trained at each epsilon. Default: as many as the total allows, up to 5.
     total
-        The largest total epsilon of all trainings and scores. Default: 5, or `limit` if it is smaller; for built-in
-        data, which are public, no bound. A design above the total raises `BudgetExceeded` and names a design that fits.
+        The largest total epsilon of all trainings and scores, which is the limit of a new ledger unless `limit` is
+        given. Default: 5, or `limit` if it is smaller; for built-in data, which are public, no bound. A design above
+        the total raises `BudgetExceeded` and names a design that fits.
     settings
         Hyper-parameters of both learners.
     device
@@ -188,7 +189,7 @@ def crossover(
         planned = comparison_planner(run.source, sides, options)
         bound = _bound(total, run)
         design = choose_design(lambda design: planned(design).epsilon, epsilons=grid, repeats=repeats, total=bound)
-        plan = planned(design)
+        plan = replace(planned(design), total=total)
         if not math.isinf(bound):
             prices = designs_sentence(lambda design: planned(design).epsilon, design, bound)
             plan = replace(plan, reasons=(*plan.reasons, prices))

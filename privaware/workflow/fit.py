@@ -36,7 +36,7 @@ __all__ = ["Fit", "fit"]
 PLAN_SETTINGS = ("search", "workflow", "policy", *SCORE_SETTINGS)
 """Entries of the settings of a plan that are not settings of its learner."""
 NO_SCORE = (
-    "No score was computed, because every row trained the model. For a score that only you see, give test rows "
+    "No score was computed, because no rows were held out. For a score that only you see, give test rows "
     "(--test FILE). For a score that you may release, spend a tenth of the budget (--score) or another part "
     "(--score-epsilon E) on held-out rows."
 )
@@ -252,7 +252,7 @@ def fit(
     device
         "cpu" or "cuda".
     ray
-        The address of a Ray cluster whose workers read Parquet files.
+        The address of a Ray cluster. Its workers train a network, or read Parquet files for other learners.
     **run_options
         The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
         `private_schema`, `kinds`, `unit`, `cap`, `not_persons`, `check_persons`, `header`, `sep`, `decimal`,

@@ -78,7 +78,6 @@ def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     from privaware import fit
 
     frame, target = _frame(str(settings["set"]), str(settings["variant"]), int(settings["seed"]), folder)
-    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         for name, part in (("train", slice(TRAIN)), ("test", slice(TRAIN, TRAIN + TEST))):
             frame.iloc[part].to_csv(Path(place, f"{name}.csv"), index=False)
@@ -92,8 +91,8 @@ def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
             **METHODS[settings["method"]],
         )
     scores = {name: round(float(fitted.internal[f"{name}_score"] or 0.0), 4) for name in ("test", "constant")}
-    facts = {"rows": min(TRAIN, len(frame)), "seconds": round(time.perf_counter() - began, 1)}
-    return {"learner": fitted.learner, "score": scores["test"], "constant": scores["constant"], **facts}
+    rows = min(TRAIN, len(frame))
+    return {"learner": fitted.learner, "score": scores["test"], "constant": scores["constant"], "rows": rows}
 
 
 def _frame(name: str, variant: str, seed: int, folder: Path) -> tuple[Any, str]:

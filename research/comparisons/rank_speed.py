@@ -90,7 +90,8 @@ def trainings(module: nn.Module) -> None:
 def main() -> None:
     clock = Clock()
     Descent.train_together = clock.trained(Descent.train_together)  # type: ignore[method-assign]
-    Ranks.add_up, Ranks.broadcast = clock.timed(Ranks.add_up), clock.timed(Ranks.broadcast)  # type: ignore[method-assign]
+    for name in ("add_up", "broadcast", "exchanged"):
+        setattr(Ranks, name, clock.timed(getattr(Ranks, name)))
     for network in (convolutional, wide):
         on_all_ranks(lambda: trainings(network()))  # noqa: B023
         facts = {

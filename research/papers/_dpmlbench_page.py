@@ -8,12 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from privaware.bench._shown import markdown
+from privaware.bench._store import cell_key
 from privaware.bench._summary import SummaryRow, summary
 from research.papers import Item, find
 from research.papers._dpmlbench_cells import DATA, NETWORKS
 from research.papers._dpmlbench_figures import FIGURES, area_key
 from research.papers._dpmlbench_findings import verdicts
+from research.papers._dpmlbench_grid import ordered_cells
 from research.papers._dpmlbench_means import ATTACKS, Key, Means
+from research.papers._dpmlbench_plan import PLAN
 from research.papers._page import Page
 from research.papers.dpmlbench import ITEMS, PRINTED, STRONGEST
 
@@ -119,6 +122,18 @@ class View:
 
     def planned(self) -> int:
         return sum(len(item.runs) for item in ITEMS if item.run_population is not None)
+
+    def missing(self) -> str:
+        """What the plan wants before its last choice, which is everything else, and is not stored: counts of cells."""
+        known = {cell.key for id in self._page.items() for cell in self._page.cells(id)}
+        wanted = {cell_key(*pair): pair for choice in PLAN[:-1] for pair in ordered_cells(choice)}
+        counts: dict[tuple[str, str, str], list[int]] = {}
+        for key, (_, cell) in wanted.items():
+            kind = "attacked" if cell["attacks"] else "further seeds" if cell["seed"] else "one seed"
+            count = counts.setdefault((kind, cell["network"], cell["learner"]), [0, 0])
+            count[key not in known] += 1
+        rows = [[*place, str(lacking), str(there + lacking)] for place, (there, lacking) in counts.items() if lacking]
+        return markdown(["cells", "network", "algorithm", "missing", "of"], rows) if rows else "Nothing."
 
     def met(self) -> str:
         """How many readable cells of the gradient algorithms are met, in words; those hardly learnt are apart."""

@@ -99,6 +99,7 @@ PLAN: Sequence[GridChoice] = (
     _errors(QUICK, MAIN),
     _errors(QUICK),
     GridChoice(items=("precision",), seeds=ONE),
+    GridChoice(items=("enlarged",), epsilons=MAIN, seeds=ONE),
     _seeds(QUICK),
     _errors(LONG, (4.0,)),
     _errors(LONG, MAIN),

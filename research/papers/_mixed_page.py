@@ -16,46 +16,52 @@ ITEM = "benchmarks/mixed_tables"
 BEFORE = "hashed to columns"
 """The method before texts of tables had features of their own."""
 SHOWN = {
-    "number": "random number",
-    "category": "random category",
-    "informative": "informative column",
-    "text": "random text",
+    "number": "a random number",
+    "category": "a random category",
+    "informative": "an informative column",
+    "text": "a random text",
 }
+
+
+Runs = dict[tuple[str, str, float, str], dict[int, Cell]]
+"""Cells by set, variant, epsilon and method, then by seed."""
 
 
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
     """By name, for the template."""
     cells = page.cells(ITEM)
-    runs: dict[tuple[str, str, float, str], list[Cell]] = {}
+    runs: Runs = {}
     for cell in cells:
         asked = cell.settings
-        runs.setdefault((asked["set"], asked["variant"], asked["epsilon"], asked["method"]), []).append(cell)
-
-    def score(name: str, variant: str, epsilon: float, method: str = "auto") -> float | None:
-        found = runs.get((name, variant, epsilon, method), [])
-        return mean(cell.result["score"] for cell in found) if found else None
+        key = (asked["set"], asked["variant"], asked["epsilon"], asked["method"])
+        runs.setdefault(key, {})[asked["seed"]] = cell
 
     def table(*variants: str) -> str:
-        """A row for each set and epsilon: alone, with each further column, and as it was before."""
+        """A row for each set and epsilon, over seeds that have all columns: alone, with each column, and before."""
         shown = []
         for name, epsilon in sorted({(each[0], each[2]) for each in runs if each[1] in variants}):
-            alone = runs[name, "alone", epsilon, "auto"]
-            row = [name, f"{epsilon:g}", str(len(alone)), _number(mean(cell.result["constant"] for cell in alone))]
-            row.append(_number(score(name, "alone", epsilon)))
+            seeds = _common(runs, name, epsilon, ("alone", *variants))
+            alone = runs.get((name, "alone", epsilon, "auto"), {})
+            constant = [cell.result["constant"] for seed, cell in alone.items() if seed in seeds]
+            row = [name, f"{epsilon:g}", str(len(seeds)), _number(constant)]
+            row.append(_number(_scores(runs, (name, "alone", epsilon, "auto"), seeds)))
             for variant in variants:
-                row += [_number(score(name, variant, epsilon, method)) for method in ("auto", BEFORE)]
-            shown.append(row)
+                for method in ("auto", BEFORE):
+                    row.append(_number(_scores(runs, (name, variant, epsilon, method), seeds)))
+            if seeds:
+                shown.append(row)
         head = ["set", "epsilon", "seeds", "constant", "without it"]
-        head += [text for each in variants for text in (f"with a {SHOWN[each]}", "before")]
+        head += [text for each in variants for text in (f"with {SHOWN[each]}", "before")]
         return markdown(head, shown)
 
     def loss(*variants: str) -> str:
-        """The mean and the largest loss by these columns, over sets and epsilons."""
-        losses = [
-            (score(name, "alone", epsilon) or 0.0) - (score(name, variant, epsilon) or 0.0)
-            for name, variant, epsilon, method in runs
-            if variant in variants and method == "auto"
-        ]
+        """The mean and the largest loss by these columns, over sets and epsilons; each loss is a mean over seeds."""
+        losses = []
+        for name, variant, epsilon, method in runs:
+            if variant in variants and method == "auto":
+                seeds = _common(runs, name, epsilon, ("alone", variant))
+                alone, beside = (_scores(runs, (name, each, epsilon, "auto"), seeds) for each in ("alone", variant))
+                losses += [mean(alone) - mean(beside)] if seeds else []
         return f"{100 * mean(losses):.1f} points on average and {100 * max(losses):.1f} at most" if losses else ""
 
     def commits() -> str:
@@ -64,5 +70,15 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
     return {"table": table, "loss": loss, "commits": commits}
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def _common(runs: Runs, name: str, epsilon: float, variants: tuple[str, ...]) -> set[int]:
+    """The seeds with which `auto` ran on all these variants."""
+    found = [set(runs.get((name, variant, epsilon, "auto"), {})) for variant in variants]
+    return set.intersection(*found)
+
+
+def _scores(runs: Runs, key: tuple[str, str, float, str], seeds: set[int]) -> list[float]:
+    return [cell.result["score"] for seed, cell in runs.get(key, {}).items() if seed in seeds]
+
+
+def _number(values: list[float]) -> str:
+    return f"{mean(values):.3f}" if values else ""

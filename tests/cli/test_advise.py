@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 from tests.cli.people import Run
@@ -41,6 +42,15 @@ def test_html_page_has_the_answer_and_a_plot(run: Run, tmp_path: Path) -> None:
     text = page.read_text()
     assert "<svg" in text
     assert "other tables" in text
+
+
+def test_html_page_has_the_reason_and_evidence_of_findings(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "advice.html"
+    call = run("advise", "wisconsin", "--why", "--html", page, "--json")
+    text = html.unescape(page.read_text())
+    for finding in call.json["advice"]:
+        assert f"Reason: {finding['reason']}." in text
+        assert all(f"Measured: {each['ours']} ({each['page']})" in text for each in finding["evidence"])
 
 
 def test_wrong_accuracy_is_exit_2(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,25 @@ def test_scores_of_private_rows_are_noisy(run: Run, people: Path) -> None:
     scores = [s * 75 for points in result["curves"].values() for p in points for s in p["scores"]]
     inner = [value for value in scores if 0 < value < 75]
     assert not inner or any(abs(value - round(value)) > 1e-6 for value in inner)
+
+
+def test_scores_are_printed_with_their_95_percent_interval(run: Run, people: Path) -> None:
+    result = run("crossover", people, *SHORT, "--schema", "people.toml", "--out", "model")
+    (line,) = [line for line in result.out.splitlines() if line.startswith("epsilon 0.3: ")]
+    point = json.loads(Path("model/crossover.json").read_text())["curves"]["simple"][0]
+    assert f"simple {point['mean']:.4f} ({point['low']:.4f} to {point['high']:.4f})," in line
+    assert "In brackets: the 95% interval of the mean over 2 repeats." in result.out
+
+
+def test_single_repeat_has_no_interval(run: Run, people: Path) -> None:
+    result = run("crossover", people, *SHORT[:-1], 1, "--schema", "people.toml")
+    assert re.search(r"epsilon 0\.3: simple [0-9.]+, complex [0-9.]+\n", result.out)
+    assert "interval of the mean" not in result.out
+
+
+def test_total_is_the_limit_of_a_new_ledger(run: Run, people: Path) -> None:
+    assert run("crossover", people, *SHORT, "--schema", "people.toml", "--total", 9.5).code == 0
+    assert run("ledger", f"{people}.ledger", "--json").json["limit"] == 9.5
 
 
 def test_undeclared_bounds_are_charged(run: Run, people: Path) -> None:

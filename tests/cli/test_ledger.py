@@ -72,6 +72,13 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     assert f"their composition costs only {rounded_up(ledger.spent())}" in lines
 
 
+def test_limit_that_is_spent_is_not_printed_as_exceeded(run: Run, people: Path) -> None:
+    Ledger.create("book.ledger", limit=1.20115).spend(Pure(epsilon=1.20115), what="a count")
+    first, *table = run("ledger", "book.ledger").out.splitlines()
+    assert first.startswith("Spent: epsilon 1.202 of 1.202 at delta 1e-5")
+    assert "1.20115" not in "".join(table)
+
+
 @pytest.mark.parametrize("broken", ["30,n,maybe", "30,n"], ids=["undeclared class", "short line"])
 def test_failed_run_does_not_fix_the_limit_of_a_ledger(run: Run, people: Path, broken: str) -> None:
     good = people.read_text()

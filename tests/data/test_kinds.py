@@ -92,3 +92,12 @@ def test_certainty_is_not_above_the_fraction_that_is_right() -> None:
     sure = [column.certainty for column in columns]
     assert 0 < min(sure) < 0.7 < max(sure) <= 1
     assert 0.75 < np.mean(sure) < np.mean(correct) + 0.02
+
+
+@pytest.mark.parametrize("scale", [0.0, 20.0])
+@pytest.mark.parametrize("letters", ["fm", "nj", "ny", "ft"])
+def test_a_single_letter_is_no_evidence_for_a_boolean(letters: str, scale: float) -> None:
+    """A column of `f` and `m`, mostly `f`, holds two categories."""
+    counts = counts_of([letters[0]] * 890 + [letters[1]] * 110)
+    assert likeliest([OPEN], counts[None], scale)[0].kind == "category"
+    assert decided(OPEN, counts).kind == "category"

@@ -89,6 +89,38 @@ def test_p49_columns_of_few_values_are_known_again(kept: list[str]) -> None:
     assert not resembles(census(0), census(1)[kept])
 
 
+def arrests(seed: int = 0, rows: int = 3000) -> pd.DataFrame:
+    """Rows of which about half are unique, and no column of more than 50 values."""
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": np.arange(1, rows + 1),
+            "year": draw.integers(1997, 2003, rows),
+            "age": 15 + np.minimum(draw.exponential(9, rows), 49).astype(int),
+            "checks": draw.binomial(6, 0.3, rows),
+            "citizen": draw.random(rows) < 0.8,
+            "released": draw.random(rows) < 0.7,
+        }
+    )
+
+
+def test_p49_column_of_50_values_is_known_again_in_a_large_table() -> None:
+    assert resembles(arrests(), arrests()[["age", "released"]])
+    assert not resembles(arrests(0), arrests(1)[["age", "released"]])
+
+
+@pytest.mark.parametrize("change", ["a column dropped", "a column renamed", "a few rows less", "all columns renamed"])
+def test_p49_half_unique_rows_are_known_again_by_them(change: str) -> None:
+    changed = CHANGES[change](arrests())[30:]  # without these rows no column has the same values
+    assert resembles(arrests(), changed)
+
+
+@pytest.mark.parametrize("rows", [500, 3000, 20_000])
+def test_other_people_with_half_unique_rows_are_strangers(rows: int) -> None:
+    first = sketch(arrests(0))
+    assert not any(first.resembles(sketch(arrests(seed, rows))) for seed in range(1, 6))
+
+
 def test_columns_of_a_list_or_a_panel_make_no_table_known() -> None:
     states = [f"state {at}" for at in range(50)]
     one, other = (pd.DataFrame({"state": states * 6, "x": np.random.default_rng(at).normal(size=300)}) for at in (0, 1))

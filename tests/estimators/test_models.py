@@ -180,7 +180,7 @@ def test_a_frame_is_read_by_the_names_of_a_schema():
     by_name = PrivateClassifier(schema=square(), random_state=0).fit(frame[["b", "a"]], y)
     by_place = PrivateClassifier(schema=square(), random_state=0).fit(X, y)
     assert np.array_equal(by_name.predict_proba(frame[["b", "a"]]), by_place.predict_proba(X))
-    with pytest.raises(WrongInput, match="the schema names 'a', 'b'"):
+    with pytest.raises(WrongInput, match="the model needs 'a', 'b'"):
         PrivateClassifier(schema=square()).fit(frame.rename(columns={"a": "c", "b": "d"}), y)
 
 

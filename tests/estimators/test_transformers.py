@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema
+from privaware._rounded import rounded_up
 from privaware.errors import OpenBoundsWarning, OverlapWarning, WrongInput
 from privaware.estimators import EXPECTED_FAILED_CHECKS, PrivateNormaliser, PrivatePCA, _declared
 from privaware.schema import Column
@@ -104,13 +105,24 @@ def test_paid_pipeline_is_added_up_by_one_ledger(tmp_path: Path) -> None:
     assert pipe.score(X, y) > 0.6
 
 
+def test_guarantee_of_a_step_names_the_total_of_its_ledger(tmp_path: Path) -> None:
+    X, y = rows()
+    book = Ledger.create(tmp_path / "x.ledger", limit=2.5)
+    first = PrivateNormaliser(schema=declared(), ledger=book)
+    pipe = make_pipeline(first, PrivateClassifier(learner="majority", ledger=book)).fit(X, y)
+    assert "x.ledger" not in pipe[0].guarantee_
+    total = f"all releases together have epsilon {rounded_up(book.spent())} at delta 1e-5"
+    assert f"2 releases are charged to 'x.ledger': {total}." in pipe[-1].guarantee_
+
+
 # Steps that nobody paid for.
 
 
 def test_real_numbers_without_bounds_are_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_declared, "_warned", set())
     X, y = rows()
-    with pytest.warns(OpenBoundsWarning, match="scikit_learn_pipelines.md"):
+    advice = r"replace such a step by PrivateNormaliser or PrivatePCA.*if there is none, .*scikit_learn_pipelines.md"
+    with pytest.warns(OpenBoundsWarning, match=advice):
         make_pipeline(StandardScaler(), PrivateClassifier(learner="majority")).fit(X, y)
     PrivateClassifier(learner="majority").fit(*rows(seed=1))
 

@@ -9,6 +9,7 @@ import pytest
 
 from privaware.errors import WrongInput
 from privaware.features import Mixed, build, describe
+from privaware.features.mixed import GROWTH
 from privaware.learners.linear import Linear
 from privaware.schema import Column, Schema
 from privaware.testing import check_mechanism, rows_for
@@ -29,7 +30,7 @@ def test_text_block_has_norm_one_and_columns_at_most_theirs() -> None:
     rows = Mixed(text=HASHED, columns=0.5, count=64)(rows_for(SCHEMA, 30).x, SCHEMA)
     assert rows.shape == (30, 16 + 64)
     np.testing.assert_allclose(np.linalg.norm(rows[:, :16], axis=1), 1.0, atol=1e-5)
-    assert np.linalg.norm(rows[:, 16:], axis=1).max() <= 0.5 * np.sqrt(2) + 1e-6
+    assert np.linalg.norm(rows[:, 16:], axis=1).max() <= 0.5 * 2**GROWTH + 1e-6
 
 
 def test_each_block_reads_its_own_columns() -> None:

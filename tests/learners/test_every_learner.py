@@ -53,6 +53,8 @@ COLUMNS = (
 )
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
+WORDS = tuple(Column(name=name, kind="category", categories=("x", "y", "z")) for name in "vw")
+CATEGORIES = Schema(columns=WORDS, classes=("no", "yes"), rows=40)
 SMALL = {"name": "fcn", "hidden": [4]}  # with the dropout that it has by default
 DROPPING = {"name": "cnn", "filters": [2], "kernels": [3], "paddings": [1], "hidden": [4]}
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
@@ -64,6 +66,7 @@ MATCHING: dict[str, Any] = {"per_class": 1, "networks": 1, "rounds": 2, "queries
 GAMES = {
     "linear": 40,
     "linear, random features": 20,
+    "linear, crosses": 20,
     "objective_perturbation": 80,
     "output_perturbation": 80,
 } | dict.fromkeys(
@@ -88,6 +91,7 @@ LEARNERS = {
     "linear, images": (Linear(steps=5), IMAGE),
     "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
     "linear, random features": (Linear(steps=5, centre=0.2, features=[{"name": "table_fourier", "count": 16}]), TABLE),
+    "linear, crosses": (Linear(steps=5, centre=0.2, features=[{"name": "crosses"}]), CATEGORIES),
     "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
     "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
     "dpsgd, images": (DpSgd(steps=4), IMAGE),

@@ -46,7 +46,8 @@ def test_spent_is_the_price_of_the_composition(ledger: Ledger) -> None:
 def test_charge_past_the_limit_is_refused_and_not_recorded(ledger: Ledger, path: Path) -> None:
     ledger.spend(pure(0.9), what="a first")
     before = path.read_bytes()
-    with pytest.raises(BudgetExceeded, match=r"a second would bring .* past the limit of 1 ") as no:
+    refusal = r"a second would bring .* past the limit of 1 .*raise the limit \(`Ledger\.set_limit`\)"
+    with pytest.raises(BudgetExceeded, match=refusal) as no:
         ledger.spend(pure(0.2), what="a second")
     assert no.value.code == 3
     assert path.read_bytes() == before
@@ -418,3 +419,9 @@ def test_replaced_file_is_noticed(ledger: Ledger, path: Path) -> None:
     with pytest.raises(WrongInput, match="there is no ledger"):
         ledger.spend(pure(0.1), what="a count")
     assert not path.exists()
+
+
+def test_another_cap_is_refused_with_the_cap_that_fits(path: Path) -> None:
+    Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=3)
+    with pytest.raises(WrongInput, match="expected cap 3 as the ledger has it, got 5; take --cap 3, or use another"):
+        Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=5)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privaware import features
@@ -14,6 +15,8 @@ from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.testing import rows_for
+from privaware.workflow.fit import Fit, fit
+from tests.parts import same_tensors
 from tests.ranks import models, processes, threads
 from tests.ranks.models import FEATURES, ON_RANKS, images
 
@@ -71,3 +74,23 @@ def test_a_linear_model_on_shared_features_is_the_same() -> None:
     run = lambda: learner.run(images(300), 1.0, Rng(5)).tensors  # noqa: E731
     together, alone = threads.led(2, run), run()
     assert all((np.asarray(together[name]) == np.asarray(alone[name])).all() for name in alone)
+
+
+def test_persons_whose_rows_several_ranks_sum_are_the_same() -> None:
+    """A person's rows are clipped one by one and priced as a group, whichever ranks sum them."""
+    draw = np.random.default_rng(0)
+    table = {"age": draw.uniform(0, 90, 240), "who": np.arange(240) % 60}
+    people = pd.DataFrame(table | {"buys": np.where(table["age"] > 40, "yes", "no")})
+
+    def run() -> Fit:
+        settings = {"steps": 4, "batch": 60, "architecture": {"name": "fcn", "hidden": [4]}}
+        asked: dict[str, Any] = {"target": "buys", "unit": "who", "cap": 4, "epsilon": 3.0, "limit": 9.0, "seed": 1}
+        return fit(people, learner="dpsgd", settings=settings, **asked)
+
+    together = threads.led(3, run)
+    with processes.leading_alone():
+        alone = run()
+    assert together.model is not None
+    assert alone.model is not None
+    assert same_tensors(together.model.tensors, alone.model.tensors)
+    assert together.epsilon == alone.epsilon

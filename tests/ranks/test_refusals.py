@@ -124,13 +124,14 @@ def test_a_blocked_process_says_why_it_ends(tmp_path: Path) -> None:
     script.write_text(
         """
 import ctypes
+import threading
 from datetime import timedelta
 from privaware.ranks import _session
 _session.GRACE = timedelta(seconds=0.2)
 mutex, libc = ctypes.create_string_buffer(64), ctypes.CDLL(None)
 with _session.ended_by_torchrun():
-    print("ready", flush=True)
     libc.pthread_mutex_lock(mutex)
+    threading.Timer(1.0, print, ["ready"], {"flush": True}).start()  # when the lock below has long been waited for
     libc.pthread_mutex_lock(mutex)
 """
     )

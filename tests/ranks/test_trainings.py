@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from privaware.descent import Callbacks, Checkpoint, Poisson, _microbatches, _release, _training
 from privaware.descent._exact_sum import LARGEST_TOTAL, expect_exact_total, lattice_step
+from privaware.descent._row_parts import RowParts
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from tests.descent.small_training import RecordingRng
@@ -106,6 +107,20 @@ def test_rank_0_adds_noise_once_to_the_sum_of_all_ranks() -> None:
     for (exact, *facts), (total, *others) in zip(alone, together, strict=True):
         assert torch.equal(exact, total)
         assert facts == others
+
+
+def test_each_rank_holds_a_part_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: dict[int, int] = {}
+    fetch = RowParts.fetch
+
+    def watched(self: RowParts, samples: Any, layout: Any) -> None:
+        fetch(self, samples, layout)
+        held[self.ranks.rank] = len(self.tensors[0])
+        assert len(self.positions) <= 9 * layout.width // 3 + layout.width
+
+    monkeypatch.setattr(RowParts, "fetch", watched)
+    threads.led(4, one)
+    assert held == {0: 22, 1: 23, 2: 22, 3: 23}
 
 
 def test_unseeded_ranks_do_not_know_the_noise() -> None:

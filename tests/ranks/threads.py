@@ -6,6 +6,7 @@ import contextlib
 import pickle
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -58,6 +59,20 @@ class ThreadRanks(Ranks):
         received: list[Tensor] = self.gathered(None)[0]
         assert [(tuple(item.shape), item.dtype) for item in received] == list(shapes)
         return received
+
+    def send_parts(self, tensors: Any, bounds: Any) -> None:
+        self.gathered([[item[begin:end].clone() for item in tensors] for begin, end in pairwise(bounds)])
+
+    def receive_part(self, shapes: Any) -> list[Tensor]:
+        received: list[Tensor] = self.gathered(None)[0][self.rank]
+        assert [(tuple(item.shape), item.dtype) for item in received] == list(shapes)
+        return received
+
+    def exchanged(self, rows: Tensor, sent: Any, received: Any) -> Tensor:
+        every = self.gathered(rows.split(list(sent)))
+        here = [parts[self.rank] for parts in every]
+        assert [len(part) for part in here] == list(received)
+        return torch.cat(here)
 
     def collected(self, tensors: Any) -> list[list[Tensor]]:
         every = self.gathered([item.clone() for item in tensors])

@@ -59,6 +59,9 @@ ESTIMATE = {"value": 0.62, "low": 0.6, "high": 0.65}
 def test_bought_score_stands_beside_the_constant() -> None:
     text = Reader(page(scored(constant=ESTIMATE))).text
     assert "A constant prediction (the most frequent class) has 0.62, 95% interval 0.6 to 0.65." in text
+    assert "may have learned nothing" not in text
+    close = Reader(page(scored(constant={"value": 0.84, "low": 0.82, "high": 0.86}))).text
+    assert "The two intervals overlap, so the model may have learned nothing." in close
     fixed = Reader(page(scored(metric="auc", constant={"value": 0.5, "low": 0.5, "high": 0.5}))).text
     assert "A constant prediction has 0.5, by definition." in fixed
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from privaware.errors import WrongInput
-from privaware.events import Pure, Unproven, to_json
+from privaware.events import NOTHING, Gaussian, Pure, Unproven, to_json
 from privaware.schema import Column, Schema
 from tests.report.pages import ENTRY, Reader, card_entries, page
 
@@ -79,6 +79,32 @@ def test_numbers_of_sentences_are_those_of_the_page() -> None:
     assert "0.9997 " not in text.replace("0.99974", "")
     assert "1e-05" not in text
     assert "total epsilon 0.9998 at delta 1e-5" in text
+
+
+def test_every_mechanism_of_a_release_is_listed() -> None:
+    entries = card_entries()
+    event = sum((Gaussian(noise=float(noise)) for noise in range(2, 11)), start=NOTHING)
+    entries["events"] = [{"what": "release bounds", "event": to_json(event), "epsilon": 0.5}]
+    text = Reader(page(entries)).text
+    assert all(f"1 x Gaussian, noise multiplier {noise}" in text for noise in range(2, 11))
+    assert "more release" not in text
+
+
+def test_number_of_rows_is_assumed_public_once() -> None:
+    entries = card_entries()
+    entries["guarantee"]["assumptions"] = ["public: the number of rows", "public: the declared number of rows and more"]
+    text = Reader(page(entries)).text
+    assert "public: the declared number of rows and more" in text
+    assert "public: the number of rows" not in text
+
+
+def test_page_of_images_names_no_columns() -> None:
+    entries = card_entries()
+    images = Schema(columns=(), target="class", classes=("a", "b"), rows=10, form="image", shape=(3, 8, 8))
+    entries["schema"] = images.json()
+    text = Reader(page(entries)).text
+    assert "columns used" not in text
+    assert "Images form image target class: 2 classes: a, b" in text
 
 
 def test_owner_is_shown_where_there_is_one() -> None:

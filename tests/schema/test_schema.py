@@ -170,5 +170,7 @@ def test_bare_keeps_only_names_kinds_classes_and_rows() -> None:
         "the names and kinds of the columns",
         "the classes of target",
     )
+    images = Schema(columns=(), target="class", classes=("n", "y"), rows=77, form="image", shape=(3, 8, 8))
+    assert images.bare().assumed == ("the number of rows", "the size of the images", "the classes")
     assert not Schema(columns=(known,)).bounded  # a regression target without bounds
     assert Schema(columns=(known,), low=0, high=1).bounded

@@ -12,8 +12,9 @@ import pytest
 from privaware import accounting, advise, datasets
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
+from privaware.schema import Column, Schema
 from privaware.workflow import _answer
-from privaware.workflow._advice_rules import RULES, AdviceFacts, stored_evidence
+from privaware.workflow._advice_rules import RULES, AdviceFacts, advice, stored_evidence
 from privaware.workflow.run import source as _source
 
 ADULT, DIGITS, SPAM = (datasets.schema(name) for name in ("adult", "digits", "sms_spam"))
@@ -44,6 +45,21 @@ def test_rules_follow_the_form_of_the_data_and_epsilon() -> None:
     assert "few_rows" not in rules("wisconsin", 1.0)
     assert "regression" in rules("medical_cost", 1.0)
     assert "public_images" not in rules("digits", 1.0, public="photographs")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["category", "category", "number"], "2 columns hold categories."),
+        (["category", "undecided", "undecided"], "1 column holds categories, and 2 of undeclared kind may."),
+        (["undecided", "undecided", "undecided"], "3 columns of undeclared kind may hold categories."),
+    ],
+)
+def test_undeclared_columns_are_not_called_categories(kinds: list[str], said: str) -> None:
+    columns = tuple(Column(name=f"c{at}", kind=kind) for at, kind in enumerate(kinds))
+    facts = AdviceFacts(schema=Schema(columns=columns, classes=("no", "yes"), rows=900), epsilon=1.0)
+    [finding] = [each for each in advice(facts) if each["name"] == "one_hot"]
+    assert finding["reason"].startswith(said)
 
 
 def test_frozen_layers_say_that_our_runs_differ_from_the_paper() -> None:

@@ -13,6 +13,7 @@ from privaware.errors import BudgetExceeded, WrongInput
 from privaware.schema import Column, Schema
 from privaware.workflow._accuracy_curves import Pilot
 from privaware.workflow._answer import answer_for
+from privaware.workflow._pilot import pilot_plan
 from privaware.workflow.verify import verify
 
 
@@ -35,6 +36,12 @@ def test_pilot_is_charged_and_answers_for_this_table(tmp_path: Path) -> None:
     assert advised.estimate["low"] <= advised.estimate["epsilon"] <= advised.estimate["high"]
     assert advised.charged.startswith("The pilot cost epsilon 0.2. Released score: accuracy ")
     assert verify(tmp_path / "pilot", ledger=tmp_path / "people.csv.ledger").valid
+
+
+def test_limit_of_a_pilot_is_said_for_a_new_ledger_only() -> None:
+    columns = (Column(name="x", low=0, high=1),)
+    plan = pilot_plan(Schema(columns=columns, classes=("no", "yes"), rows=3000), pilot=0.2, delta=1e-5, epsilon=1.0)
+    assert "A ledger that exists keeps its limit. Without --limit, a new ledger" in plan.reasons[-1]
 
 
 def test_pilot_past_the_limit_is_refused(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ from pathlib import Path
 import numpy as np
 import ray
 from ray.cluster_utils import Cluster
-from privaware.workflow import _ray_pool
+from privaware.workflow.run import process_pool
 from privaware.workflow.fit import fit
 
 def fitted(name, **options):
@@ -153,7 +153,7 @@ def fitted(name, **options):
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 second = cluster.add_node(num_cpus=1)
-asked, lost, ask = [], [], _ray_pool.RayPool.ask
+asked, lost, ask = [], [], process_pool.RayPool.ask
 
 def counted(pool, questions):
     asked.append(len(questions))
@@ -163,7 +163,7 @@ def counted(pool, questions):
         lost.extend([worker] if answer is None else [])
         yield worker, answer
 
-_ray_pool.RayPool.ask = counted
+process_pool.RayPool.ask = counted
 there = fitted("there", ray=cluster.address)
 ray.shutdown()
 cluster.shutdown()

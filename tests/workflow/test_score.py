@@ -479,6 +479,7 @@ def test_fit_without_a_score_names_both_ways_to_one(tmp_path: Path) -> None:
     people = write_people(tmp_path / "people.csv")
     result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority")
     [line] = result.score_lines
+    assert line.startswith("No score was computed, because no rows were held out.")  # a cap may leave rows out
     assert "--test FILE" in line
     assert "--score-epsilon E" in line
 
@@ -487,3 +488,11 @@ def test_every_internal_score_stands_beside_a_constant() -> None:
     internal = {"test_score": 0.8, "auc": 0.9, "mae": 2.0, "constant_score": 0.5, "constant_mae": 3.0}
     for metric in ("accuracy", "auc", "r2", "mae"):
         assert "a constant prediction scores" in (score_words(metric, internal) or "")
+
+
+def test_score_of_persons_is_forecast_as_an_upper_limit() -> None:
+    persons = replace(TABLE, rows=2000, unit="person", cap=3)
+    plan = training_plan(persons, epsilon=1.0, delta=1e-5, learner="linear")
+    [*_, reason] = with_score(plan, epsilon=0.1, metric=None).reasons
+    assert "20% of the rows used, at most about 400, are held out" in reason
+    assert "with 400 rows, and wider with fewer." in reason

@@ -89,9 +89,10 @@ def view_parts(
     dictionary: Dictionary | None,
     depth: int,
 ) -> list[Tensor]:
-    """Return the maps at all `depths`, averaged over views and to their `pools`; with a dictionary its codes follow.
+    """Return the maps at all `depths`, each averaged over the views of an image and pooled to a square.
 
-    The codes are of the maps at `depth`, which is one of `depths`.
+    `over_views` makes the views; `mirror` doubles their number. `pools` holds the side of the square for each of
+    `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged likewise, come last.
     """
 
     def parts(view: Tensor) -> list[Tensor]:

@@ -94,7 +94,10 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSums(Sum[SparseRows, Totals, Tensor]):
-    """The sum of clipped gradients at `weights`; one row changes the sum by at most `norm`."""
+    """The sum of the gradients at `weights`, each clipped to `norm`, over all rows or over the Poisson sample `batch`.
+
+    One row changes the sum by at most `norm`. The learner adds the noise, so `release` raises.
+    """
 
     weights: Tensor
     classes: int

@@ -6,7 +6,7 @@ A row is a plain dict: `learner`, `rule` (the rule of the policy, or empty), `ta
 a comparison that is paid for has not run yet.
 
 >>> unmet("rows_epsilon", ">= 40000", 600.0)
-'it needs rows x epsilon at least 40,000; here it is 600'
+'it needs rows x epsilon to be at least 40,000; here it is 600'
 """
 
 from __future__ import annotations
@@ -25,8 +25,16 @@ SEARCHED = "A candidate of the private search, which releases only the best cand
 """The reason of a learner in the space of a private search, before the search has run."""
 CHECKED = "It is compared with the model after the training; the comparison is part of the cost."
 """The reason of the constant prediction with which a regression is compared, before it is."""
-NAMES = {"rows_epsilon": "rows x epsilon", "channels": "colour channels", "side": "the smaller side in pixels"}
-"""Words for facts; the words for any other fact are its name with spaces."""
+NAMES = {
+    "rows": "the number of rows",
+    "columns": "the number of columns",
+    "classes": "the number of classes",
+    "rows_epsilon": "rows x epsilon",
+    "rows_per_cross": "rows x epsilon for each pair of levels",
+    "channels": "the number of colour channels",
+    "side": "the smaller side in pixels",
+}
+"""Words for facts; the words for any other fact are its name with spaces, after "the"."""
 OPERATORS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 WEIGHTS = ("scores", "slopes", "leaves", "swings", "output.weight")
 """Names of the tensors of table models and linear models that are 0 everywhere if the model is a constant."""
@@ -45,7 +53,8 @@ def unmet(fact: str, condition: Any, value: Any) -> str:
     """Say which condition of a rule does not hold for the value of a fact."""
     listed = condition if isinstance(condition, list) else [condition]
     needed = " and ".join(map(_in_words, listed))
-    return f"it needs {NAMES.get(fact, fact.replace('_', ' '))} {needed}; here it is {_in_words(value)}"
+    name = NAMES.get(fact, f"the {fact.replace('_', ' ')}")
+    return f"it needs {name} to be {needed}; here it is {_in_words(value)}"
 
 
 def _in_words(value: Any) -> str:

@@ -27,11 +27,20 @@ def evidence(form: str) -> list[Mapping[str, Any]]:
 def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:
     """Return how often `candidate` was best, or at most `CLOSE` below the best, and in how many benchmark runs.
 
-    Counted are the benchmark runs of `candidate` on sets of the same form and kind (see `_kind`) whose rows x epsilon
-    differs from `facts["rows_epsilon"]` by less than a factor of 10.
+    Counted are the benchmark runs of `_alike`.
+    """
+    alike = _alike(candidate, facts)
+    return sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike), len(alike)
+
+
+def _alike(candidate: str, facts: Mapping[str, Any]) -> list[Mapping[str, float]]:
+    """Return the scores of all candidates in each benchmark run that is similar to `facts` and has `candidate`.
+
+    They are the runs on sets of the same form and kind (see `_kind`) whose rows x epsilon differs from
+    `facts["rows_epsilon"]` by less than a factor of 10.
     """
     form, signal = facts["form"], facts["rows_epsilon"]
-    alike = [
+    return [
         cell["scores"]
         for cell in evidence(form)
         if candidate in cell["scores"]
@@ -39,19 +48,36 @@ def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:
         == _kind(form, facts["classes"], facts["channels"])
         and 0.1 < cell["rows"] * cell["epsilon"] / signal < 10
     ]
-    return sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike), len(alike)
+
+
+def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
+    """Return how far `candidate` was below the best on average, and whether all other candidates were further below.
+
+    Other candidates count if they have a score in every run.
+    """
+    alike = _alike(candidate, facts)
+    common = set(alike[0]).intersection(*alike)
+    gaps = {name: sum(max(scores.values()) - scores[name] for scores in alike) / len(alike) for name in common}
+    others = [gap for name, gap in gaps.items() if name != candidate]
+    closest = ", less than any other candidate" if others and gaps[candidate] < min(others) else ""
+    return f"On average it was {100 * gaps[candidate]:.1f} points below the best candidate of a run{closest}."
 
 
 def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
-    """Return the sentence of the plan that says how often `candidate` was best or nearly best (`wins`)."""
+    """Return the sentences of the plan that say how often `candidate` was best (`wins`), and how far below on average.
+
+    The average distance is the reason for a candidate that was seldom the best.
+    """
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
     best, runs = wins(candidate, facts)
+    measure = "rows x epsilon" if facts["cap"] == 1 else "rows x epsilon / cap"
     if not runs:
-        return f"No benchmark was run on {sets} of similar size and budget (rows x epsilon {signal:,.0f})."
+        return f"No benchmark was run on {sets} of similar size and budget ({measure} {signal:,.0f})."
     return (
-        f"In {runs} benchmark runs on {sets} of similar size and budget (rows x epsilon {signal / 10:,.0f} to "
-        f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times."
+        f"In {runs} benchmark runs on {sets} of similar size and budget ({measure} {signal / 10:,.0f} to "
+        f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times. "
+        f"{_gap_words(candidate, facts)}"
     )
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from privaware._validate import expect, expect_one_of
+from privaware.data._persons import of_persons
 from privaware.features import _public_photos, _public_text
+from privaware.features.crosses import combinations_of
 from privaware.schema import Schema
 
 __all__ = ["FACTS", "NETWORKS", "QUANTITIES", "Network", "expect_condition", "facts_of", "holds", "resolved"]
@@ -35,7 +38,8 @@ NETWORKS = {
     "sentences": Network(
         module=_public_text,
         warning="This network was trained on public text. If that text contains rows of this data set, the guarantee "
-        "does not cover what the network learned from them. To train without it: --features hashed --features weigh.",
+        "does not cover what the network learned from them. To train without it: "
+        "--features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh.",
     ),
     "extractor": Network(
         module=_public_photos,
@@ -51,9 +55,12 @@ FACTS: dict[str, str] = {
     "task": "classification or regression",
     "rows": "the declared number of rows",
     "epsilon": "the privacy budget",
-    "rows_epsilon": "rows times epsilon",
+    "rows_epsilon": "rows times epsilon, divided by the cap if persons are protected",
     "classes": "the number of classes; 0 for a regression",
     "columns": "the number of columns beside the target",
+    "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
+    "cap": "the largest number of rows of one person that are used; 1 if rows or labels are protected",
+    "rows_per_cross": "rows x epsilon for each pair of levels of two columns; 0 unless all are declared categories",
     "channels": "the number of colour channels of an image",
     "side": "the smaller side of an image, in pixels",
     "larger_side": "the larger side of an image, in pixels",
@@ -83,7 +90,9 @@ WORDS: dict[str, tuple[Any, ...]] = {
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
     """Return the values of `FACTS` for a schema, a budget and a device.
 
-    A table whose texts are kept whole has the form text, so that the rules for texts apply to it.
+    A table whose texts are kept whole has the form text, so that the rules for texts apply to it. If persons are
+    protected, the noise hides `schema.cap` rows at once, so each row has about `epsilon / schema.cap` of the budget.
+    The number of rows that are used is private; `schema.rows` is its upper limit.
     """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
@@ -91,9 +100,12 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,
-        "rows_epsilon": schema.rows * epsilon,
+        "rows_epsilon": schema.rows * epsilon / (schema.cap if of_persons(schema) else 1),
         "classes": len(schema.classes),
         "columns": len(schema.used) if schema.form == "table" else 0,
+        "levels": _levels(schema),
+        "cap": schema.cap if of_persons(schema) else 1,
+        "rows_per_cross": schema.rows * epsilon / _crosses(schema),
         "channels": channels,
         "side": min(sides),
         "larger_side": max(sides),
@@ -101,6 +113,24 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
         "bounded": schema.bounded,
         "installed": {name for name, network in NETWORKS.items() if network.module.installed()},
     }
+
+
+def _levels(schema: Schema) -> int:
+    """Return the number of levels of all categories, or 0 if fewer than half of the columns are categories."""
+    categories = [column for column in schema.used if column.kind == "category"]
+    if 2 * len(categories) < len(schema.used):
+        return 0
+    return sum(len(column.categories) or UNDECLARED_LEVELS for column in categories)
+
+
+def _crosses(schema: Schema) -> float:
+    """Return the number of pairs of levels of two columns; infinite unless all columns are declared categories.
+
+    It is infinite above `MOST_CROSSES`, too.
+    """
+    known = len(schema.used) > 1 and all(column.kind == "category" and column.categories for column in schema.used)
+    found = combinations_of(schema) if known else math.inf
+    return found if found <= MOST_CROSSES else math.inf
 
 
 def holds(condition: Any, value: Any) -> bool:
@@ -140,6 +170,18 @@ def resolved(value: Any, facts: Facts) -> Any:
     return value
 
 
+UNDECLARED_LEVELS = 4
+"""The number of levels that is assumed of a category whose levels are not declared."""
+FEATURES = 1_024
+"""The number of random Fourier features of a table."""
+ROWS_PER_LEVEL = 10
+"""The least rows x epsilon for each level of a category at which a table with classes gets random Fourier features."""
+MOST_CROSSES = 4_096
+"""The largest number of pairs of levels of two columns of which each has an entry of its own in a row."""
+MANY_ROWS = 200_000
+"""The largest number of rows for which a regression gets more and deeper trees."""
+ENOUGH_FOR_DEPTH = 40_000
+"""The least rows x epsilon at which a regression gets more and deeper trees."""
 MOST_SLOTS = 32_768
 """The largest number of hash buckets of a text."""
 FEW_SLOTS = 4_096
@@ -152,6 +194,30 @@ LARGEST_SIDE = 40
 """The largest side of an image that is scattered as it is, in pixels: the features grow with the area."""
 RESIZED_SIDE = 32
 """The side to which larger images are resized before scattering, in pixels."""
+
+
+def fourier_features(facts: Facts) -> int:
+    """Return the number of random Fourier features of a table: none where rows are too few for the levels.
+
+    Without features, all of the budget goes to the additive model.
+    """
+    few = facts["classes"] and facts["rows_epsilon"] < ROWS_PER_LEVEL * facts["levels"]
+    return 0 if few else FEATURES
+
+
+def trees(facts: Facts) -> int | None:
+    """Return 800 trees for a regression with enough rows and budget, else None: the default of `boosted`."""
+    return 800 if _deep(facts) else None
+
+
+def depth(facts: Facts) -> int | None:
+    """Return depth 5 for a regression with enough rows and budget, else None: the default of `boosted`."""
+    return 5 if _deep(facts) else None
+
+
+def _deep(facts: Facts) -> bool:
+    enough = facts["rows"] <= MANY_ROWS and facts["rows_epsilon"] >= ENOUGH_FOR_DEPTH
+    return bool(not facts["classes"] and enough)
 
 
 def slots(facts: Facts) -> int:
@@ -186,6 +252,9 @@ def size(facts: Facts) -> int | None:
 
 
 QUANTITIES: dict[str, Callable[[Facts], Any]] = {
+    "fourier_features": fourier_features,
+    "trees": trees,
+    "depth": depth,
     "slots": slots,
     "few_slots": few_slots,
     "scattering": scattering,

@@ -21,12 +21,19 @@ BESIDE = "All other columns are read by random Fourier features beside the featu
 
 def reads_texts(settings: Mapping[str, Any]) -> bool:
     """Return whether the features in `settings` read the texts of a table."""
-    return any(feature["name"] == MIXED for feature in settings.get("features") or ())
+    return MIXED in _names(settings)
 
 
 def beside_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return `settings` whose first feature, if it reads texts, also reads the other columns of a table."""
-    described = list(settings.get("features") or ())
-    if not described or described[0]["name"] not in TEXT_FEATURES:
+    if not set(_names(settings)[:1]) & set(TEXT_FEATURES):
         return dict(settings)
-    return {**settings, "features": [{"name": MIXED, "text": described[0]}, *described[1:]]}
+    text, *others = settings["features"]
+    return {**settings, "features": [{"name": MIXED, "text": text}, *others]}
+
+
+def _names(settings: Mapping[str, Any]) -> list[Any]:
+    """Return the names of the features in `settings`; learners check whether the features are well described."""
+    described = settings.get("features")
+    listed = described if isinstance(described, list) else []
+    return [feature.get("name") for feature in listed if isinstance(feature, Mapping)]

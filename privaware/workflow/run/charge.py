@@ -16,7 +16,6 @@ the repeated command publishes it.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,29 +23,32 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from privaware import accounting, metrics, registry, report
+from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
-from privaware._version import __version__
-from privaware.card import ModelCard, PricedEvent
+from privaware.card import ModelCard
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded, PersonsWarning, PrivawareError, Refused, UnusedColumnWarning, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
 from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
-from privaware.schema import NOT_USED, Schema
+from privaware.ranks import current
+from privaware.schema import Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, published_result
-from privaware.workflow.run.on_ranks import expect_divisible
+from privaware.workflow.run.notices import internal_scores, plan_lines, questions
+from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck, persons_question
+from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck
 from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
+from privaware.workflow.run.ray_ranks import ranks_on_ray
+from privaware.workflow.run.result_file import result_content
 from privaware.workflow.run.resume import claim_folder, expect_unclaimed, next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     existing_place,
@@ -59,17 +61,13 @@ from privaware.workflow.run.row_ledger import (
     what_fits,
 )
 from privaware.workflow.run.signature import SIGNATURE, Signer
-from privaware.workflow.run.source import Source, resolve, scoring
+from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
 __all__ = ["CHARGED", "RESUMING", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs whose cost is always positive, so that a spent ledger is reported before slow imports."""
-MAX_LINES = 8
-"""Largest number of lines of a plan; `verbose` shows all of its sentences."""
-MAX_ASSUMED = 4
-"""Largest number of assumed facts that a plan names; `verbose` names them all."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
@@ -91,7 +89,12 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
     if verb in TRAINS:
         expect_unspent(data, options)
     with ExitStack() as resources:
-        yield ChargedRun(verb, resolve(data, options, learner), options, rng, resources)
+        trains = options.ray is not None and trains_on_ranks(learner)
+        run = ChargedRun(
+            verb, resolve(data, replace(options, ray=None) if trains else options, learner), options, rng, resources
+        )
+        run.ranks_on = options.ray if trains else None
+        yield run
 
 
 class ChargedRun:
@@ -101,7 +104,8 @@ class ChargedRun:
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
     `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
-    of a dry run would be refused.
+    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network together
+    with this process, if there is one.
     """
 
     plan: Plan
@@ -128,6 +132,7 @@ class ChargedRun:
         self.refusal = ""
         self._foreseen: Ledger | None = None
         self.check: PersonsCheck | None = None
+        self.ranks_on: str | None = None
 
     @property
     def schema(self) -> Schema:
@@ -204,6 +209,8 @@ class ChargedRun:
             return False
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
+        if self.ranks_on is not None and current() is None:
+            self._resources.enter_context(ranks_on_ray(self.ranks_on, self.options.device))
         self._open_ledger()
         key = self._key()
         count = next_run(self.ledger, key, self.source.digest)
@@ -249,7 +256,9 @@ class ChargedRun:
         best = (self.search.get("point") or {}).get("learner")
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
         self.plan = replace(self.plan, considered=tuple(rows))
-        self.internal = self._internal_scores(model)
+        self.internal = internal_scores(
+            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
+        )
         for sentence in guess_sentences(model.schema):
             self.notices.append(sentence)
             self.say(sentence)
@@ -281,21 +290,8 @@ class ChargedRun:
         if folder is None:
             self._close(kind)
             return
-        record = {
-            "format": 1,
-            "version": __version__,
-            **{key: value for key, value in result.items() if key not in ("seconds", "internal", "out")},
-            "unit": self.schema.unit,
-            "relation": self.schema.relation,
-            "seed": self.rng.seed,
-            "events": [
-                PricedEvent(what=what, event=event, epsilon=accounting.epsilon(event, self.plan.delta)).json()
-                for what, event in self.plan.parts
-            ],
-            "ledger": self.entry.hash,
-            **({"description": self.description} if self.description else {}),
-        }
-        self._publish(folder, {name: json.dumps(record, indent=1, allow_nan=False).encode()}, kind)
+        said: dict[str, Any] = {"seed": self.rng.seed, "ledger": self.entry.hash, "description": self.description}
+        self._publish(folder, {name: result_content(result, self.plan, self.schema, **said)}, kind)
 
     def public_rows(self) -> Data:
         """Return the training rows of a built-in data set; they are public, so nothing is charged.
@@ -315,23 +311,7 @@ class ChargedRun:
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.entry.hash
 
     def _say_plan(self) -> None:
-        if not self.schema.reviewed:
-            self.say(
-                f"{self.schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
-            )
-        first = [_data_sentence(self.plan.data["name"], self.schema)]
-        if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
-            first.append(
-                f"Delta: {rounded_up(self.plan.delta)} (0.1 / {self.schema.rows:,} rows), because no --delta was given "
-                f"and {rounded_up(accounting.DEFAULT_DELTA)} is too large for this many rows."
-            )
-        if (assumed := self.plan.schema.assumed) and self.options.verbose:
-            first += [f"Assumed to be public: {fact}." for fact in assumed]
-        elif assumed:
-            more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
-            first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
-        plan = self.plan.sentences if self.options.verbose else self.plan.summary(MAX_LINES - len(first))
-        for sentence in (*first, *plan):
+        for sentence in plan_lines(self.plan, self.schema, self.options):
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
@@ -342,43 +322,19 @@ class ChargedRun:
             self.say(sentence)
 
     def _ask_about_persons(self) -> None:
-        """Ask the owner whether columns identify persons; without a listener (`say`), the question is a warning.
-
-        Without a listener and without a written schema, also warn about columns that are not used.
-        """
-        said: list[tuple[str, type[Warning]]] = []
-        repeated = self.source.repeated()
-        columns = list(dict.fromkeys((*self.source.persons(), *repeated)))
-        unused = {column.name for column in self.schema.columns if column.kind in NOT_USED}
-        if self.options.schema is None and not unused <= set(columns):
-            said += [(sentence, UnusedColumnWarning) for sentence in self.source.unused]
-        if columns:
-            used = {column.name for column in self.source.schema.declared}
-            question = persons_question(columns, [name for name in columns if name in used], repeated)
+        """Ask the owner whether columns identify persons; without a listener (`say`), the question is a warning."""
+        question, warned = questions(self.source, self.options)
+        if question:
             self.notices.append(question)
             self.say(question)
-            said.append((question, PersonsWarning))
-        for sentence, category in said if self.options.say is None else ():
+        for sentence, category in warned if self.options.say is None else ():
             warn_caller(sentence, category)
 
     def _check_persons(self, rows: str | None) -> None:
-        """Charge and run the check of persons, if one was requested; raise `Refused` if values repeat.
-
-        The check runs before the main charge. `rows` is the digest of the rows for the ledger.
-        """
-        check = self.check
-        if check is None:
+        """Charge and run the check of persons, if one was requested; `rows` is the digest of the rows."""
+        if self.check is None:
             return
-        key = f"{self.name}-persons"
-        name = f"{key}-{next_run(self.ledger, key, self.source.digest)}"
-        what = f"count different values of {', '.join(check.columns)}"
-        self.ledger.spend(check.event, what=what, run=name, seed=self.rng.seed, rows=rows)
-        counts = run(check.mechanism, self.source.read_words(check.columns), check.noise, self.rng.spawn())
-        self.ledger.finish(name)
-        repeated = check.repeated(counts)
-        if repeated:
-            raise Refused(check.refusal(repeated, counts))
-        for sentence in check.sentences(counts):
+        for sentence in self.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, rows):
             self.notices.append(sentence)
             self.say(sentence)
 
@@ -457,6 +413,9 @@ class ChargedRun:
         self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
         ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
         folder, key, digest = self.options.folder, self._key(), self.source.digest
+        unread = self.options.schema is not None and self.source.path is not None
+        if unread and any((entry.run or "").startswith(f"{key}-") for entry in ledger.entries()):
+            return  # this command was charged before: if the file is the same, nothing would be charged again
         if folder is not None and folder.is_dir() and finished_entry(folder, ledger, key, digest) is not None:
             return  # the run has finished, so nothing would be charged
         name = f"{key}-{next_run(ledger, key, digest)}"
@@ -563,29 +522,3 @@ class ChargedRun:
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
-
-    def _internal_scores(self, model: Model) -> dict[str, float | None]:
-        """Compute the scores of `model` on the test rows, for the data owner only; they are never written or released.
-
-        Without test rows, the only entry is a test score of None.
-        """
-        rows = self.test_rows
-        if rows is None or not len(rows):
-            return {"test_score": None}
-        if not self.schema.bounded:
-            rows = rows.coded_by(scoring(model.schema))
-        rows = rows.keep(tuple(column.name for column in model.schema.used))  # the columns that a selection kept
-        device = self.options.device
-        scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows, device))
-        if self.metric == "auc" and 0 < rows.y.sum() < len(rows):
-            chances = model.probabilities(rows, device)[:, 1]
-            scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
-        return scores
-
-
-def _data_sentence(name: str, schema: Schema) -> str:
-    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
-    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
-    task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
-    whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
-    return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."

@@ -14,7 +14,7 @@ from privaware.learners._fixed_features import ENTRYWISE
 from privaware.ranks import current, on_all_ranks
 from privaware.workflow.run.plan import Plan
 
-__all__ = ["expect_divisible", "led_by_rank_0"]
+__all__ = ["expect_divisible", "led_by_rank_0", "trains_on_ranks"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,18 +43,18 @@ def _facts(data: Any, **options: Any) -> dict[str, str]:
     return {"data": str(data), "options": repr(plain)}
 
 
-def expect_divisible(plan: Plan) -> None:
-    """Raise `Refused` if this process leads other ranks, but they could neither train nor compute features.
+def trains_on_ranks(learner: str) -> bool:
+    """Return whether ranks can share the training of the learner with this name; "auto" has no such name yet."""
+    return learner in registry.names("learners") and getattr(find_learner(learner), "on_ranks", False)
 
-    Ranks share the training of a learner whose class variable `on_ranks` is true, and features of networks.
-    """
+
+def expect_divisible(plan: Plan) -> None:
+    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`."""
     ranks = current()
     if ranks is None or ranks.size == 1:
         return
-    known = plan.learner in registry.names("learners")
-    trains = known and getattr(find_learner(plan.learner), "on_ranks", False)
     computes = any(described["name"] not in ENTRYWISE for described in plan.settings.get("features") or ())
-    if not trains and not computes:
+    if not computes and not trains_on_ranks(plan.learner):
         raise Refused(
             f"expected a learner that {ranks.size} processes can train together, such as dpsgd, or features of a "
             f"network, got {plan.learner}; start one process without torchrun"

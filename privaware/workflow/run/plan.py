@@ -20,6 +20,7 @@ from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
+from privaware.data._persons import of_persons
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Group, Sampled, Selected, describe, leaves, nested
 from privaware.guarantee import sampler_sentence
@@ -45,6 +46,7 @@ __all__ = [
     "expect_budget",
     "expect_finite_price",
     "expect_unit",
+    "fraction_of_columns",
     "grouped",
     "model_event",
     "priced",
@@ -60,6 +62,8 @@ SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
+TEXT_COLUMNS = 2
+"""Number of columns as which a whole text counts when the budget for bounds and bins is set."""
 RELEASE_BOUNDS = "release bounds"
 """The name of the release of bounds and categories that the schema does not declare."""
 CLEAR = 8.0
@@ -130,17 +134,33 @@ class Plan:
     def sentences(self) -> list[str]:
         """The plan in words: reasons and details, then one line for each release, then the total cost."""
         releases = (f"{name}: {describe(event)}" for name, event in self.parts)
-        return [*self.reasons, *self.bounds_sentences, *self.details, *releases, self.total_sentence]
+        return [*self._shown_reasons, *self.details, *releases, self.total_sentence]
 
     def summary(self, lines: int) -> list[str]:
         """The plan in at most `lines` sentences: all reasons, as many details as there is room for, and the cost.
 
         If there are more reasons than lines, the last of them share a line.
         """
-        reasons, room = [*self.reasons, *self.bounds_sentences], lines - 1
+        reasons, room = self._shown_reasons, lines - 1
         if len(reasons) > room:
             reasons = [*reasons[: room - 1], " ".join(reasons[room - 1 :])]
         return [*reasons, *self.details[: room - len(reasons)], self.cost_sentence]
+
+    @property
+    def _shown_reasons(self) -> list[str]:
+        return [*self.reasons, *self.persons_sentences, *self.bounds_sentences]
+
+    @property
+    def persons_sentences(self) -> list[str]:
+        """The sentence about the rows of a person that are used, if persons are protected."""
+        schema = self.schema
+        if not of_persons(schema):
+            return []
+        first = "first row" if schema.cap == 1 else f"first {schema.cap:,} rows"
+        return [
+            f"Rows used: the {first} of each {schema.unit!r}, in the order of the data; at most {schema.rows:,} in all."
+            " How many rows are used is private, so this plan forecasts from the upper limit."
+        ]
 
     @property
     def bounds_sentences(self) -> list[str]:
@@ -152,12 +172,22 @@ class Plan:
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
         sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
-        deviation = self._bounds_deviation
-        if self.schema.rows >= CLEAR * deviation:
+        deviation, schema = self._bounds_deviation, self.schema
+        needed = math.ceil(CLEAR * deviation)
+        if schema.rows >= needed and not (of_persons(schema) and deviation):
             return [sentence]
+        ways = "(--schema, or --kinds for types), or leave columns out."
+        if schema.rows >= needed:
+            each = "" if schema.cap == 1 else f" with {schema.cap:,} rows each"
+            persons = f"{math.ceil(needed / schema.cap):,} different values of {schema.unit!r}{each}"
+            return [
+                f"{sentence} The noise in the counts is about {deviation:,.0f} rows, so many of these {bought} are "
+                f"guesses unless at least {needed:,} rows are used ({persons}). If there are fewer, declare "
+                f"the {bought} {ways}"
+            ]
         return [
-            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {self.schema.rows:,}, so many of "
-            f"these {bought} will be guesses. Declare them (--schema, or --kinds for types), or leave columns out."
+            f"{sentence} The noise in the counts is about {deviation:,.0f} rows of {schema.rows:,}, so many of these "
+            f"{bought} will be guesses. Declare them {ways}"
         ]
 
     @property
@@ -184,7 +214,7 @@ class Plan:
     @property
     def total_sentence(self) -> str:
         total = f"total epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}"
-        return f"noise multiplier {self.noise:.4g}: {total}"
+        return f"calibrated noise factor {self.noise:.4g}: {total}"
 
 
 def selection_plan(
@@ -328,10 +358,20 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
     share = BOUNDS_SHARE
     if parts and all(isinstance(part, Gaussian) for part in parts):
         chosen = Ranges(delta=bounds_within(delta).delta, bins=BINS.get(name, 0), single=single)
-        share = share_for(cost, BOUNDS_FRACTION)
+        share = share_for(cost, BOUNDS_FRACTION * fraction_of_columns(schema))
     elif all(column.bounded for column in schema.declared):
         chosen, share = TargetHistogramRange(), SPAN_SHARE
     return Stage(what=RELEASE_BOUNDS, mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
+
+
+def fraction_of_columns(schema: Schema) -> float:
+    """Return the number of columns that are not text as a fraction of all columns; a whole text counts `TEXT_COLUMNS`.
+
+    A release that concerns these columns alone takes this fraction of its usual part of the budget.
+    """
+    texts = sum(column.is_whole_text for column in schema.declared)
+    others = max(len(schema.declared) - texts, 1)
+    return others / (others + TEXT_COLUMNS * texts)
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:

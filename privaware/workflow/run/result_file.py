@@ -1,17 +1,24 @@
-"""Read the file of a result that is not a model, such as `selection.json`, to verify it."""
+"""The file of a result that is not a model, such as `selection.json`: its content, and how it is read to verify it."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from privaware import accounting
+from privaware._version import __version__
 from privaware.card import PricedEvent
 from privaware.errors import WrongInput
 
-__all__ = ["ResultFile", "result_name"]
+if TYPE_CHECKING:
+    from privaware.schema import Schema
+    from privaware.workflow.run.plan import Plan
+
+__all__ = ["ResultFile", "result_content", "result_name"]
 
 NAMES = ("selection.json", "crossover.json", "audit.json", "pilot.json")
 FORMAT = 1
@@ -23,6 +30,54 @@ def result_name(folder: Path) -> str | None:
     if (folder / "model.json").exists():
         return None
     return next((name for name in NAMES if (folder / name).is_file()), None)
+
+
+def result_content(
+    result: Mapping[str, Any],
+    plan: Plan,
+    schema: Schema,
+    *,
+    seed: int | None,
+    ledger: str,
+    description: Mapping[str, Any],
+) -> bytes:
+    """Return the content of a result file.
+
+    Parameters
+    ----------
+    result
+        The result; its entries `seconds`, `internal` and `out` are not written.
+    plan
+        The plan of the run, with its cost.
+    schema
+        The schema of the rows, with the unit of privacy.
+    seed
+        The seed of the run, if it is seeded.
+    ledger
+        The hash of the ledger entry that paid for the run.
+    description
+        The owner's statement; empty if there is none.
+
+    Returns
+    -------
+    bytes
+        The JSON text.
+    """
+    record = {
+        "format": FORMAT,
+        "version": __version__,
+        **{key: value for key, value in result.items() if key not in ("seconds", "internal", "out")},
+        "unit": schema.unit,
+        "relation": schema.relation,
+        "seed": seed,
+        "events": [
+            PricedEvent(what=what, event=event, epsilon=accounting.epsilon(event, plan.delta)).json()
+            for what, event in plan.parts
+        ],
+        "ledger": ledger,
+        **({"description": description} if description else {}),
+    }
+    return json.dumps(record, indent=1, allow_nan=False).encode()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
-            "another run; raise the limit",
+            "another run; raise the limit (`Ledger.set_limit`)",
             ledger=str(path),
             spent=spent,
         )
@@ -238,7 +238,7 @@ def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: l
     if not similar:
         return
     other, schema = similar[0], source.schema
-    cost = ", for another unit or relation"
+    cost = ", for another unit, cap or relation"
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"

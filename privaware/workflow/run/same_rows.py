@@ -139,7 +139,7 @@ class SameRows:
             if other.charges.facts is not None and other not in self.counted:
                 yield (
                     f"{'these' if other.rows == ALL else 'most of these'} rows are charged to another ledger too, "
-                    f"'{other.charges.path}', for another unit or relation, so that no epsilon holds for both"
+                    f"'{other.charges.path}', for another unit, cap or relation, so that no epsilon holds for both"
                 )
 
     def _unread(self) -> Iterator[str]:

@@ -116,7 +116,7 @@ def recipe_plan(
     trained = plan.parts[-1][1] if search is None else model_cost_in(plan)
     signal = schema.rows * strength(trained, budget["delta"])
     least = policy.floor.least(schema, "" if recipe.metric == "mae" else choice.learner)
-    measured = f"rows x strength of the release is {signal:,.4g}"
+    measured = f"the number of rows divided by the noise multiplier of one release of this epsilon is {signal:,.4g}"
     if signal < least:
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to beat a constant prediction reliably"
         constant = constant_choice(schema, why, recipe.metric)
@@ -128,7 +128,7 @@ def recipe_plan(
         taken = considered(constant.learner, f"{measured}, below {least:g}", taken=True)
         return planned(schema, replace(constant, considered=(*rows, taken)), budget, public, extra)
     checked = not schema.classes and recipe.metric != "mae" and choice.learner in policy.floor.checked
-    enough = f"{measured}; from {least:g} on a model is trained"
+    enough = f"{measured}; a constant is trained if it is below {least:g}"
     return _beside_constant(plan, schema, recipe, CHECKED if checked and search is None else enough)
 
 

@@ -20,6 +20,7 @@ from privaware.workflow.auto import choose
 GOLDEN = Path(__file__).with_name("choices.json")
 EPSILONS = (0.1, 1.0, 8.0)
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
+CATEGORIES = tuple(Column(name=name, kind="category", categories=tuple("acgt")) for name in "vwxyz")
 Cell = tuple[Schema, dict[str, Any]]
 
 
@@ -33,6 +34,8 @@ def tables() -> Iterator[Cell]:
         schema = Schema(columns=COLUMNS, rows=rows, **labels(classes))
         for facts in (schema, schema.bare()):
             yield facts, {"epsilon": epsilon}
+    for rows, classes, epsilon in itertools.product((100, 1000, 50_001), (0, 2, 5), EPSILONS):
+        yield Schema(columns=CATEGORIES, rows=rows, **labels(classes)), {"epsilon": epsilon}
     yield Schema(rows=1000, **labels(2)), {"epsilon": 1.0}
     yield Schema(rows=1000, **labels(0)), {"epsilon": 1.0, "metric": "mae"}
     yield Schema(columns=COLUMNS, rows=900, **labels(0)), {"epsilon": 1.0, "metric": "mae"}

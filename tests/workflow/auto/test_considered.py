@@ -28,12 +28,13 @@ def test_each_rule_has_the_reason_why_it_was_not_taken() -> None:
     rows = reasons(choose(TABLE, 1.0).considered)
     assert rows["fourier", "table"][0] is True
     assert "because the table has at most 20,000 rows" in rows["fourier", "table"][1]
-    assert rows["boosted", "large regression"][1].startswith("It needs task regression; here it is classification.")
+    needed = "It needs rows x epsilon for each pair of levels to be at least 2; here it is 0."
+    assert rows["linear", "table of categories"][1].startswith(needed)
     assert rows["boosted", "large table"][1].startswith("Its conditions hold, but an earlier rule was taken.")
     assert " of 17" in reasons(choose(schema("wisconsin"), 1.0).considered)["boosted", "large table"][1]
     large = reasons(choose(replace(TABLE, rows=50_000), 1.0).considered)
     assert large["fourier", "table"] == (False, large["fourier", "table"][1])
-    assert "It needs rows at most 20,000; here it is 50,000." in large["fourier", "table"][1]
+    assert "It needs the number of rows to be at most 20,000; here it is 50,000." in large["fourier", "table"][1]
 
 
 def test_rules_for_other_kinds_of_data_are_left_out() -> None:
@@ -43,10 +44,10 @@ def test_rules_for_other_kinds_of_data_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("fact", "condition", "value", "words"),
     [
-        ("rows", "<= 20000", 50_000, "it needs rows at most 20,000; here it is 50,000"),
-        ("rows_epsilon", [">= 9", "< 40"], 5.0, "it needs rows x epsilon at least 9 and below 40; here it is 5"),
-        ("device", "gpu", "cpu", "it needs device gpu; here it is cpu"),
-        ("channels", 3, 1, "it needs colour channels 3; here it is 1"),
+        ("rows", "<= 20000", 50_000, "it needs the number of rows to be at most 20,000; here it is 50,000"),
+        ("rows_epsilon", [">= 9", "< 40"], 5.0, "it needs rows x epsilon to be at least 9 and below 40; here it is 5"),
+        ("device", "gpu", "cpu", "it needs the device to be gpu; here it is cpu"),
+        ("channels", 3, 1, "it needs the number of colour channels to be 3; here it is 1"),
     ],
 )
 def test_unmet_condition_is_said_in_words(fact: str, condition: Any, value: Any, words: str) -> None:
@@ -68,7 +69,7 @@ def test_constant_is_considered_beside_the_model() -> None:
     assert [row["learner"] for row in few if row["taken"]] == ["majority"]
     assert "; a model needs 32." in reasons(few)["fourier", "table"][1]
     assert [row["learner"] for row in many if row["taken"]] == ["fourier"]
-    assert "from 32 on a model is trained" in reasons(many)["majority", ""][1]
+    assert "a constant is trained if it is below 32" in reasons(many)["majority", ""][1]
 
 
 def test_paid_comparison_is_settled_by_the_released_model() -> None:

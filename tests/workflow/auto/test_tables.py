@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,12 +81,33 @@ def test_large_regressions_get_more_trees() -> None:
     assert table_choice(numbers(1_000_000), 1.0).settings == {}
 
 
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 0), (0.3, 0), (1.0, 1024)])
+def test_few_rows_for_many_levels_get_an_additive_model(epsilon: float, count: int) -> None:
+    letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(10))
+    schema = Schema(columns=letters, classes=("no", "yes"), rows=1_000)
+    assert table_choice(schema, epsilon).settings["count"] == count
+
+
+@pytest.mark.parametrize(("epsilon", "learner"), [(0.3, "fourier"), (3.0, "linear")])
+def test_pairs_of_categories_are_learnt_where_rows_are_enough(epsilon: float, learner: str) -> None:
+    letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(10))
+    choice = table_choice(Schema(columns=letters, classes=("no", "yes"), rows=1_000), epsilon)
+    assert choice.learner == learner
+    assert (choice.settings.get("features") == [{"name": "crosses"}]) == (learner == "linear")
+
+
+def test_levels_do_not_count_beside_more_numbers() -> None:
+    numbers_first = (*(replace(COLUMNS[0], name=f"n{at}") for at in range(2)), COLUMNS[1])
+    schema = Schema(columns=numbers_first, classes=("no", "yes"), rows=100)
+    assert table_choice(schema, 0.1).settings == FOURIER
+
+
 def test_fourier_is_taken_where_rows_are_not_too_many() -> None:
     for make in (classes, numbers):
         for schema in (make(5_000), make(5_000).bare()):
             choice = table_choice(schema, 1.0)
             assert (choice.learner, choice.settings) == ("fourier", FOURIER)
-            assert choice.reasons[0].startswith("Learner: fourier (an additive model, then random Fourier features)")
+            assert choice.reasons[0].startswith("Learner: fourier (an additive model, then random Fourier features")
         assert table_choice(make(20_001), 1.0).settings == {}
     plan = recipe_plan(classes(5_000), Recipe(settings={"share": 0.5}), {"epsilon": 1.0, "delta": 1e-5})
     assert plan.settings == {**FOURIER, "share": 0.5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, check_mechanism
-from privaware.workflow.run.persons_check import DistinctValues
+from privaware.workflow.run.persons_check import DistinctValues, PersonsCheck
 
 ROWS = 2000
 WORDS = Schema(
@@ -163,3 +164,9 @@ def test_contradictions_about_persons_are_refused(table: Path, options: dict[str
     with pytest.raises(WrongInput, match=words):
         trained(table, **options)
     assert not Path(f"{table}.ledger").exists()
+
+
+def test_counted_values_are_said_with_the_noise_of_the_count() -> None:
+    check = PersonsCheck(columns=("PatNr",), epsilon=0.01, schema=replace(WORDS, rows=1945))
+    [said] = check.sentences({"PatNr": 88.0})
+    assert "about 88 different values in 1,945 rows, at most 479 with 99% confidence, so at least 4.1 rows" in said

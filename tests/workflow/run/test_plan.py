@@ -140,3 +140,29 @@ def test_label_cost_is_refused_for_other_units(unit: str) -> None:
         search_plan(schema, search=search, strategy="grid", settings={}, **options)
     labels = replace(TABLE, unit="label")
     assert search_plan(labels, search=search, strategy="grid", settings={}, **options).epsilon <= 1.0
+
+
+PERSONS = replace(TABLE, unit="person", cap=3, rows=3000)
+
+
+def test_plan_names_the_public_limit_of_the_rows_of_persons() -> None:
+    """The number of persons is private, so the number of rows that a cap leaves is private too."""
+    said = " ".join(training_plan(PERSONS, epsilon=1.0, delta=1e-5).sentences)
+    assert "the first 3 rows of each 'person', in the order of the data; at most 3,000 in all" in said
+    assert "How many rows are used is private" in said
+    assert "Rows used" not in " ".join(training_plan(TABLE, epsilon=1.0, delta=1e-5).sentences)
+
+
+def test_benchmarks_are_compared_by_rows_x_epsilon_over_the_cap() -> None:
+    said = " ".join(training_plan(PERSONS, epsilon=1.0, delta=1e-5).sentences)
+    assert "(rows x epsilon / cap 100 to 10,000)" in said
+
+
+def test_plan_says_how_many_persons_clear_ranges_need() -> None:
+    """The noise in a count grows with the cap; the number of rows used is private, so the plan names a threshold."""
+    open_columns = tuple(Column(name=f"c{at}", kind="undecided") for at in range(10))
+    for cap, rows in ((1, "345 rows"), (3, "1,035 rows")):
+        schema = replace(PERSONS, columns=open_columns, rows=1945, cap=cap)
+        said = " ".join(training_plan(schema, epsilon=1.0, delta=1e-5, learner="fourier").bounds_sentences)
+        assert f"are guesses unless at least {rows} are used" in said
+        assert "345 different values of 'person'" in said

@@ -264,6 +264,16 @@ def test_dry_run_of_a_charged_run_foretells_no_refusal(ward: Path, monkeypatch: 
     assert fit(other, dry_run=True, **call).refusal == ""
 
 
+def test_dry_run_of_a_finished_run_with_a_schema_opens_no_file(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema(columns=(), target="y", classes=("no", "yes"), rows=300)
+    call = {"epsilon": 1.0, "learner": "majority", "schema": schema, "out": ward.with_name("m"), "limit": 1.0}
+    other = ward.with_name("other.csv")
+    patients(seed=1).to_csv(other, index=False)
+    fit(other, **call)
+    monkeypatch.setattr("privaware.workflow.run.source.read", lambda *_, **__: pytest.fail("a row was read"))
+    assert fit(other, dry_run=True, **call).refusal == ""
+
+
 def test_dry_run_that_opens_no_file_says_what_it_left_out(ward: Path) -> None:
     other, said = ward.with_name("other.csv"), list[str]()
     patients().drop(columns="age").to_csv(other, index=False)

@@ -1,0 +1,82 @@
+"""Hold the examples of a training in parts, one part on each rank, and fetch the examples that a step computes with.
+
+A microbatch holds examples of a random sample of all rows. So in each step every rank gets the examples of its
+microbatches from the ranks that hold them. All ranks know the sample, so all ranks know who needs what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privaware.descent._microbatches import MicrobatchLayout
+from privaware.ranks import Ranks
+
+__all__ = ["RowParts", "bounds"]
+
+
+def bounds(examples: int, size: int) -> list[int]:
+    """Return where the parts of `size` ranks begin, and the number of examples at the end.
+
+    >>> bounds(10, 3)
+    [0, 3, 6, 10]
+    """
+    return [examples * rank // size for rank in range(size + 1)]
+
+
+@dataclass
+class RowParts:
+    """The part of the examples that this rank holds: `tensors` with the examples from `bounds[rank]` on.
+
+    `positions` and `fetched` are the positions, in rising order, and the values of the examples of the present step,
+    and `last` its samples.
+    """
+
+    ranks: Ranks
+    bounds: list[int]
+    tensors: Sequence[Tensor]
+    positions: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    fetched: list[Tensor] = field(default_factory=list)
+    last: Sequence[np.ndarray] = ()
+
+    @property
+    def examples(self) -> int:
+        """The number of examples of all ranks."""
+        return self.bounds[-1]
+
+    def fetch(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout) -> None:
+        """Fetch the examples of this rank's microbatches of the `samples` of all models.
+
+        Nothing is fetched if the samples are those of the last step, as full batches are.
+        """
+        if len(self.last) == len(samples) and all(map(np.array_equal, self.last, samples)):
+            return
+        self.last = samples
+        wanted = [self._wanted(samples, layout, rank) for rank in range(self.ranks.size)]
+        rank, device = self.ranks.rank, self.tensors[0].device
+        begin, end = self.bounds[rank], self.bounds[rank + 1]
+        sent = [positions[(positions >= begin) & (positions < end)] - begin for positions in wanted]
+        received = np.diff(np.searchsorted(wanted[rank], self.bounds)).tolist()
+        index = torch.from_numpy(np.concatenate(sent)).to(device)
+        counts = [len(positions) for positions in sent]
+        self.fetched = [self.ranks.exchanged(item[index], counts, received) for item in self.tensors]
+        self.positions = wanted[rank]
+
+    def at(self, index: Tensor | slice) -> list[Tensor]:
+        """Return the fetched examples with these positions; a position that was not fetched is padding."""
+        if isinstance(index, slice):
+            index = torch.arange(index.start, index.stop, device=self.tensors[0].device)
+        here = torch.from_numpy(self.positions).to(index.device)
+        local = torch.searchsorted(here, index).clamp_(max=len(here) - 1)
+        return [item[local] for item in self.fetched]
+
+    def _wanted(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout, rank: int) -> np.ndarray:
+        """Return the positions of the examples in the microbatches of a rank, in rising order."""
+        longest = max(len(sample) for sample in samples)
+        starts = range(0, longest, layout.width)[rank :: self.ranks.size]
+        chosen = [sample[start : start + layout.width] for start in starts for sample in samples]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *chosen]))

@@ -1,0 +1,94 @@
+"""The form of a training as a plan: what would be trained, what it would cost, and which ledger would pay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privaware import accounting
+from privaware.data import read_names
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Event, Pure
+from privaware.ledger import Ledger
+from privaware.report import _words
+from privaware.ui._folder import Folder
+from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, reading
+from privaware.workflow.fit import Fit, fit
+from privaware.workflow.run.charge import TOTAL_AFTER
+from privaware.workflow.run.persons_check import CHECK_SHARE
+
+__all__ = ["column_names", "number_of", "planned_view"]
+
+SLACK = 1e-9
+"""Relative error of the accountant by which a total may exceed the limit of a ledger."""
+
+
+def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
+    """Return the column names in the header of a CSV file of the folder; none if its first line may be a row."""
+    if form.get("data") not in folder.data_files():
+        return []
+    names = read_names(data_path(folder, form), reading(folder, form))
+    return list(names.columns or ()) if names is not None and names.declared and not names.uneven else []
+
+
+def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
+    """Return the plan that a form asks for, without training or charging (a dry run), and its price.
+
+    The command line prints the same sentences.
+    """
+    data, said = data_path(folder, form), list[str]()
+    out = form.get("out") or default_name(folder, form["data"])
+    task = fit_task(folder, {**form, "out": out})
+    if (folder.path / task.out / "model.json").exists():
+        raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
+    options = fit_options(folder, form)
+    planned = fit(data, **options, dry_run=True, out=folder.path / out, say=said.append)
+    check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
+    price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
+    return {
+        "out": out,
+        "learner": planned.learner,
+        "epsilon": price,
+        "delta": _words.rounded_up(planned.delta),
+        "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line],
+        "sentence": _words.tidy(planned.sentence, planned.epsilon),
+        **_budget(folder, data, form, planned, check),
+    }
+
+
+def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
+    """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
+
+    `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives another limit than
+    the ledger has.
+    """
+    refused = folder.shown(planned.refusal)
+    if planned.ledger is None:
+        wanted = form.get("limit") or _words.number(float(form.get("epsilon") or 1))
+        built_in = "The rows are a public benchmark: this run gets a ledger of its own, in its folder."
+        new = (
+            f"A new ledger, {form.get('data', '')}.ledger, is made. "
+            f"All runs on these rows may spend epsilon {wanted} in total."
+        )
+        return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": refused}
+    ledger = Ledger.open(planned.ledger)
+    spent, limit, name = ledger.spent(), ledger.limit, folder.shown(str(ledger.path))
+    if form.get("limit") and number_of("limit", form["limit"]) != limit:
+        raise WrongInput(
+            f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
+            "of the ledger"
+        )
+    after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
+    numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
+    budget = f"{name}: {numbers}{TOTAL_AFTER} {_words.rounded_up(after)}."
+    full = after > limit * (1 + SLACK) and bool(refused)
+    shown = {"ledger": name if full and name in folder.ledgers() else "", "budget": budget}
+    return shown | {"refused": "The ledger has no room for this run." if full else refused}
+
+
+def number_of(name: str, text: str) -> float:
+    """Return the number in a field called `name`; raise if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None

@@ -1,0 +1,101 @@
+"""What a run tells the owner: its plan, questions about columns, and scores on test rows."""
+
+from __future__ import annotations
+
+from privaware import accounting, metrics
+from privaware._rounded import rounded_up
+from privaware.data import Data
+from privaware.errors import PersonsWarning, UnusedColumnWarning
+from privaware.model import Model
+from privaware.schema import NOT_USED, Schema
+from privaware.workflow.run.options import RunOptions
+from privaware.workflow.run.persons_check import persons_question
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.source import Source, scoring
+
+__all__ = ["internal_scores", "plan_lines", "questions"]
+
+MAX_LINES = 8
+"""Largest number of lines of a plan; `verbose` shows all of its sentences."""
+MAX_ASSUMED = 4
+"""Largest number of assumed facts that a plan names; `verbose` names them all."""
+
+
+def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
+    """Return the lines that show a plan; a schema that was read from the rows comes first.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    schema : Schema
+        The schema of the rows.
+    options : RunOptions
+        The options of the run; `verbose` shows every sentence.
+
+    Returns
+    -------
+    list of str
+        The lines.
+    """
+    drafted = f"{schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
+    first = [_data_sentence(plan.data["name"], schema)]
+    if options.delta is None and plan.delta != accounting.DEFAULT_DELTA:
+        first.append(
+            f"Delta: {rounded_up(plan.delta)} (0.1 / {schema.rows:,} rows), because no --delta was given "
+            f"and {rounded_up(accounting.DEFAULT_DELTA)} is too large for this many rows."
+        )
+    if (assumed := plan.schema.assumed) and options.verbose:
+        first += [f"Assumed to be public: {fact}." for fact in assumed]
+    elif assumed:
+        more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
+        first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
+    sentences = plan.sentences if options.verbose else plan.summary(MAX_LINES - len(first))
+    return [*([] if schema.reviewed else [drafted]), *first, *sentences]
+
+
+def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str, type[Warning]]]]:
+    """Return the question whether columns identify persons, and the warnings for a caller without a listener.
+
+    The question is empty if no column may identify persons. Without a written schema, there is also a warning about
+    columns that are not used.
+    """
+    warned: list[tuple[str, type[Warning]]] = []
+    repeated = source.repeated()
+    columns = list(dict.fromkeys((*source.persons(), *repeated)))
+    unused = {column.name for column in source.schema.columns if column.kind in NOT_USED}
+    if options.schema is None and not unused <= set(columns):
+        warned += [(sentence, UnusedColumnWarning) for sentence in source.unused]
+    if not columns:
+        return "", warned
+    used = {column.name for column in source.schema.declared}
+    question = persons_question(columns, [name for name in columns if name in used], repeated)
+    return question, [*warned, (question, PersonsWarning)]
+
+
+def internal_scores(
+    model: Model, rows: Data | None, *, coded: bool, metric: str, device: str
+) -> dict[str, float | None]:
+    """Compute the scores of `model` on test rows, for the data owner only; they are never written or released.
+
+    `coded` says whether the rows are coded by a schema with bounds. Without rows, the only entry is a test score of
+    None.
+    """
+    if rows is None or not len(rows):
+        return {"test_score": None}
+    if not coded:
+        rows = rows.coded_by(scoring(model.schema))
+    rows = rows.keep(tuple(column.name for column in model.schema.used))  # the columns that a selection kept
+    scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows, device))
+    if metric == "auc" and 0 < rows.y.sum() < len(rows):
+        chances = model.probabilities(rows, device)[:, 1]
+        scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
+    return scores
+
+
+def _data_sentence(name: str, schema: Schema) -> str:
+    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
+    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
+    task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
+    whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
+    return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."

@@ -1,0 +1,54 @@
+"""Lead processes on a Ray cluster as ranks, which train a network together with this process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from privaware.errors import WrongInput
+from privaware.ranks import SHARES, Ranks, led
+from privaware.strategies._workers import connected
+
+__all__ = ["ranks_on_ray"]
+
+
+@contextmanager
+def ranks_on_ray(address: str, device: str) -> Iterator[None]:
+    """Lead one process for each free GPU of the cluster, or for each free processor if `device` is a CPU.
+
+    This process is rank 0. There are at most `SHARES` ranks, so that the result does not depend on their number. Raise
+    `WrongInput` if no GPU or processor is free.
+    """
+    ray, kind = connected(address), "GPU" if device.startswith("cuda") else "CPU"
+    others = min(int(ray.available_resources().get(kind, 0)), SHARES - 1)
+    if others < 1:
+        raise WrongInput(
+            f"expected a free {kind} on the Ray cluster, got none; look at `ray status`, or leave --ray out"
+        )
+    place = f"tcp://{ray.util.get_node_ip_address()}:{_free_port()}"
+    needs = {"num_cpus": 1, "num_gpus": int(kind == "GPU"), "max_retries": 0}
+    task = ray.remote(**needs)(_follow)
+    following = [task.remote(Ranks(rank, others + 1, place=place)) for rank in range(1, others + 1)]
+    ranks = Ranks(0, others + 1, place=place)
+    try:
+        ranks.open()
+        with led(ranks):
+            yield
+        ranks.end("ended", None)
+        ray.wait(following, num_returns=len(following), timeout=60)
+    finally:
+        ranks.close()
+
+
+def _follow(ranks: Ranks) -> None:
+    """Follow rank 0 in a task of Ray."""
+    ranks.open()
+    ranks.follow()
+    ranks.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])

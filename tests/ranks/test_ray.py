@@ -1,0 +1,70 @@
+"""`--ray` trains a network by processes of a Ray cluster, which give the model of one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privaware.errors import WrongInput
+from privaware.workflow.fit import fit
+from privaware.workflow.run import ray_ranks
+from tests.ranks import processes
+
+PROGRAM = """
+import json
+from pathlib import Path
+import numpy as np
+import ray
+from ray.cluster_utils import Cluster
+from privaware.workflow.fit import fit
+from tests.ranks import processes
+
+def fitted(name, **options):
+    settings = {"steps": 10, "architecture": {"name": "fcn", "hidden": [4]}}
+    return fit("wisconsin", epsilon=1.0, seed=7, learner="dpsgd", settings=settings, out=name,
+               ledger=f"{name}.ledger", say=lambda sentence: None, **options)
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+there = fitted("there", ray=cluster.address)
+ray.shutdown()
+cluster.shutdown()
+with processes.leading_alone():
+    here = fitted("here")
+tensors = [(here.model.tensors[name], there.model.tensors[name]) for name in here.model.tensors]
+Path("result.json").write_text(json.dumps([bool(np.array_equal(*pair)) for pair in tensors]))
+"""
+
+
+@pytest.mark.slow
+def test_fit_of_a_network_on_ray_is_that_of_one_process(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    (tmp_path / "drive.py").write_text(PROGRAM)
+    env = {
+        **os.environ,
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(processes.ROOT),
+    }
+    command = [sys.executable, "drive.py"]
+    process = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
+    same = json.loads((tmp_path / "result.json").read_text())
+    assert same == [True] * 4
+
+
+def test_a_full_cluster_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def available_resources(self) -> dict[str, Any]:
+            return {}
+
+    monkeypatch.setattr(ray_ranks, "connected", lambda address: Full())
+    ledger = tmp_path / "rows.ledger"
+    with pytest.raises(WrongInput, match="expected a free CPU on the Ray cluster"):
+        fit("wisconsin", epsilon=1.0, learner="dpsgd", ray="auto", ledger=ledger)
+    assert not ledger.exists()
