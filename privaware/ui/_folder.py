@@ -123,7 +123,7 @@ def _ledger(path: Path) -> dict[str, Any]:
     return {
         "problem": "",
         "spent": _words.rounded_up(facts["epsilon_spent"]),
-        "limit": _words.number(facts["limit"]),
+        "limit": _words.rounded_up(facts["limit"]),
         "share": f"{share:.1f}",
         "charges": len(facts["events"]),
         "unit": facts["unit"],

@@ -279,7 +279,7 @@ def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
     return {
         "name": path.name,
         "spent": _words.rounded_up(facts["epsilon_spent"]),
-        "limit": _words.number(facts["limit"]),
+        "limit": _words.rounded_up(facts["limit"]),
         "delta": _words.number(facts["delta"]),
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": facts["unit"],

@@ -79,7 +79,7 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
             "of the ledger"
         )
     after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
-    numbers = f"epsilon {_words.rounded_up(spent)} of {_words.number(limit)} is spent; "
+    numbers = f"epsilon {_words.rounded_up(spent)} of {_words.rounded_up(limit)} is spent; "
     budget = f"{name}: {numbers}{TOTAL_AFTER} {_words.rounded_up(after)}."
     full = after > limit * (1 + SLACK) and bool(refused)
     shown = {"ledger": name if full and name in folder.ledgers() else "", "budget": budget}

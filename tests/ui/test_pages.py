@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from privaware.errors import WrongInput
-from privaware.events import Gaussian, Selected, to_json
+from privaware.events import Gaussian, Pure, Selected, to_json
+from privaware.ledger import Ledger
 from privaware.ui import serve
 from privaware.ui._folder import Folder, model_summary
 from tests.browser import Tab, chromium, needs_chromium
@@ -34,6 +35,12 @@ def test_folder_finds_its_files_and_says_what_is_damaged(folder: Path) -> None:
     assert models[1]["certified"]
     assert Folder(folder).data()[0] == "people.csv"
     assert "wisconsin" in Folder(folder).data()
+
+
+def test_limit_that_is_spent_is_not_shown_as_exceeded(tmp_path: Path) -> None:
+    Ledger.create(tmp_path / "full.ledger", limit=1.20115).spend(Pure(epsilon=1.20115), what="a count")
+    ((shown,), _) = Folder(tmp_path).summaries()
+    assert (shown["spent"], shown["limit"]) == ("1.202", "1.202")
 
 
 def test_losing_candidates_of_private_selection_are_hidden(tmp_path: Path) -> None:
