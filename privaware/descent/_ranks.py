@@ -176,7 +176,7 @@ def examples_of(inputs: Any, targets: Any) -> list[Tensor]:
 
 
 def _same_microbatch(recipe: DescentRecipe, prepared: Prepared, ranks: Ranks) -> int:
-    """Return the size of microbatches: the one that `recipe` names, or the smallest that the memory of a rank allows.
+    """Return the size of microbatches that `recipe` names, or else the size that fits the free memory of every rank.
 
     Every rank has to call this, and gets the same size.
     """

@@ -28,7 +28,8 @@ def selection_stage(
 ) -> Stage:
     """Return the selection of columns by the selector `method` as a stage before the mechanism `learner`.
 
-    If the selection has a cost, its noise multiplier is set so that it takes about `FRACTION` of `budget["epsilon"]`.
+    `budget` has the entries `epsilon` and `delta`. If the selection has a cost, its noise multiplier is set so that it
+    takes about `FRACTION` of `budget["epsilon"]`. Raise what `selector_for` raises.
     """
     selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)

@@ -47,7 +47,11 @@ class Protects:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """A model, the plan by which it was trained, and its charge."""
+    """A model, the plan by which it was trained, and its charge.
+
+    `score`, `search` and `description` are what the model card says about a charged score and about a search, and the
+    owner's statement; each may be empty.
+    """
 
     plan: Plan
     model: Model
