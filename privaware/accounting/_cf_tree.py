@@ -66,6 +66,7 @@ def epsilon(event: Event, delta: float) -> float | None:
     """Return the largest epsilon of all alternatives; None if no alternative counts.
 
     Alternatives with zCDP, or with losses above `_REACH` of releases that are sampled or not Gaussian, do not count.
+    Raise `TooSlow` if the losses are not resolved, and `Refused` for an unproven event.
     """
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)

@@ -67,6 +67,10 @@ class Run:
         Whether the user cancelled the run.
     code
         The exit code; None while the call runs, and for a run that ended with an earlier page.
+    process
+        The child process; None for a run that ended with an earlier page.
+    began, seconds
+        The start, on the clock `time.monotonic`; and the whole time of a run that has ended, in seconds.
     """
 
     task: Task

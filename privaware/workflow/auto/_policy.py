@@ -112,7 +112,7 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """Return the approximate time in seconds of features and training; on a GPU, of features only."""
+        """Return the approximate seconds of features and training on `CORES` cores; on a GPU, of features only."""
         if facts["device"] != "cpu":
             return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
         steps = self.use.get("settings", {}).get("steps", STEPS)
@@ -120,7 +120,7 @@ class Rule:
         return float(facts["rows"] * (self.cost.get("seconds", 0.0) + head))
 
     def obstacle(self, facts: Mapping[str, Any], limits: Limits, seconds: float) -> str:
-        """Say why the rule cannot be taken; an empty text if it can. `seconds` is the limit of the time."""
+        """Return why the rule cannot be taken; an empty text if it can. `seconds` is the limit of the time."""
         for fact, condition in self.when.items():
             if fact != "installed" and not holds(condition, facts[fact]):
                 return unmet(fact, condition, facts[fact])
@@ -155,7 +155,8 @@ class Policy:
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
         """Return the policy in a TOML file or a mapping; the default policy for None.
 
-        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry.
+        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry, and
+        for a file that cannot be read.
         """
         if source is None:
             return default_policy()
