@@ -123,9 +123,9 @@ def scores_by_network(
     """Train a network to tell members of shadow models from non-members, and return its scores of the candidate rows.
 
     `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
-    rows)` returns its arguments. Raise `WrongInput` if the model predicts numbers. `settings` are its learning rate,
-    batch size and epochs. `reuse` holds the last network, and is set to the network that is trained here. `reads` names
-    what `inputs` computes.
+    rows)` returns its arguments. `settings` are the learning rate, batch size and epochs of the network. `reuse` holds
+    the last network, and is set to the network that is trained here. `reads` names what `inputs` computes. Raise
+    `WrongInput` if the attacked model predicts numbers, and without shadow models or auxiliary rows.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)

@@ -54,7 +54,7 @@ class CanaryScores:
 
 
 def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> int:
-    """Return the largest number of values that `mechanism` noises at once; raise if it is below `least`.
+    """Return the largest number of values that `mechanism` noises at once; raise `WrongInput` if it is below `least`.
 
     The number is found by a run on no rows, which is possible because control flow is public.
     """

@@ -81,6 +81,7 @@ def marginals(shadows: np.ndarray, inside: np.ndarray, *, online: bool, slope: f
 
     It is the mean of two averages: over the models that were trained on the row (`inside`), and over the others. Unless
     `online`, and for a row that no model was trained on, the first average is estimated from the second with `slope`.
+    The result is NaN for a row that all models were trained on.
     """
     counts = (~inside).sum(axis=0)
     outside = np.where(counts > 0, (shadows * ~inside).sum(axis=0) / np.maximum(counts, 1), np.nan)
