@@ -204,7 +204,8 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     batch
         The expected batch size, at most `rows`.
     epochs
-        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number.
+        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number. Other values of these
+        three raise `WrongInput`.
 
     Returns
     -------

@@ -104,7 +104,8 @@ class ComposedLoss:
 def epsilon(terms: Terms, delta: float) -> float:
     """Return the epsilon of the composition `terms` at `delta`, in the larger direction; it is an upper bound.
 
-    It is infinite if `terms` fail too often. Raise `OutOfReach` if the losses do not fit a grid.
+    It is infinite if the failure probability of `terms` exceeds `delta`. Raise `OutOfReach` if the losses do not fit a
+    grid.
     """
     if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf

@@ -91,7 +91,10 @@ def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
 
 
 def _shortened(texts: np.ndarray, scale: float, generator: np.random.Generator) -> np.ndarray:
-    """Return the texts without the words at some positions, the same for every text; `scale` is their fraction."""
+    """Return the texts without the words at some positions, the same for every text.
+
+    Each of the first `WORDS` positions is lost with probability `scale`, and all later ones are lost.
+    """
     lost = generator.random(WORDS) < scale
     return np.array([_without(text, lost) for text in texts] or [""], dtype=object)[: len(texts)]
 

@@ -44,7 +44,7 @@ class Trainer(Protocol):
     def precision(self) -> str: ...
 
     def train_together(self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Any = None) -> list[nn.Module]:
-        """Train the members of `job`."""
+        """Train the members of `job`, together with `ranks` unless that is None, and return their modules."""
         ...
 
 

@@ -56,8 +56,8 @@ class RanksEnded(PrivawareError):
 class Ranks:
     """The processes of one run, as seen by the process with number `rank` of `size`.
 
-    `local` is the number of this process on its machine. `place` is the address at which ranks meet. Ranks of size 1
-    communicate with nobody.
+    `local` is the number of this process on its machine, from 0. `place` is the address at which ranks meet, as
+    `torch.distributed` takes it. Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody.
     """
 
     rank: int
@@ -276,10 +276,11 @@ class Ranks:
         return tensors
 
     def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
-        """Send the first `sent[0]` of `rows` to rank 0, the next `sent[1]` to rank 1 and so on; return the rows got.
+        """Send the first `sent[0]` of `rows` to rank 0, the next `sent[1]` to rank 1 and so on; return received rows.
 
-        `received[r]` is the number of rows that rank r sends here. The result holds these rows in the order of ranks,
-        on the device of `rows`. Every rank has to call this, and sends to itself too. One rank gets `rows` itself.
+        `received[r]` is the number of rows that rank r sends here. The result holds the received rows in the order of
+        ranks, on the device of `rows`. Every rank has to call this, and sends rows to itself too. With a single rank,
+        `rows` itself is returned.
         """
         if self.size == 1:
             return rows
@@ -514,7 +515,10 @@ def ended_by_torchrun() -> Iterator[None]:
 
 
 def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
-    """End this process if it got the signal to end, but did not leave its work within `GRACE`."""
+    """End this process, and print `sentence`, if it got the signal to end but `left` is not set within `GRACE`.
+
+    `signals` is the reading end of a pipe to which Python writes the number of each signal.
+    """
     with os.fdopen(signals, "rb", buffering=0) as numbers:
         while number := numbers.read(1):
             if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):

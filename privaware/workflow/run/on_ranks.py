@@ -24,7 +24,7 @@ def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
     """Return the function `verb`, which rank 0 alone runs if `torchrun` started several processes; all get its result.
 
     The first argument of `verb` is the data. With several processes, each has to name the same file or built-in data
-    set, and to give the same options; else `WrongInput` is raised.
+    set, and to give the same options (texts, paths and numbers are compared); else `WrongInput` is raised.
     """
 
     @functools.wraps(verb)

@@ -57,5 +57,8 @@ def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Me
 
 
 def keep_columns(data: Data, names: tuple[str, ...]) -> Data:
-    """Return `data` with the columns `names`; with the first column if `names` is empty, because a model needs one."""
+    """Return `data` with only the columns `names`, in the order of the schema.
+
+    If `names` is empty, keep the first column, because a model needs one.
+    """
     return data.keep(names or tuple(column.name for column in data.schema.used[:1]))

@@ -265,8 +265,8 @@ def search_plan(
     """Return the plan of a search, calibrated to the total `epsilon` or to `model_epsilon` for one model.
 
     `strategy` is the name of the strategy of `search`, and `settings` are what the plan records. With `model_epsilon`
-    the total follows from the strategy. Raise `WrongInput` unless exactly one of the two is
-    given.
+    the total follows from the strategy. Raise `WrongInput` unless exactly one of `epsilon` and `model_epsilon` is
+    given, and for a search space that does not fit `schema`.
     """
     if (epsilon is None) == (model_epsilon is None):
         raise WrongInput(

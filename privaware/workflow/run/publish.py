@@ -34,7 +34,10 @@ class Charged:
 
 @dataclass(frozen=True, kw_only=True)
 class Protects:
-    """A placeholder for a mechanism that has run; it only knows the unit that it protects."""
+    """A placeholder for a mechanism that has run; it only knows the unit that it protects, "row" or "label".
+
+    Its `cost` and `run` raise `RuntimeError`.
+    """
 
     unit: str
 
