@@ -171,9 +171,10 @@ def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
 
 
 def flatten(parts: Leaves, profile: Profile) -> Terms:
-    """Return the terms of simple events without `Disjoint`.
+    """Return the terms of `parts`: simple events without `Disjoint`, with repetitions, such as one of `alternatives`.
 
-    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula.
+    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula. Raise `Refused`
+    for an unproven event.
     """
     total = _Total(profile)
     for leaf, count in parts:
@@ -245,7 +246,10 @@ class _Total:
             self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
-        """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula."""
+        """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula.
+
+        Replaced rows and capped batches have other pairs; with releases that are not Gaussian they raise `WrongInput`.
+        """
         inner = list(leaves(leaf.event))
         if not inner:
             return

@@ -190,9 +190,10 @@ def _plain(row: Any) -> Any:
 
 
 def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple[Tensor, ...]:
-    """Return as many members as non-members, at random; the last tensor is 1 for a member and 0 for a non-member.
+    """Return the entries of `values` for as many members as non-members, drawn at random, members first.
 
-    Members come first. Raise `WrongInput` if one of the two is missing.
+    `values` has a tensor for each argument of the network, and `inside` is the mask of members. A last tensor is added:
+    1 for a member and 0 for a non-member. Raise `WrongInput` if one of the two is missing.
     """
     members, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     size = min(len(members), len(others))

@@ -47,7 +47,7 @@ class CanaryScores:
         return len(self.scores)
 
     def and_those(self, other: CanaryScores) -> CanaryScores:
-        """Return the canaries of two independent runs together."""
+        """Return these canaries followed by the canaries of `other`, an independent run."""
         return CanaryScores(
             inside=np.concatenate([self.inside, other.inside]), scores=np.concatenate([self.scores, other.scores])
         )

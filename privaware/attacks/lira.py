@@ -52,12 +52,12 @@ def lira(
     pooled
         Share one variance among all rows. Default: whether there are fewer than 64 shadow models.
     mirrored
-        Query each image a second time, mirrored left to right; other rows are refused.
+        Query each image a second time, mirrored left to right; other rows raise `WrongInput`.
 
     Returns
     -------
     numpy.ndarray
-        One score for each candidate row; higher means more likely a member.
+        One score for each candidate row; higher means more likely a member. Too few shadow models raise `WrongInput`.
     """
     if len(game.shadows) < 2:
         raise WrongInput(f"lira: expected at least two shadow models, got {len(game.shadows)}; pass a ShadowPlan")
@@ -116,7 +116,7 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
     """Return the confidences of each model on the candidate rows, with shape (rows, queries).
 
-    With `mirrored` there is a second query, for the mirrored image.
+    With `mirrored` there is a second query, for the mirrored image; rows that are no images raise `WrongInput`.
     """
     queries = [game.rows]
     if mirrored:

@@ -49,7 +49,8 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     Returns
     -------
     numpy.ndarray
-        One score in [0, 1] for each candidate row; higher means more likely a member.
+        One score in [0, 1] for each candidate row; higher means more likely a member. `WrongInput` is raised without
+        shadow models or auxiliary rows, and for a candidate row that all shadow models saw.
     """
     expect_positive("rmia", gamma=gamma)
     expect_fraction("rmia", slope=slope)

@@ -113,7 +113,7 @@ def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """Play every attack of the cell against each of `models`, and return the results by the keys of `models`.
+    """Play every attack of `cell` (its settings) against each of `models`; return the results by the keys of `models`.
 
     An attack that fails stops no other: its reason is in the result `attack_failures`. Results are empty if the cell
     has no attacks.

@@ -26,7 +26,7 @@ Combination = tuple[str, str, str]
 
 
 def combination(cell: Settings) -> Combination:
-    """Return the combination (learner, network, data set) that a cell belongs to."""
+    """Return the combination (learner, network, data set) that the settings of a cell belong to."""
     return cell["learner"], cell["network"], cell["data"]
 
 

@@ -72,7 +72,7 @@ def expect_rows(
     label : str
         The name of the data set in the grid.
     table : mapping
-        What the grid says about it.
+        What the grid says about it. A wrong entry raises `WrongInput`.
     folder : Path
         The folder to which paths of files are relative. The table gets the SHA-256 of the files.
     attacker : bool

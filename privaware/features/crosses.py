@@ -87,6 +87,6 @@ def _sizes(schema: Schema) -> list[int]:
 
 
 def _codes(values: np.ndarray, size: int, column: Column) -> np.ndarray:
-    """Return the code of the level, from 0 to `size - 1`, of each value of one column."""
+    """Return the code of the level, from 0 to `size - 1`, of each of `values` of one column; others are clipped."""
     missing = size - 1 if column.missing == "category" else 0
     return np.clip(np.where(np.isfinite(values), values, missing), 0, size - 1).astype(np.int64)

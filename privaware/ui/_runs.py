@@ -64,7 +64,7 @@ class Run:
     closed
         Whether the charge is closed in the ledger, so that it pays for no other run.
     cancelled
-        Whether the user cancelled the run.
+        Whether the user, or the end of the server, cancelled the run.
     code
         The exit code; None while the call runs, and for a run that ended with an earlier page.
     process

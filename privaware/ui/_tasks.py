@@ -126,9 +126,7 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 def data_path(folder: Folder, form: Form) -> str:
     """Return the path of the data file that a form names, or the name of a built-in data set.
 
-    Any other name raises `WrongInput`.
-
-    A file of the working directory with the name of a built-in data set raises too.
+    Any other name raises `WrongInput`, and so does a built-in name that is also a file of the working directory.
     """
     name, files = form.get("data", ""), folder.data_files()
     if name in files:

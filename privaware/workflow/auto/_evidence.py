@@ -30,7 +30,7 @@ def evidence(form: str) -> list[Mapping[str, Any]]:
 def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:
     """Return (count, runs): in how many of how many benchmark runs `candidate` was at most `CLOSE` below the best.
 
-    Counted are the benchmark runs of `_alike`.
+    Counted are the benchmark runs that are similar to `facts`, the values of `FACTS` (see `_alike`).
     """
     alike = _alike(candidate, facts)
     return sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike), len(alike)
@@ -69,7 +69,8 @@ def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
 def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
     """Return the sentences of the plan that say how often `candidate` was best (`wins`), and how far below on average.
 
-    The average distance is the reason for a candidate that was seldom the best.
+    They count the runs that are similar to `facts`, and say so if there are none. The average distance is the reason
+    for a candidate that was seldom the best.
     """
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]

@@ -35,7 +35,10 @@ def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
 
 
 def _facts(data: Any, **options: Any) -> dict[str, str]:
-    """Return the data and the plain options of a call, which all ranks must agree in; raise for rows in memory."""
+    """Return the data and the plain options of a call, which all ranks must agree in, as texts.
+
+    Raise `WrongInput` unless `data` is a path or a name.
+    """
     if not isinstance(data, (str, Path)):
         raise WrongInput(
             f"expected a file or a built-in data set in a script that torchrun started, got {type(data).__name__}; "

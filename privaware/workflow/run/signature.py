@@ -99,7 +99,7 @@ class Signature:
 
     @classmethod
     def parsed(cls, content: Any) -> Signature:
-        """Read a signature from the entries of `signature.json`.
+        """Read a signature from `content`, the parsed JSON of `signature.json`.
 
         Raise `WrongInput` for another format, and `KeyError`, `TypeError` or `ValueError` for missing or wrong entries.
         """

@@ -249,6 +249,7 @@ def planned(
     """Return the plan: the releases in `choice.before`, then the training of the chosen learner.
 
     With `search` the training is a search. The noise is calibrated so that all releases together cost at most `budget`.
+    Raise `WrongInput` if a learner does not fit the task, the unit or the texts of `schema`, or lacks public rows.
     """
     name = choice.learner
     make = find_learner(name)
