@@ -132,9 +132,9 @@ def _digest(*paths: Path) -> str:
 def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schema, Data | None]:
     """Return the schema of the training rows in `rows`, the table of a cell, and stand-ins for the public rows.
 
-    The stand-ins have the right number of rows, but no columns.
-    The public rows are None if the learner needs none. Rows of built-in data are not read. The user's own files are
-    read, and their public rows are complete.
+    The stand-ins have the right number of rows, but no columns; they are None if the learner needs no public rows. Rows
+    of built-in data are not read. The user's own files are read, and their public rows are complete. Raise `WrongInput`
+    for rows that do not fit the protocol.
     """
     if "file" in rows:
         loaded = bench_rows(rows, learner)
