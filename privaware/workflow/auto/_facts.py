@@ -199,10 +199,9 @@ RESIZED_SIDE = 32
 
 
 def fourier_features(facts: Facts) -> int:
-    """Return the number of random Fourier features of a table with these `facts`: 0 or `FEATURES`.
+    """Return the number of random Fourier features of a table: 0 for classes with few rows for the levels, else 1024.
 
-    It is 0 for classes if the rows are too few for the levels (`ROWS_PER_LEVEL`): then all of the budget goes to the
-    additive model.
+    Few means a rows x epsilon below `ROWS_PER_LEVEL` for each level. Then all of the budget goes to the additive model.
     """
     few = facts["classes"] and facts["rows_epsilon"] < ROWS_PER_LEVEL * facts["levels"]
     return 0 if few else FEATURES
