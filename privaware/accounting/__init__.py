@@ -128,6 +128,13 @@ def delta(event: Event, epsilon: float) -> float:
     -------
     float
         The delta.
+
+    Raises
+    ------
+    WrongInput
+        For another epsilon.
+    Refused
+        If part of the event has no proven guarantee.
     """
     if not 0 <= epsilon < math.inf:
         raise WrongInput(f"expected a finite epsilon of at least 0, got {epsilon!r}")
@@ -140,7 +147,7 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
     Parameters
     ----------
     cost
-        A function from the noise multiplier to the event of the mechanism.
+        A function from the noise multiplier to the event of the mechanism. Its epsilon must fall as the noise grows.
     epsilon, delta
         The guarantee to reach.
 
@@ -153,7 +160,9 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
     Raises
     ------
     WrongInput
-        If no noise multiplier up to 1e12 reaches the guarantee.
+        If no noise multiplier up to 1e12 reaches the guarantee, or for an epsilon or delta out of range.
+    Refused
+        As in `epsilon`.
 
     Notes
     -----
@@ -195,7 +204,8 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     batch
         The expected batch size, at most `rows`.
     epochs
-        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number.
+        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number. Other values of these
+        three raise `WrongInput`.
 
     Returns
     -------

@@ -34,7 +34,8 @@ from privaware.accounting._quadrature import Array
 def epsilon(total: LossSum, delta: float) -> float:
     """Return the epsilon of the composition `total` at `delta`.
 
-    It is infinite if the failure probability of `total` is at least `delta`.
+    It is infinite if the failure probability of `total` is at least `delta`. Raise `TooSlow` if neither a line nor a
+    lattice resolves the losses.
     """
     if total.failure >= delta:
         return math.inf
@@ -49,7 +50,7 @@ def deltas(total: LossSum, epsilons: Array) -> Array:
 
     One line gives delta at epsilons near its own; further epsilons need another line. A lattice is used instead if
     few rows are sampled (`rare`), if there are few steps (`few`), or if the loss has a largest value: then it has
-    atoms, and a line would give delta at very few epsilons.
+    atoms, and a line would give delta at very few epsilons. Raise `TooSlow` if no lattice resolves the losses.
     """
     if not total.losses:
         return np.zeros(len(epsilons))

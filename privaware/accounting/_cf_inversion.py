@@ -28,7 +28,7 @@ _NODES = 24
 class LossLattice:
     """The composed loss `total` on a lattice, precise where its delta is about `delta` or more.
 
-    Each loss is split between the two nearest points, which keeps its mean.
+    Each loss is split between the two nearest points, which keeps its mean. Raise `TooSlow` for too many releases.
     """
 
     def __init__(self, total: LossSum, delta: float) -> None:
@@ -115,7 +115,7 @@ def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
 class Line:
     """The integrand of step 1 in `_cf.py` for the loss `total` on the line Re z = t, evaluated once.
 
-    Then delta at any epsilon near `epsilon` is one sum.
+    Then delta at any epsilon near `epsilon` is one sum. Raise `TooSlow` if it takes too many nodes.
 
     The line is cut into panels, which double in length away from the real axis. A loss has features of all sizes: the
     bulk of a rarely sampled release is thousands of times narrower than its tail. Away from the axis the wide features

@@ -58,7 +58,7 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
 def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
     """Return epsilons >= 0, delta at each if no run fails, and the probability of failure.
 
-    delta is the largest over the alternatives `runs` and over directions.
+    delta is the largest over the alternatives `runs` and over directions. Raise `TooSlow` if no bound is found.
     """
     bounds = _bounds(selected, runs, 1e-9)
     top = max(_crossing(width, deltas, 1e-11) for width, deltas in bounds)

@@ -66,6 +66,7 @@ def epsilon(event: Event, delta: float) -> float | None:
     """Return the largest epsilon of all alternatives; None if no alternative counts.
 
     Alternatives with zCDP, or with losses above `_REACH` of releases that are sampled or not Gaussian, do not count.
+    Raise `TooSlow` if the losses are not resolved, and `Refused` for an unproven event.
     """
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)
@@ -198,7 +199,7 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
     """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
     `side` is the direction. The losses have a formula or are tabulated. `replace` says whether neighbours differ by
-    replacing a row.
+    replacing a row; then an event that is not only Gaussian raises `WrongInput`.
     """
     noise = _noise(event)
     if noise is not None:
@@ -336,7 +337,11 @@ def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array
 
 @lru_cache(maxsize=64)
 def _bound(event: Event) -> tuple[Array, Array, float]:
-    """Return epsilons >= 0, an upper bound on delta at each if nothing fails, and the probability of failure."""
+    """Return epsilons >= 0, an upper bound on delta at each if nothing fails, and the probability of failure.
+
+    `event` is a private selection, a group, a choice, a composition, a sample or an event on disjoint parts; any other
+    kind raises `Refused`.
+    """
     match event:
         case Selected():
             return _cf_selection.profile(event, _runs(event.event))

@@ -102,7 +102,11 @@ class ComposedLoss:
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """Return the epsilon of the composition `terms` at `delta`, in the larger direction; it is an upper bound."""
+    """Return the epsilon of the composition `terms` at `delta`, in the larger direction; it is an upper bound.
+
+    It is infinite if the failure probability of `terms` exceeds `delta`. Raise `OutOfReach` if the losses do not fit a
+    grid.
+    """
     if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf
     return max(total.epsilon(delta) for total in totals(terms, delta))

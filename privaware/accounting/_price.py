@@ -44,8 +44,9 @@ def epsilon(event: Event, delta: float) -> float:
 
 
 def quick(event: Event, delta: float) -> float:
-    """Return an approximation of `epsilon` by one accountant only, the CF accountant if it covers the event.
+    """Return an approximation of `epsilon` by one accountant only, for a search.
 
+    It is the CF accountant if that covers the event and there is no private selection, else the PLD or RDP accountant.
     The result may be below `epsilon`.
     """
     expect_priceable(event)

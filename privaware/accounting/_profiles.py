@@ -34,7 +34,10 @@ _MOST = 40_000
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """Return epsilon by the distribution, or in closed form if there are only Gaussians."""
+    """Return epsilon at `delta` by the distribution, or in closed form if there are only Gaussians without sampling.
+
+    Raise `OutOfReach` if the losses do not fit a grid.
+    """
     mu = terms.gaussian()
     return _pld.epsilon(terms, delta) if mu is None else _gaussian.epsilon(mu, delta)
 
@@ -57,12 +60,18 @@ def negligible(terms: Terms, delta: float) -> Terms:
 
 
 def profile(event: Event) -> Profile:
-    """Return delta as a function of epsilon, the largest over all alternatives."""
+    """Return delta as a function of an array of epsilons, the largest over all alternatives and both directions.
+
+    Raise `OutOfReach` if there is no privacy loss distribution.
+    """
     return largest([flatten(way, dominating_pair) for way in alternatives(event)])
 
 
 def largest(ways: Sequence[Terms]) -> Profile:
-    """Return the profile of the largest delta over several compositions and both directions."""
+    """Return the profile of the largest delta over several compositions and both directions.
+
+    Raise `OutOfReach` if one has no privacy loss distribution.
+    """
     parts = [part for terms in ways for part in directed(terms)]
 
     def deltas(epsilons: Array) -> Array:
@@ -100,11 +109,11 @@ def _top_of(terms: Terms, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def dominating_pair(event: Event) -> tuple[Array, Array, float]:
-    """Return (losses, probabilities, probability of failure) of a pair that dominates `event`.
+    """Return (losses, probabilities if nothing fails, probability of failure) of a pair that dominates `event`.
 
     `event` is a private selection, a group, a choice of events, a composition or an event on disjoint parts. The pair
     is computed from an upper bound on the privacy profile. Raise `Refused` for an unproven event, and for an event of
-    another kind, which has a formula of its own.
+    another kind, which has a formula of its own. Raise `OutOfReach` if the losses do not fit a grid.
     """
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")

@@ -64,6 +64,10 @@ def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, cla
 
 
 def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: bool = False) -> float:
+    """Return the smallest epsilon at `delta` over `orders`, where `curve` has the Rényi divergence at each order.
+
+    `classic` uses the conversion of Mironov, else the improved one; both are at the top of the file.
+    """
     a = np.asarray(orders, dtype=float)
     if not np.any(curve):
         return 0.0

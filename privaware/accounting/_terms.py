@@ -84,7 +84,10 @@ class Terms:
         return DIRECTIONS[:1] if all(pair.symmetric for pair, _ in self.pairs) else DIRECTIONS
 
     def gaussian(self) -> float | None:
-        """Return mu if there are only Gaussian releases without sampling or failures, otherwise None."""
+        """Return mu (sensitivity / noise) if there are only Gaussian releases without sampling or failures.
+
+        Otherwise return None.
+        """
         if len(self.pairs) == 1 and isinstance(pair := self.pairs[0][0], GaussianPair) and not self.rho:
             return pair.mu if self.survive == 0 else None
         return None
@@ -168,9 +171,10 @@ def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
 
 
 def flatten(parts: Leaves, profile: Profile) -> Terms:
-    """Return the terms of simple events without `Disjoint`.
+    """Return the terms of `parts`: simple events without `Disjoint`, with repetitions, such as one of `alternatives`.
 
-    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula.
+    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula. Raise `Refused`
+    for an unproven event.
     """
     total = _Total(profile)
     for leaf, count in parts:
@@ -242,7 +246,10 @@ class _Total:
             self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
-        """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula."""
+        """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula.
+
+        Replaced rows and capped batches have other pairs; with releases that are not Gaussian they raise `WrongInput`.
+        """
         inner = list(leaves(leaf.event))
         if not inner:
             return
@@ -391,13 +398,14 @@ def contains(event: Event, kind: type[Event]) -> bool:
 
 
 def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = None) -> tuple[Array, Array, float]:
-    """Return the pair (losses, probabilities, failure) of an upper bound on a profile, by connecting the dots.
+    """Return the pair (losses, probabilities if nothing fails, failure) of an upper bound on a profile.
 
     1. `deltas` bound the profile at `epsilons` >= 0.
     2. At negative epsilons, delta(-e) = 1 - exp(-e) + exp(-e) delta'(e), where delta' is the profile of the other
        direction (`reverse`). Without `reverse`, `deltas` bound both directions.
     3. The true profile is convex in e^epsilon, so it lies below the lower convex hull of any upper bound.
-    4. The profile of straight lines (in e^epsilon) between the points is the profile of losses at these points.
+    4. The profile of straight lines (in e^epsilon) between the points is the profile of losses at these points
+       ("connecting the dots").
     """
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
     reverse = deltas if reverse is None else np.minimum.accumulate(np.minimum(reverse, 1.0))

@@ -123,9 +123,9 @@ def scores_by_network(
     """Train a network to tell members of shadow models from non-members, and return its scores of the candidate rows.
 
     `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
-    rows)` returns its arguments. Raise `WrongInput` if the model predicts numbers. `settings` are its learning rate,
-    batch size and epochs. `reuse` holds the last network, and is set to the network that is trained here. `reads` names
-    what `inputs` computes.
+    rows)` returns its arguments. `settings` are the learning rate, batch size and epochs of the network. `reuse` holds
+    the last network, and is set to the network that is trained here. `reads` names what `inputs` computes. Raise
+    `WrongInput` if the attacked model predicts numbers, and without shadow models or auxiliary rows.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
@@ -190,9 +190,10 @@ def _plain(row: Any) -> Any:
 
 
 def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple[Tensor, ...]:
-    """Return as many members as non-members, at random; the last tensor is 1 for a member and 0 for a non-member.
+    """Return the entries of `values` for as many members as non-members, drawn at random, members first.
 
-    Members come first. Raise `WrongInput` if one of the two is missing.
+    `values` has a tensor for each argument of the network, and `inside` is the mask of members. A last tensor is added:
+    1 for a member and 0 for a non-member. Raise `WrongInput` if one of the two is missing.
     """
     members, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     size = min(len(members), len(others))

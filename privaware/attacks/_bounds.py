@@ -60,7 +60,8 @@ def epsilon_lower(
     into two sets. (epsilon, delta)-DP bounds the probability of either set with the canary by the probability without
     it, and vice versa, so four inequalities are tested. The best threshold and inequality are chosen on the first half
     of the scores and tested on the second half, by Clopper-Pearson limits that hold jointly with `confidence`. With
-    `pilot` (scores of other runs or of a simulation), they are chosen on the pilot, and all scores are tested.
+    `pilot` (scores of other runs or of a simulation), they are chosen on the pilot, and all scores are tested. Raise
+    `WrongInput` for fewer than four scores on a side, and for NaN.
     """
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise WrongInput(f"expected delta in [0, 1) and confidence in (0, 1), got {delta!r} and {confidence!r}")
@@ -144,7 +145,7 @@ def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int
     """Return an upper bound on the probability of `correct` or more right guesses about an (epsilon, delta) mechanism.
 
     Each canary was in the run with probability 1/2, independently. All guesses are about one run. Abstentions do not
-    count as guesses.
+    count as guesses. Raise `WrongInput` unless `correct <= guesses <= canaries`.
 
     Paper: Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run" (2023), appendix D.
 
@@ -244,7 +245,7 @@ def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float
 
 
 def shift_of(event: Event) -> float | None:
-    """Return the mu of an event that consists of Gaussian releases of all rows only; None for any other event.
+    """Return the mu (sensitivity / noise) of an event of only Gaussian releases of all rows; None for any other event.
 
     >>> shift_of(4 * Gaussian(noise=2.0))
     1.0

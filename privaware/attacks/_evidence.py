@@ -83,7 +83,7 @@ class Evidence:
 
 
 def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
-    """Compute the evidence of one run with canaries.
+    """Return the evidence of one run with canaries against the `claim`, the events that were charged, at `delta`.
 
     `gradients` says whether the canaries are in gradient space. There the canaries are independent if the noise is. A
     Gaussian claim is then tested by Student's statistic, and any other claim in the same way as independent runs. Rows
@@ -105,9 +105,10 @@ def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, 
 
 
 def evidence_of_runs(inside: np.ndarray, outside: np.ndarray, claim: Event, delta: float) -> Evidence:
-    """Compute the evidence of independent runs with and without one row, by Clopper-Pearson limits.
+    """Return the evidence of independent runs, by Clopper-Pearson limits.
 
-    The trade-off function of the claim is tested too, if it can be computed.
+    `inside` and `outside` are the scores of runs with and without one row. The trade-off function of the `claim` (the
+    events that were charged) is tested too, if it can be computed.
     """
     lower, alarm = (_bounds.epsilon_lower(inside, outside, delta=delta, confidence=level) for level in (SHOWN, ALARM))
     curve = _curve(claim)
@@ -129,8 +130,8 @@ def _evidence(
 ) -> Evidence:
     """Build the evidence; `bounds` are `epsilon_lower` and `epsilon_alarm`, and `scores` are `inside` and `outside`.
 
-    `refuted` says whether the whole trade-off function of the claim is refuted.
-    The trade-off function may be refuted even if the epsilon at one delta is not.
+    `refuted` says whether the trade-off function of the claim is refuted, which it may be even if the epsilon at one
+    delta is not.
     """
     claimed = epsilon(claim, delta)
     return Evidence(

@@ -87,7 +87,7 @@ class Game:
         return np.array([shadow.inside for shadow in self.shadows], dtype=bool).reshape(-1, len(self.rows))
 
     def reordered(self, order: np.ndarray) -> Game:
-        """Return the game with its candidate rows in another order, or with a subset of them."""
+        """Return the game with the candidate rows at the positions `order`, or where the mask `order` is true."""
         shadows = tuple(replace(shadow, inside=shadow.inside[order]) for shadow in self.shadows)
         return replace(self, rows=self.rows.take(order), shadows=shadows)
 
@@ -130,7 +130,10 @@ def needing(needs: Needs) -> Callable[[A], A]:
 
 
 def needs_of(attack: Any) -> Needs:
-    """Return what an attack declared; an attack that declares nothing needs nothing."""
+    """Return what an attack declared; an attack that declares nothing needs nothing.
+
+    `attack` is the function itself; one with settings, as `find_attack` returns it, has no declaration.
+    """
     return _needs.get(attack, Needs())
 
 

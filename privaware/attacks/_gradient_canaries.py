@@ -47,14 +47,14 @@ class CanaryScores:
         return len(self.scores)
 
     def and_those(self, other: CanaryScores) -> CanaryScores:
-        """Return the canaries of two independent runs together."""
+        """Return these canaries followed by the canaries of `other`, an independent run."""
         return CanaryScores(
             inside=np.concatenate([self.inside, other.inside]), scores=np.concatenate([self.scores, other.scores])
         )
 
 
 def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> int:
-    """Return the largest number of values that `mechanism` noises at once; raise if it is below `least`.
+    """Return the largest number of values that `mechanism` noises at once; raise `WrongInput` if it is below `least`.
 
     The number is found by a run on no rows, which is possible because control flow is public.
     """

@@ -55,11 +55,10 @@ def many_runs(
     say: Callable[[str], None] | None = None,
     vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of `runs` runs with the `canary` and of `runs` runs without it.
+    """Run `mechanism` `runs` times on `data` with the `canary` and as often without it; return the scores of both.
 
-    The first quarter of the runs of each side is not scored (`directed_scores`). `say` gets lines about the progress.
-
-    `vector` converts a release to numbers; the default is `release_vector`.
+    The first quarter of the runs of each side is not scored (`directed_scores`), so there are fewer scores than runs.
+    `say` gets lines about the progress. `vector` converts a release to numbers; the default is `release_vector`.
     """
     numbers = vector or release_vector
     neighbour = joined(data, canary)
@@ -73,9 +72,10 @@ def many_runs(
 
 
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of both sides, one for each run, from their releases of shape (runs, numbers).
+    """Return the scores of both sides, with and without the canary, from their releases of shape (runs, numbers).
 
-    The first quarter of the runs of each side (at least two runs) chooses the direction, and is not scored.
+    The first quarter of the runs of each side (at least two runs) chooses the direction, and is not scored. Each other
+    run has one score.
     """
     first = max(int(PILOT_FRACTION * len(within)), 2)
     direction = _direction(within[:first], without[:first])

@@ -16,7 +16,10 @@ __all__ = ["confidence", "last_layer", "log_odds", "log_posteriors", "losses", "
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
-    """Yield the raw outputs of each model on the same rows; equal features of consecutive models are computed once."""
+    """Yield the raw outputs of each model on the same rows, with shape (rows, outputs).
+
+    Equal features of consecutive models are computed once.
+    """
     last: tuple[Any, ...] = ()
     for model in models:
         if last != (model.features, model.schema.used):
@@ -31,7 +34,10 @@ def _columns(model: Model, rows: Data) -> np.ndarray:
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the class probabilities, from the raw outputs `values`; raise for a regression."""
+    """Return the logarithms of the class probabilities (rows, classes), from the raw outputs `values`.
+
+    Raise `WrongInput` for a regression.
+    """
     from scipy.special import log_softmax
 
     if not model.schema.classes:
@@ -42,7 +48,7 @@ def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
 def true_posteriors(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
     """Return the probability of each row's own class, from the raw outputs `values` (rows, classes) of `model`.
 
-    Raise for a regression.
+    Raise `WrongInput` for a regression.
     """
     return np.exp(log_posteriors(model, values)[np.arange(len(rows)), rows.y])
 
@@ -70,7 +76,7 @@ def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
     """Return `ln(p) - ln(1 - p)` of each class (rows, classes), from the raw outputs `values`.
 
-    Raise for a regression.
+    Raise `WrongInput` for a regression.
     """
     if not model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
@@ -90,9 +96,10 @@ def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return raw outputs and the inputs of the last linear layer; its per-example gradient follows from them.
+    """Return the raw outputs (rows, outputs), and the inputs of the last linear layer (rows, inputs).
 
-    Raise if the network has no linear layer, or if something follows its last one.
+    The per-example gradient of this layer follows from them. Raise `WrongInput` if the network has no linear layer, or
+    if something follows its last one.
     """
     import torch
     from torch import nn

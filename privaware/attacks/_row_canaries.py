@@ -37,7 +37,7 @@ def row_canaries(
 
 
 def label_scores(model: Model, rows: Data) -> np.ndarray:
-    """Return the log odds of each row's label; for regression, minus the squared error."""
+    """Return the log odds of each row's label; for regression, minus the squared error of the scaled target."""
     outputs = model.outputs(rows.x)
     if not model.schema.classes:
         return -((outputs[:, 0] - scaled(rows.y, model.schema)) ** 2)
@@ -51,8 +51,8 @@ def label_scores(model: Model, rows: Data) -> np.ndarray:
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
     """Return `count` random rows over the whole declared ranges, with labels that are independent of the rows.
 
-    In a table a number lies at one of its bounds with probability 1/2. Targets of a regression are bounds. Raise
-    `WrongInput` without declared bounds or categories.
+    In a table a number lies at one of its bounds with probability 1/2. A target of a regression is one of its bounds.
+    Raise `WrongInput` if bounds or categories of a column, or bounds of a numeric target, are not declared.
     """
     if not schema.bounded:
         raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")

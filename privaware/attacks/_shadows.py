@@ -53,7 +53,7 @@ def membership_game(
 ) -> Challenge:
     """Train a target on a random quarter of the rows; another quarter are non-members, and half are the attacker's.
 
-    The three parts are disjoint by construction.
+    The three parts are disjoint by construction. Fewer than 8 rows raise `WrongInput`.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def train_shadows(
     plan: ShadowPlan,
     inside: np.ndarray | None = None,
 ) -> Game:
-    """Add auxiliary rows and shadow models to a game.
+    """Return a game with auxiliary rows and newly trained shadow models; raise `WrongInput` if one would get no rows.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def train_shadows(
 
 
 def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: float, rng: Rng) -> list[Model]:
-    """Train one model for each mask over the rows of `pool`."""
+    """Return one trained model for each of `masks` over the rows of `pool`, in their order."""
     subsets = [np.flatnonzero(mask) for mask in masks]
     if isinstance(learner, SubsetLearner):
         return learner.run_on_subsets(pool, subsets, noise, rng)

@@ -66,10 +66,10 @@ def _is_correct(model: Model, rows: Data, device: str) -> np.ndarray:
 
 
 def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
-    """Apply the same random change to every row, within the declared ranges.
+    """Return a copy of `rows` with the same random change in every row, within the declared ranges.
 
     `scale` is the standard deviation of the change of a number, as a fraction of its range, and the probability that a
-    category changes or a word is lost. A number without declared bounds stays as it is.
+    category is redrawn or a word is lost. A number without declared bounds stays as it is.
     """
     if rows.schema.form == "image":
         noise = scale * generator.standard_normal(rows.schema.shape)
@@ -91,7 +91,10 @@ def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
 
 
 def _shortened(texts: np.ndarray, scale: float, generator: np.random.Generator) -> np.ndarray:
-    """Return the texts without the words at some positions, the same for every text; `scale` is their fraction."""
+    """Return the texts without the words at some positions, the same for every text.
+
+    Each of the first `WORDS` positions is lost with probability `scale`, and all later ones are lost.
+    """
     lost = generator.random(WORDS) < scale
     return np.array([_without(text, lost) for text in texts] or [""], dtype=object)[: len(texts)]
 

@@ -52,12 +52,12 @@ def lira(
     pooled
         Share one variance among all rows. Default: whether there are fewer than 64 shadow models.
     mirrored
-        Query each image a second time, mirrored left to right; other rows are refused.
+        Query each image a second time, mirrored left to right; other rows raise `WrongInput`.
 
     Returns
     -------
     numpy.ndarray
-        One score for each candidate row; higher means more likely a member.
+        One score for each candidate row; higher means more likely a member. Too few shadow models raise `WrongInput`.
     """
     if len(game.shadows) < 2:
         raise WrongInput(f"lira: expected at least two shadow models, got {len(game.shadows)}; pass a ShadowPlan")
@@ -93,8 +93,8 @@ def likelihoods(
 def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each row's confidences over the shadow models in `mask`.
 
-    With `pooled` all rows share one deviation. Raise if a row has too few shadow models that `what` it ("saw" or "did
-    not see").
+    With `pooled` all rows share one deviation. Raise `WrongInput` if a row has too few such shadow models; `what` says
+    for the message what they did with the row ("saw" or "did not see").
     """
     counts = mask.sum(axis=0)
     if counts.min() < (1 if pooled else 2):
@@ -116,7 +116,7 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
     """Return the confidences of each model on the candidate rows, with shape (rows, queries).
 
-    With `mirrored` there is a second query, for the mirrored image.
+    With `mirrored` there is a second query, for the mirrored image; rows that are no images raise `WrongInput`.
     """
     queries = [game.rows]
     if mirrored:

@@ -49,7 +49,8 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     Returns
     -------
     numpy.ndarray
-        One score in [0, 1] for each candidate row; higher means more likely a member.
+        One score in [0, 1] for each candidate row; higher means more likely a member. `WrongInput` is raised without
+        shadow models or auxiliary rows, and for a candidate row that all shadow models saw.
     """
     expect_positive("rmia", gamma=gamma)
     expect_fraction("rmia", slope=slope)
@@ -81,6 +82,7 @@ def marginals(shadows: np.ndarray, inside: np.ndarray, *, online: bool, slope: f
 
     It is the mean of two averages: over the models that were trained on the row (`inside`), and over the others. Unless
     `online`, and for a row that no model was trained on, the first average is estimated from the second with `slope`.
+    The result is NaN for a row that all models were trained on.
     """
     counts = (~inside).sum(axis=0)
     outside = np.where(counts > 0, (shadows * ~inside).sum(axis=0) / np.maximum(counts, 1), np.nan)

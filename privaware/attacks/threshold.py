@@ -36,7 +36,8 @@ def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = Fal
     rng
         The random generator; it is not used.
     statistic
-        "loss", "confidence" (of the predicted class) or "entropy". Only "loss" applies to a regression.
+        "loss", "confidence" (of the predicted class) or "entropy". A regression has only "loss"; others raise
+        `WrongInput`.
     reverse
         Negate the scores.
 

@@ -109,7 +109,7 @@ def batches(cells: Sequence[Settings], most: int) -> list[list[int]]:
 
 
 def learner_of(cell: Settings, **runtime: Any) -> Learner:
-    """Return the learner of a cell.
+    """Return the learner of the cell with the settings `cell`.
 
     A value in `runtime` sets the field of its name, if the learner has that field and the cell does not set it.
     """
@@ -178,7 +178,10 @@ def unattacked(settings: Settings, result: Result) -> bool:
 
 
 def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch, attack their models, and return an outcome for each; None after the deadline."""
+    """Train the cells of one batch, attack their models, and return an outcome for each, in their order.
+
+    The result is None after the deadline of `place`.
+    """
     outcomes = train_cells(place, cells)
     if outcomes is None:
         return None
@@ -190,9 +193,9 @@ def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellO
 
 
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch and return an outcome for each, with the model if attacks are to follow.
+    """Train the cells of one batch and return an outcome for each, in their order, with the model if attacks follow.
 
-    The result is None after the deadline.
+    A training that fails is an outcome with its reason. The result is None after the deadline of `place`.
     """
     if time.time() > place.deadline:
         return None
@@ -207,7 +210,9 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
 
 
 def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]]) -> list[CellOutcome] | None:
-    """Attack the models of trained cells of one batch, and return the results of the attacks; None after the deadline.
+    """Attack the models of trained cells of one batch, and return an outcome with the results of the attacks for each.
+
+    The result is None after the deadline of `place`.
 
     `waiting` has each cell with the file of its model. A model whose file is not on this machine is trained again: it
     follows from the settings of its cell.
@@ -252,7 +257,7 @@ class _Batch:
         return cls(rows, learner, priced, rows.train.schema if make.uses_columns else rows.train.schema.keep(()))
 
     def train(self, cell: Settings, place: TrainingPlace) -> tuple[Model, float]:
-        """Return the trained model of a cell, and its noise multiplier."""
+        """Return the trained model of the cell with the settings `cell`, and its noise multiplier."""
         prices = None if place.prices is None else Prices(place.prices)
         noise = noise_of(cell, partial(self.priced_learner.cost, self.schema), prices)
         return self.learner.run(self.rows.train, noise, Rng(seed=_seed(cell, "training"))), noise

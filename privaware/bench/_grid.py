@@ -160,7 +160,8 @@ def _architecture(name: str, table: Any) -> dict[str, Any]:
     """Return the description of a network.
 
     `table` is a description, or gives the end of a published network's name: {named = "resnet20.colour.268346"}. Raise
-    unless exactly one published network has this end. `name` is the name of the network in the grid, for errors.
+    `WrongInput` unless exactly one published network has this end. `name` is the name of the network in the grid, for
+    errors.
     """
     expect(isinstance(table, dict), f"architectures.{name}", "a table", table)
     if "named" not in table:

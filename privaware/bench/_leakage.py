@@ -113,7 +113,7 @@ def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """Play every attack of the cell against each of `models`, and return the results by the keys of `models`.
+    """Play every attack of `cell` (its settings) against each of `models`; return the results by the keys of `models`.
 
     An attack that fails stops no other: its reason is in the result `attack_failures`. Results are empty if the cell
     has no attacks.
@@ -212,14 +212,17 @@ def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> 
 
 
 def shadow_settings(table: Any) -> dict[str, Any]:
-    """Return the table `shadow` of a grid: settings of `dpsgd` for shadow models; raise if one is wrong."""
+    """Return a copy of the table `shadow` of a grid, settings of `dpsgd` for shadow models.
+
+    Raise `WrongInput` if a setting is wrong.
+    """
     expect(isinstance(table, dict), "shadow", "a table of settings", table)
     configured("shadow", find_learner("dpsgd"), table)
     return dict(table)
 
 
 def expect_shadow(learner: Learner, schema: Schema, cell: Settings) -> None:
-    """Raise if shadow models of `learner` cannot be trained, or if an attack of the cell cannot read its model.
+    """Raise `WrongInput` if shadow models of `learner` cannot be trained, or an attack of `cell` cannot read its model.
 
     A learner with an architecture to choose trains a network, so it is not checked. Any other learner is run without
     rows, and its model shows how shadow models are trained. If the learner itself trains them, it must run without

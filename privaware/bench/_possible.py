@@ -26,7 +26,7 @@ Combination = tuple[str, str, str]
 
 
 def combination(cell: Settings) -> Combination:
-    """Return the combination (learner, network, data set) that a cell belongs to."""
+    """Return the combination (learner, network, data set) that the settings of a cell belong to."""
     return cell["learner"], cell["network"], cell["data"]
 
 
@@ -37,7 +37,10 @@ def combination_name(place: Combination) -> str:
 
 
 def expect_possible(cells: Sequence[Settings]) -> None:
-    """Raise if some cells are impossible; the error has the number of impossible combinations and the first reason."""
+    """Raise `WrongInput` if some cells are impossible.
+
+    The error has the number of impossible combinations and the first reason.
+    """
     refused = impossible(cells)
     if refused:
         raise WrongInput(refusal(refused, len({combination(cell) for cell in cells})))
@@ -58,7 +61,10 @@ def refusal(refused: Mapping[Combination, str], of: int) -> str:
 
 
 def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
-    """Return every combination that cannot be run, with the reason; raise for a wrong setting of a learner."""
+    """Return every combination that cannot be run, with the reason.
+
+    Raise `WrongInput` for a wrong setting of a learner.
+    """
     refused: dict[Combination, str] = {}
     checked: set[Combination] = set()
     for cell in cells:
@@ -78,7 +84,7 @@ def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
 
 
 def _expect_runnable(cell: Settings) -> None:
-    """Raise if the learner of a cell cannot be built, priced or attacked on its data."""
+    """Raise a `PrivawareError` if the learner of a cell cannot be built, priced or attacked on its data."""
     make = find_learner(cell["algorithm"])
     schema, public = bench_schema(cell["rows"], make)
     if schema.task not in make.tasks:

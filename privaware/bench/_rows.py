@@ -72,7 +72,7 @@ def expect_rows(
     label : str
         The name of the data set in the grid.
     table : mapping
-        What the grid says about it.
+        What the grid says about it. A wrong entry raises `WrongInput`.
     folder : Path
         The folder to which paths of files are relative. The table gets the SHA-256 of the files.
     attacker : bool
@@ -130,10 +130,11 @@ def _digest(*paths: Path) -> str:
 
 
 def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schema, Data | None]:
-    """Return the schema of the training rows, and public rows of the right number but without columns.
+    """Return the schema of the training rows in `rows`, the table of a cell, and stand-ins for the public rows.
 
-    The public rows are None if the learner needs none. Rows of built-in data are not read. The user's own files are
-    read, and their public rows are complete.
+    The stand-ins have the right number of rows, but no columns; they are None if the learner needs no public rows. Rows
+    of built-in data are not read. The user's own files are read, and their public rows are complete. Raise `WrongInput`
+    for rows that do not fit the protocol.
     """
     if "file" in rows:
         loaded = bench_rows(rows, learner)
@@ -154,7 +155,10 @@ def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schem
 
 
 def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
-    """Raise if a data set has too few test rows, from which protocol "dpmlbench" takes the public rows of a learner."""
+    """Raise `WrongInput` if a data set has too few test rows for protocol "dpmlbench".
+
+    The protocol takes the public rows that a learner needs from them.
+    """
     if not learner.needs_public:
         return
     ensemble = learner.phase == "model ensemble"
@@ -168,7 +172,7 @@ def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
 
 
 def bench_rows(rows: Mapping[str, Any], learner: type[Learner]) -> BenchRows:
-    """Return the rows that a learner gets; the rows of the last call are cached."""
+    """Return the rows that a learner gets from `rows`, the table of a cell; the rows of the last call are cached."""
     loaded = _load(json.dumps(rows, sort_keys=True), learner.needs_public, learner.phase == "model ensemble")
     if loaded.train.schema.unit == learner.unit:
         return loaded
@@ -234,7 +238,7 @@ def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
     """Return the rows of the user's own files.
 
     Without test rows in the files, a fixed fifth of the rows is for testing. `needs_public` also reads the public rows
-    from the file `auxiliary`; raise if none is named.
+    from the file `auxiliary`; raise `WrongInput` if none is named.
     """
     schema = replace(draft_schema(rows["file"], target=rows.get("target")), reviewed=True)
     raw = read(rows["file"])

@@ -92,12 +92,13 @@ def run_cells(
     most: int = 32,
     say: Say = lambda words: None,
 ) -> BenchState:
-    """Train every cell in `wanted` that the store lacks or has as failed, and return the state.
+    """Train every cell in `wanted` that the store lacks or has as failed, attack the models, and return the state.
 
-    Then attack the models of all trained cells in `wanted` that lack the result of an attack.
-    `wanted` has pairs of an item (the name of the table, figure or grid) and the settings of a cell. A worker takes at
-    most `most` cells at a time. `ray` is the address of a Ray cluster; without it, `workers` processes run. Two runs at
-    once would train the same cells, so the second raises.
+    The models of all trained cells in `wanted` that lack the result of an attack are attacked. `wanted` has pairs of an
+    item (the name of the table, figure or grid) and the settings of a cell. A worker takes at most `most` cells at a
+    time. `ray` is the address of a Ray cluster; without it, `workers` processes run. Two runs at once would train the
+    same cells, so the second raises `WrongInput`. `say` gets lines about the progress. Cells that are not begun at the
+    deadline of `place` stay out of the store.
     """
     state = BenchState(cells=len(wanted))
     with _held(store):
@@ -108,7 +109,7 @@ def run_cells(
 
 @contextmanager
 def _held(store: Store) -> Iterator[None]:
-    """Lock the store for this run until the block or the process ends; raise if another run has locked it."""
+    """Lock the store for this run until the block or the process ends; raise `WrongInput` if another run locked it."""
     folder = store.path.with_name(f".{store.path.name}.lock")
     with ExitStack() as held:
         try:

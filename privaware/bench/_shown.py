@@ -10,13 +10,13 @@ __all__ = ["markdown", "spread"]
 
 
 def spread(values: Iterable[float]) -> tuple[float, float]:
-    """Return mean and sample standard deviation; the deviation of a single value is 0."""
+    """Return mean and sample standard deviation of at least one value; the deviation of a single value is 0."""
     listed = list(values)
     return mean(listed), stdev(listed) if len(listed) > 1 else 0.0
 
 
 def markdown(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table.
+    """Return a Markdown table with the titles `head`, without a line break at its end.
 
     >>> print(markdown(["a", "b"], [[1, 2]]))
     | a | b |

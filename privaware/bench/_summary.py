@@ -55,7 +55,7 @@ class SummaryRow:
     def mean(self, measure: str) -> float | None:
         """Return the mean of a measure over the seeds; None if no seed has it.
 
-        `spread` and `seeds` are fields of the row.
+        For "spread" and "seeds", return the field of the row instead.
         """
         if measure == "spread":
             return self.spread

@@ -82,7 +82,10 @@ def column_title(column: str) -> str:
 
 
 def entry(row: SummaryRow | None, column: str) -> str:
-    """Return the mean of a column with its 95% interval in brackets; an empty text if nothing was measured."""
+    """Return the mean of a column with its 95% interval in brackets, in the unit of `MEASURES`.
+
+    The interval is left out if there is none. The text is empty if nothing was measured, or if `row` is None.
+    """
     value = None if row is None else row.mean(column)
     if row is None or value is None:
         return ""
@@ -96,8 +99,8 @@ def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] 
     """Return a table with one line for each row of the summary; with a single column, one column for each epsilon.
 
     `format` is "text", "markdown", "latex" or "csv". `columns` are as in `chosen_columns`. Numbers are means over
-    seeds, with 95% intervals in brackets. CSV always has one line for each row; its numbers are fractions of 1, and the
-    ends of an interval have their own columns.
+    seeds, with 95% intervals in brackets. CSV always has one line for each row; what other formats show in per cent is
+    a fraction of 1 there, and the ends of an interval have their own columns.
 
     >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=1, score=0.9, spread=0.0,
     ...     values={"score": [0.9]})

@@ -44,7 +44,7 @@ class Trainer(Protocol):
     def precision(self) -> str: ...
 
     def train_together(self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Any = None) -> list[nn.Module]:
-        """Train the members of `job`."""
+        """Train the members of `job`, together with `ranks` unless that is None, and return their modules."""
         ...
 
 
@@ -53,7 +53,8 @@ class TrainingJob:
     """What a stack is trained on: its members, its examples, the declared number of rows and the device.
 
     If ranks train together, `inputs` and `targets` are the part of this rank, `bounds` says where parts begin, and
-    `shapes` holds the shape and type of an example. Rank 0 has the `whole` of all examples.
+    `shapes` holds the shape and type of one example of each input and of the target. On rank 0 `whole` holds all
+    examples; elsewhere it is None.
     """
 
     members: Sequence[Member]
@@ -66,16 +67,20 @@ class TrainingJob:
     whole: Sequence[Tensor] | None = None
 
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any) -> list[nn.Module]:
-        """Train with all ranks that this process leads; alone if it leads none, or without noise."""
+        """Train with all ranks that this process leads, and return the trained modules of the members.
+
+        Train alone if this process leads no ranks, or if a member has noise multiplier 0.
+        """
         with self.sent(_follow, trainer, rng) as (own, ranks):
             return trainer.train_together(own, rng, ranks, callbacks)
 
     @contextlib.contextmanager
     def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[tuple[TrainingJob, Ranks | None]]:
-        """Yield the job of this rank and the ranks that it leads, which call `follow(ranks, what, job, streams)`.
+        """Yield the job of this rank and the ranks that it leads; the others call `follow(ranks, what, job, streams)`.
 
-        Every rank gets a part of the examples. Yield this job and None if this process leads no other ranks, or
-        without noise: such sums are not on a lattice.
+        `what` is passed on, and `streams` is the state of `rng` without the stream of noise. Every rank gets a part of
+        the examples. Yield this job and None if this process leads no ranks, or if a member has noise multiplier 0:
+        sums without noise are not on a lattice.
         """
         ranks = current()
         if ranks is None or not all(member.noise > 0 for member in self.members):
@@ -91,7 +96,7 @@ class TrainingJob:
             yield replace(job, inputs=tuple(inputs), targets=targets, whole=whole), ranks
 
     def digest(self, prepared: Prepared) -> str:
-        """Return a digest of all examples, in the types of `prepared`."""
+        """Return a digest of all examples, as a text; numbers with a fraction have the type of `prepared.stack`."""
         kind = prepared.stack.dtype
         whole = (item.to(kind) if item.is_floating_point() else item for item in self.whole or ())
         items = (*prepared.inputs, prepared.targets) if self.whole is None else whole
@@ -125,7 +130,7 @@ def prepared_training(
 def followed(ranks: Ranks, job: TrainingJob, precision: str) -> Iterator[TrainingJob]:
     """Yield `job` with the part of the examples that rank 0 sends, in the settings of a rank that follows.
 
-    A problem on which all ranks agree ends the block. Rank 0 reports it.
+    `Disagreed` ends the block without an error: all ranks left the training together, and rank 0 reports why.
     """
     assert job.bounds is not None
     count = job.bounds[ranks.rank + 1] - job.bounds[ranks.rank]
@@ -148,7 +153,10 @@ class Disagreed(Exception):
 
 @contextlib.contextmanager
 def agreed(ranks: Ranks | None) -> Iterator[None]:
-    """Let every rank leave the training if one of them raises inside the block; rank 0 reports the problem."""
+    """Let every rank leave the training if one of them raises a `PrivawareError` inside the block.
+
+    Rank 0 raises the problem, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
+    """
     if ranks is None:
         yield
         return
@@ -168,7 +176,10 @@ def examples_of(inputs: Any, targets: Any) -> list[Tensor]:
 
 
 def _same_microbatch(recipe: DescentRecipe, prepared: Prepared, ranks: Ranks) -> int:
-    """Return the size of microbatches that `recipe` names, or that fits the free memory of every rank."""
+    """Return the size of microbatches that `recipe` names, or else the size that fits the free memory of every rank.
+
+    Every rank has to call this, and gets the same size.
+    """
     own = recipe.microbatch or microbatch_size(prepared.stack, prepared.inputs, recipe.copies)
     return int(min(ranks.gathered(own)))
 

@@ -1,8 +1,9 @@
 """One-hot categories and one-hot pairs of categories: a linear model on them learns what two columns do together.
 
 Each column has an entry for each of its levels. Each pair of columns has an entry for each combination of their levels.
-Half of the squared norm of a row is for the columns and half for the pairs, so the L2 norm of a row is exactly 1. A
-missing category counts as the last level if the column has a level for missing values, else as the first level.
+Half of the squared norm of a row is for the columns and half for the pairs, so the L2 norm of a row is 1, up to
+rounding; a single column has no pairs and all of the norm. A missing category counts as the last level if the column
+has a level for missing values, else as the first level.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a linear model follows, all columns are categories, and rows x epsilon is at least twice the number of
@@ -33,7 +34,11 @@ __all__ = ["Crosses", "combinations_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Crosses:
-    """One-hot rows of categories and of all pairs of categories."""
+    """One-hot rows of categories and of all pairs of categories.
+
+    First come the entries of each column, in the order of the schema, then those of each pair of columns. Raise
+    `WrongInput` unless all columns are categories with declared levels.
+    """
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
         sizes = _sizes(schema)
@@ -60,13 +65,19 @@ class Crosses:
 
 
 def combinations_of(schema: Schema) -> int:
-    """Return the number of combinations of two levels of different columns; raise if a column is not a category."""
+    """Return the number of combinations of two levels of different columns.
+
+    Raise `WrongInput` unless `schema` is a table whose columns are all categories with declared levels.
+    """
     sizes = _sizes(schema)
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
 
 def _sizes(schema: Schema) -> list[int]:
-    """Return the number of levels of each column, with a level for missing and unseen values where there is one."""
+    """Return the number of levels of each used column, with one level for missing and unseen values where there is one.
+
+    Raise `WrongInput` unless all columns are categories with declared levels.
+    """
     used = schema.used
     if schema.form != "table" or not used or any(column.kind != "category" or not column.categories for column in used):
         raise WrongInput(
@@ -76,6 +87,6 @@ def _sizes(schema: Schema) -> list[int]:
 
 
 def _codes(values: np.ndarray, size: int, column: Column) -> np.ndarray:
-    """Return the level of each value of one column."""
+    """Return the code of the level, from 0 to `size - 1`, of each of `values` of one column; others are clipped."""
     missing = size - 1 if column.missing == "category" else 0
     return np.clip(np.where(np.isfinite(values), values, missing), 0, size - 1).astype(np.int64)

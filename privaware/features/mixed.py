@@ -1,11 +1,11 @@
 """Rows of a table with texts: features of the texts, followed by features of all other columns.
 
 The texts of a row are joined by a blank and read by the feature that `text` describes, such as `sentences` or `hashed`.
-The other columns become random Fourier features (`table_fourier`). The block of the texts is scaled to norm 1, and the
-block of c other columns has norm at most `columns * c ** GROWTH`: one column takes little from the texts, and a text
-takes little from many columns. The mean of the random Fourier features over public typical rows is subtracted, because
-a large common part would act as a bias: in a typical row the rank of a number among its bins, and the level of a
-category, are uniform.
+The other columns become random Fourier features (`table_fourier`) of norm at most 1. Their mean over public typical
+rows is subtracted, because a large common part would act as a bias: in a typical row the rank of a number among its
+bins, and the level of a category, are uniform. The block of the texts is scaled to norm 1 (a block of zeros stays
+zero), and the block of c other columns is multiplied by `columns * c ** GROWTH`: one column takes little from the
+texts, and a text takes little from many columns.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a table has columns of free text beside numbers and categories. `auto` takes it there.
@@ -35,7 +35,7 @@ from privaware.schema import Column, Schema
 __all__ = ["Mixed"]
 
 GROWTH = 2 / 3
-"""Exponent with which the norm of the block of other columns grows with their number; see docs/results/mixed.md."""
+"""Exponent with which the scale of the block of other columns grows with their number; see docs/results/mixed.md."""
 
 TYPICAL_ROWS = 1024
 """Number of typical rows over which random Fourier features are averaged."""
@@ -43,14 +43,17 @@ TYPICAL_ROWS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Mixed:
-    """Features of the texts of a table beside features of its other columns.
+    """Features of the texts of a table, followed by features of its other columns.
+
+    A table without a text column, and rows of another shape than the schema says, raise `WrongInput`.
 
     Parameters
     ----------
     text : mapping
         Description of the feature that reads the texts, as `privaware.features.build` takes it.
     columns : float
-        Weight of the other columns; the block of c other columns has norm at most `columns * c ** GROWTH`.
+        Weight of the other columns: random Fourier features of c other columns are multiplied by
+        `columns * c ** GROWTH`.
     count : int
         Number of random Fourier features of the other columns.
     """
@@ -83,7 +86,7 @@ class Mixed:
 
 @lru_cache(maxsize=8)
 def _places(schema: Schema) -> tuple[list[int], list[int], Schema]:
-    """Return the positions of texts and of other coded columns in a row, and the schema of the other columns."""
+    """Return the positions in a row of whole texts, and of all other columns, and the schema of the other columns."""
     texts = [at for at, column in enumerate(schema.used) if column.is_whole_text]
     numbers = [at for at, column in enumerate(schema.used) if not column.is_whole_text]
     return texts, numbers, replace(schema, columns=tuple(each for each in schema.columns if not each.is_whole_text))
@@ -99,7 +102,10 @@ def _typical_mean(count: int, schema: Schema) -> np.ndarray:
 
 
 def _typical(uniform: np.ndarray, column: Column) -> np.ndarray:
-    """Return values of a column for ranks from 0 to 1: numbers interpolated between the bins, or levels."""
+    """Return a value of `column` for each rank from 0 to 1 in `uniform`.
+
+    It is a number, interpolated between the bounds and the edges of the bins, or the code of a level of a category.
+    """
     if column.kind == "category":
         return np.floor(uniform * len(column.categories))
     edges = (column.low or 0.0, *column.bins, column.high or 0.0)

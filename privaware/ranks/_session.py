@@ -40,7 +40,7 @@ GRACE = timedelta(seconds=10)
 """Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
 
 CHUNK = 2**27
-"""Number of bytes of rows that are sent at once."""
+"""Largest number of bytes of rows that are sent at once."""
 
 Shape = tuple[tuple[int, ...], Any]
 """The shape and the type of a tensor."""
@@ -56,8 +56,8 @@ class RanksEnded(PrivawareError):
 class Ranks:
     """The processes of one run, as seen by the process with number `rank` of `size`.
 
-    `local` is the number of this process on its machine. `place` is the address at which ranks meet. Ranks of size 1
-    communicate with nobody.
+    `local` is the number of this process on its machine, from 0. `place` is the address at which ranks meet, as
+    `torch.distributed` takes it. Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody.
     """
 
     rank: int
@@ -81,9 +81,10 @@ class Ranks:
         return self.rank == 0
 
     def device(self, device: str) -> str:
-        """Return the device of this rank if rank 0 computes on `device`: `device` if that is a CPU, else a GPU.
+        """Return the device of this rank if rank 0 computes on `device`.
 
-        Ranks of one machine share its GPUs if there are fewer GPUs than ranks. Raise `WrongInput` if there is none.
+        It is `device` on rank 0 and if `device` is a CPU, else "cuda:N" for a GPU of this machine (`local_gpu`). Raise
+        `WrongInput` if this machine has no GPU.
         """
         import torch
 
@@ -95,7 +96,7 @@ class Ranks:
 
     @property
     def local_gpu(self) -> int:
-        """The number of this rank's GPU; if there are fewer GPUs than ranks, ranks share them."""
+        """The number of this rank's GPU on its machine; if it has fewer GPUs than ranks, ranks share them in turn."""
         import torch
 
         return self.local % max(torch.cuda.device_count(), 1)
@@ -103,7 +104,11 @@ class Ranks:
     # Starting and ending.
 
     def open(self) -> None:
-        """Connect the ranks; raise if they do not all start, or if they run different versions."""
+        """Connect the ranks; nothing is done for one rank, or if they are connected.
+
+        Raise `RanksEnded` if they do not all start within `START_TIMEOUT`, and `WrongInput` if they run different
+        versions of this package or of torch.
+        """
         if self.size == 1 or self._groups:
             return
         import torch.distributed as dist
@@ -141,7 +146,10 @@ class Ranks:
                     )
 
     def follow(self) -> Any:
-        """Take part in the jobs of rank 0 until it ends; return the result that rank 0 sends at the end."""
+        """Take part in the jobs of rank 0 until it ends; return the result that rank 0 sends at the end.
+
+        Raise `RanksEnded` if rank 0 fails, or if the connection is lost.
+        """
         while True:
             kind, content = self.shared(None)
             if kind == "failed":
@@ -155,7 +163,8 @@ class Ranks:
     def job(self, function: Callable[..., None], *arguments: Any) -> Iterator[None]:
         """Let all other ranks call `function(ranks, *arguments)` while rank 0 computes inside the block.
 
-        If the block raises, the other ranks are not asked again, unless it raised in agreement (`agreed`).
+        Only rank 0 calls this. If the block raises, every later job raises `RanksEnded`, unless all ranks left the
+        block together (`agreed`).
         """
         if self._busy:
             raise RanksEnded("expected ranks that follow, but a problem of rank 0 ended them in an earlier training")
@@ -176,7 +185,10 @@ class Ranks:
     # Exchanging values.
 
     def shared(self, value: Any) -> Any:
-        """Return the `value` of rank 0 on every rank."""
+        """Return the `value` of rank 0 on every rank; the `value` of any other rank is ignored.
+
+        Every rank has to call this. A rank waits for rank 0 up to `IDLE_TIMEOUT`.
+        """
         if self.size == 1:
             return value
         import cloudpickle
@@ -191,7 +203,7 @@ class Ranks:
         return value if self.leads else pickle.loads(content.numpy().tobytes())
 
     def gathered(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, in their order, on every rank."""
+        """Return the values of all ranks, in the order of ranks, on every rank; every rank has to call this."""
         if self.size == 1:
             return [value]
         import torch.distributed as dist
@@ -203,7 +215,11 @@ class Ranks:
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Raise on every rank if the block raises on any of them, so that all of them leave a job together."""
+        """Raise on every rank if the block raises a `PrivawareError` on any of them: all leave a job together.
+
+        A rank whose own block raised raises that error, any other rank `WrongInput`. All ranks have to enter the block.
+        An error of another class is raised at once, on its rank alone.
+        """
         problem: PrivawareError | None = None
         try:
             yield
@@ -219,13 +235,13 @@ class Ranks:
                 raise WrongInput(f"rank {rank}: {sentence}")
 
     def send_rows(self, tensors: Sequence[Tensor]) -> None:
-        """Send tensors to all other ranks, which call `receive_rows`."""
+        """Send all of `tensors` to all other ranks, which call `receive_rows` with their shapes."""
         for tensor in tensors:
             for part in _bytes(tensor.detach().cpu().contiguous()).split(CHUNK):
                 self._broadcast(part, "cpu")
 
     def receive_rows(self, shapes: Sequence[Shape]) -> list[Tensor]:
-        """Return the tensors of these `shapes` that rank 0 sends."""
+        """Return the tensors of these `shapes` that rank 0 sends to all ranks, as new tensors on the CPU."""
         import torch
 
         tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
@@ -235,7 +251,10 @@ class Ranks:
         return tensors
 
     def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
-        """Send to each other rank r the entries `bounds[r]` to `bounds[r + 1] - 1` of `tensors`."""
+        """Send to each other rank r the rows `bounds[r]` to `bounds[r + 1] - 1` of each of `tensors`.
+
+        Rank r calls `receive_part` with the shapes of its rows.
+        """
         import torch.distributed as dist
 
         for rank in range(1, self.size):
@@ -246,7 +265,7 @@ class Ranks:
                         dist.send(piece, dst=rank, group=self._groups["cpu"])
 
     def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
-        """Return the tensors of these `shapes` that rank 0 sends to this rank alone."""
+        """Return the tensors of these `shapes` that rank 0 sends to this rank alone, as new tensors on the CPU."""
         import torch
         import torch.distributed as dist
 
@@ -257,9 +276,11 @@ class Ranks:
         return tensors
 
     def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
-        """Send `sent[r]` of `rows` to each rank r, in the order of ranks; return the rows that all ranks send here.
+        """Send the first `sent[0]` of `rows` to rank 0, the next `sent[1]` to rank 1 and so on; return received rows.
 
-        `received[r]` is the number of rows that rank r sends here.
+        `received[r]` is the number of rows that rank r sends here. The result holds the received rows in the order of
+        ranks, on the device of `rows`. Every rank has to call this, and sends rows to itself too. With a single rank,
+        `rows` itself is returned.
         """
         if self.size == 1:
             return rows
@@ -276,7 +297,10 @@ class Ranks:
         return here.view(-1).view(rows.dtype).view(-1, *rows.shape[1:]).to(rows.device)
 
     def shared_rows(self, rows: Any) -> Any:
-        """Return the array `rows` of rank 0 on every rank; arrays of other things than numbers are pickled."""
+        """Return the NumPy array `rows` of rank 0 on every rank; other ranks pass None.
+
+        Arrays of other things than numbers are pickled.
+        """
         import torch
 
         plain = self.shared(None if rows is None else rows.dtype.kind in "biuf")
@@ -290,7 +314,10 @@ class Ranks:
         return self.receive_rows(shapes)[0].numpy()
 
     def collected(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-        """Return the tensors of every rank, in the order of ranks, on rank 0; on all other ranks an empty list."""
+        """Return the tensors of every rank, in the order of ranks, on rank 0; on all other ranks an empty list.
+
+        Several ranks get tensors on the CPU. A single rank gets its own `tensors`, on their device.
+        """
         if self.size == 1:
             return [list(tensors)]
         import torch
@@ -310,9 +337,10 @@ class Ranks:
         return [own, *others]
 
     def add_up(self, sums: Tensor) -> None:
-        """Replace `sums` of rank 0 by their total over all ranks; what other ranks have in `sums` is lost.
+        """Replace `sums` of rank 0, in place, by their total over all ranks; what other ranks have in `sums` is lost.
 
-        The total is exact, in any order of addition, if sums of whole numbers of one lattice are below 2^53 steps.
+        In float64 the total is exact, in any order of addition, if all entries are multiples of one step (a lattice)
+        and all sums are below 2^53 steps.
         """
         if self.size == 1:
             return
@@ -340,7 +368,11 @@ class Ranks:
 
     @contextmanager
     def _on_host(self, values: Tensor) -> Iterator[tuple[Tensor, Any]]:
-        """Yield `values` and their group; if several ranks share a GPU, yield a copy on the host, and copy it back."""
+        """Yield `values` and the group of ranks that can exchange them.
+
+        For values on a GPU without such a group (ranks share a GPU, or NCCL is missing), yield a copy on the CPU, and
+        copy it back to `values` after the block.
+        """
         if values.device.type == "cpu":
             yield values, self._groups["cpu"]
         elif "cuda" in self._groups:
@@ -354,7 +386,10 @@ class Ranks:
     def _connected(
         self, sentence: str = "expected {size} processes to the end, but one of them ended"
     ) -> Iterator[None]:
-        """Turn the error of a lost connection, or of a rank that does not answer in time, into one sentence."""
+        """Turn a `RuntimeError` in the block into `RanksEnded` with `sentence`.
+
+        Such an error means a lost connection, or a rank that does not answer in time.
+        """
         try:
             yield
         except RuntimeError as problem:  # torch has no narrower class for a closed connection of gloo
@@ -393,7 +428,10 @@ def expect_led() -> None:
 
 
 def joined() -> Ranks | None:
-    """Return the ranks that `torchrun` started, connected; None without `torchrun`, or in a call on all ranks."""
+    """Return the ranks that `torchrun` started, connected; None without `torchrun`, or while this process leads.
+
+    Raise what `Ranks.open` raises.
+    """
     ranks = None if _leading else _open[0] if _open else Ranks.of_environment()
     if ranks is not None:
         ranks.open()
@@ -404,14 +442,16 @@ def joined() -> Ranks | None:
 def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] = dict) -> T:
     """Return `call()`, computed by rank 0 with the help of all other ranks, on every rank.
 
-    Without `torchrun`, or inside another such call, `call` is simply called.
+    Without `torchrun`, or inside another such call, `call` is simply called. If it raises on rank 0, the other ranks
+    raise `RanksEnded`.
 
     Parameters
     ----------
     call : callable
         What rank 0 computes.
     facts : callable
-        Returns what all ranks must agree in, by name. It is called if `torchrun` started this process.
+        Returns what all ranks must agree in, by name; else `WrongInput` is raised. It is called only if `torchrun`
+        started several processes.
 
     Returns
     -------
@@ -434,7 +474,7 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
 
 @contextmanager
 def led(ranks: Ranks) -> Iterator[None]:
-    """Lead `ranks`, which are open, inside the block. If it raises, the other ranks end."""
+    """Lead `ranks`, which are open, inside the block. If it raises, the other ranks end with the same sentence."""
     _leading.append(ranks)
     try:
         yield
@@ -447,9 +487,10 @@ def led(ranks: Ranks) -> Iterator[None]:
 
 @contextmanager
 def ended_by_torchrun() -> Iterator[None]:
-    """Raise `RanksEnded` if `torchrun` asks this process to end, because another one has ended.
+    """Raise `RanksEnded` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
-    A process that waits for a GPU cannot raise. After `GRACE` it prints the sentence and ends.
+    A process that waits for a GPU cannot raise. After `GRACE` it prints the sentence and ends. Outside the main thread
+    nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -474,7 +515,10 @@ def ended_by_torchrun() -> Iterator[None]:
 
 
 def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
-    """End this process if it got the signal to end, but did not leave its work within `GRACE`."""
+    """End this process, and print `sentence`, if it got the signal to end but `left` is not set within `GRACE`.
+
+    `signals` is the reading end of a pipe to which Python writes the number of each signal.
+    """
     with os.fdopen(signals, "rb", buffering=0) as numbers:
         while number := numbers.read(1):
             if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
@@ -487,7 +531,7 @@ def _lost(sentence: str) -> str:
 
 
 def _gpu(number: int) -> str:
-    """Return a name for a GPU of this machine that no other GPU has, or an empty one if NCCL cannot use it."""
+    """Return a name for a GPU of this machine that no other GPU has; an empty text without NCCL or without a GPU."""
     import torch
     import torch.distributed as dist
 

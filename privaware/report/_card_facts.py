@@ -56,7 +56,7 @@ def attacker(card: ModelCard) -> str:
 
 
 def neighbours(card: ModelCard) -> str:
-    """Say which data sets are neighbours."""
+    """Return words that say which data sets are neighbours."""
     guarantee = card.guarantee
     whom = _words.protected_unit(guarantee.unit, card.schema.cap)
     return (
@@ -74,7 +74,7 @@ def mechanisms(card: ModelCard) -> list[str]:
 
 
 def composition(card: ModelCard) -> str:
-    """Say how the epsilon of all releases was computed."""
+    """Return words that say how the epsilon of all releases was computed."""
     sampler = card.guarantee.sampler
     return f"The cost of all releases is composed adaptively. {accountants_sentence(card)} Sampling: {sampler}."
 
@@ -85,7 +85,7 @@ def unprotected(card: ModelCard) -> str:
 
 
 def paid_choices(card: ModelCard) -> str:
-    """Say how preprocessing and hyper-parameters were chosen, and whether this was charged."""
+    """Return words that say how preprocessing and hyper-parameters were chosen, and whether this was charged."""
     plan = " ".join(_words.tidy(line.rstrip(".") + ".", card.guarantee.epsilon) for line in card.plan)
     return f"{bounds_sentence(card)} {tuning_sentence(card)} Plan: {plan or 'not recorded.'}"
 

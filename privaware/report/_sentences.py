@@ -130,7 +130,7 @@ def unused_columns(card: ModelCard) -> list[str]:
 
 
 def bounds_sentence(card: ModelCard) -> str:
-    """Say where ranges and categories come from, and whether their cost is part of epsilon."""
+    """Return words that say where ranges and categories come from, and whether their cost is part of epsilon."""
     if not card.schema.reviewed:
         return "Ranges and categories were read from the rows without noise. Their cost is not part of epsilon."
     if paid_bounds(card):
@@ -146,7 +146,7 @@ def private_search(card: ModelCard) -> bool:
 
 
 def tuning_sentence(card: ModelCard) -> str:
-    """Say how hyper-parameters were chosen, and whether the cost of the choice is part of epsilon."""
+    """Return words that say how hyper-parameters were chosen, and whether the cost of the choice is part of epsilon."""
     if card.search.get("workflow") == "standard":
         return (
             "Hyper-parameters or columns were chosen on the same rows without noise. The cost of this choice is not "
@@ -161,7 +161,7 @@ def tuning_sentence(card: ModelCard) -> str:
 
 
 def accountants_sentence(card: ModelCard) -> str:
-    """Say which accountants computed epsilon, and whether two independent ones agree."""
+    """Return words that say which accountants computed epsilon, and whether two independent ones agree."""
     guarantee = card.guarantee
     known = {name: epsilon for name, epsilon in guarantee.accountants.items() if epsilon is not None}
     listed = ", ".join(f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in known.items())
@@ -179,14 +179,15 @@ def agree(card: ModelCard) -> bool:
 
 
 def noise_sentence(card: ModelCard) -> str:
-    """Say where the noise comes from and how it is released."""
+    """Return words that say where the noise comes from and how it is released."""
     key = "the operating system" if card.guarantee.seed is None else "a recorded seed"
     return f"Noise is keyed by {key} and released on a lattice."
 
 
 def arithmetic_sentence(card: ModelCard) -> str:
-    """Say how the trained learner sums over rows; an empty text if the learner is unknown or does not state it.
+    """Return words that say how the trained learner sums over rows.
 
+    The text is empty if the learner is unknown or does not state it.
     A learner that a search chose counts instead of the learners on the card. Sums are called exact only if they are
     exact in every learner that counts.
     """

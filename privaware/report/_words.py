@@ -66,7 +66,10 @@ def unproven_reason(event: events.Event) -> str | None:
 
 
 def protected_unit(unit: str, cap: int) -> str:
-    """Say what the guarantee protects: one row, one label, or the rows (at most `cap`) with one value of `unit`."""
+    """Return words that say what the guarantee protects.
+
+    It is one row, one label, or all rows (at most `cap`) with one value of the column `unit`.
+    """
     if unit == "row":
         return "one row"
     if unit in LABEL_UNITS:
@@ -84,7 +87,7 @@ def neighbours(relation: str) -> str:
 
 
 def meaning(epsilon: float, delta: float, change: str) -> str:
-    """Say in one sentence, for a lay reader, what epsilon and delta mean.
+    """Return one sentence, for a lay reader, that says what epsilon and delta mean.
 
     `change`, the change between neighbouring data sets, starts the sentence. For an epsilon above 700 the sentence only
     says that this is no protection in practice.
@@ -96,7 +99,7 @@ def meaning(epsilon: float, delta: float, change: str) -> str:
 
 
 def attack_game(unit: str, relation: str) -> str:
-    """Describe the membership game of the attack-risk curve, for what `unit` and `relation` protect."""
+    """Return a description of the membership game of the attack-risk curve, for what `unit` and `relation` protect."""
     start = "An attacker has the model and knows all the data except one fact: "
     if unit in LABEL_UNITS:
         return (
@@ -112,7 +115,7 @@ def attack_game(unit: str, relation: str) -> str:
 
 
 def attack_bound(fpr: str, tpr: str) -> str:
-    """Describe one point of the attack-risk curve: false and true positive rate, written as percentages.
+    """Return a description of one point of the attack-risk curve: false and true positive rate, written as percentages.
 
     A `tpr` of "100%" is described as no bound.
 

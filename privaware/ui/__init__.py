@@ -36,7 +36,7 @@ def application(folder: str | Path, *, token: str, port: int) -> Any:
     Returns
     -------
     ASGI application
-        The guarded pages.
+        The guarded pages. `WrongInput` is raised if Starlette is not installed.
     """
     try:
         from privaware.ui import _pages
@@ -53,11 +53,11 @@ def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) 
     Parameters
     ----------
     folder
-        The folder with data, ledgers and models.
+        The folder with data, ledgers and models. A path that is no folder raises `WrongInput`.
     port
         The port on this machine. 0 chooses a free port. A port that is in use raises `WrongInput`.
     started
-        A function that receives the address of the page, with a new token.
+        A function that receives the address of the page, with a new token, just before the page is served.
     """
     if not Path(folder).is_dir():
         raise WrongInput(f"expected a folder with ledgers and models, got {str(folder)!r:.120}")

@@ -39,8 +39,9 @@ SHOWN = "Every candidate of this search was paid for; only the best is in the fo
 class Folder:
     """A folder and its content, two levels deep; `path` is resolved.
 
-    Names are paths relative to `path`, in sorted order. Hidden entries and links that lead outside are ignored. At most
-    `MAX_LISTED` entries of a kind are listed.
+    Names are paths relative to `path`: first the sorted entries of the folder, then those of each folder in it. Hidden
+    entries and links that lead outside are ignored. At most `MAX_LISTED` entries of a kind are listed. A folder that
+    cannot be read raises `WrongInput`.
     """
 
     path: Path
@@ -72,7 +73,7 @@ class Folder:
         return [*self.data_files(), *registry.names("datasets")]
 
     def summaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return a summary of each ledger and of each model; an unreadable one says why."""
+        """Return a summary of each ledger and of each model; an unreadable one has only its `name` and a `problem`."""
         ledgers = [{"name": name} | _ledger(path) for name, path in self.ledgers().items()]
         return ledgers, [{"name": name} | model_summary(path) for name, path in self.models().items()]
 

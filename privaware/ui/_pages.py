@@ -117,7 +117,7 @@ class _Pages:
         return await self._started(lambda: predict_task(self.folder, form), up=".", again=page)
 
     async def run(self, request: Request) -> Response:
-        """Show a run; a form cancels it, resumes it or removes it from the list."""
+        """Show a run; a form with the action "cancel", "resume" or "forget" (remove from the list) is carried out."""
         up, at = _up(request), (request.path_params["verb"], request.path_params["name"])
         action = (await _form(request)).get("action", "") if request.method == "POST" else None
 

@@ -24,7 +24,10 @@ SLACK = 1e-9
 
 
 def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
-    """Return the column names in the header of a CSV file of the folder; none if its first line may be a row."""
+    """Return the column names in the header of the CSV file that `form` names.
+
+    The list is empty if the first line may be a row, and for data that are no CSV file of the folder.
+    """
     if form.get("data") not in folder.data_files():
         return []
     names = read_names(data_path(folder, form), reading(folder, form))
@@ -34,7 +37,8 @@ def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
 def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
     """Return the plan that a form asks for, without training or charging (a dry run), and its price.
 
-    The command line prints the same sentences.
+    The command line prints the same sentences. Raise `WrongInput` for a form that `fit` would refuse, and if the result
+    folder holds a finished model.
     """
     data, said = data_path(folder, form), list[str]()
     out = form.get("out") or default_name(folder, form["data"])
@@ -87,7 +91,7 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
 
 
 def number_of(name: str, text: str) -> float:
-    """Return the number in a field called `name`; raise if it is none."""
+    """Return the number that `text`, the content of a field called `name`, spells; raise `WrongInput` if it is none."""
     try:
         return float(text)
     except ValueError:

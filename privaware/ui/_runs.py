@@ -64,9 +64,13 @@ class Run:
     closed
         Whether the charge is closed in the ledger, so that it pays for no other run.
     cancelled
-        Whether the user cancelled the run.
+        Whether the user, or the end of the server, cancelled the run.
     code
         The exit code; None while the call runs, and for a run that ended with an earlier page.
+    process
+        The child process; None for a run that ended with an earlier page.
+    began, seconds
+        The start, on the clock `time.monotonic`; and the whole time of a run that has ended, in seconds.
     """
 
     task: Task

@@ -59,7 +59,10 @@ class Task:
 
 
 def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
-    """Return the keyword arguments of `fit` in a form, without empty fields; an empty epsilon becomes 1."""
+    """Return the keyword arguments of `fit` in a form, without empty fields; an empty epsilon becomes 1.
+
+    Raise `WrongInput` for a value that does not fit its field, and for a file that is not in the folder.
+    """
     options: dict[str, Any] = {"epsilon": 1.0}
     for name, convert in FIT_FIELDS.items():
         if form.get(name):
@@ -68,7 +71,7 @@ def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def fit_task(folder: Folder, form: Form) -> Task:
-    """Return the call of `privaware fit` that a form describes."""
+    """Return the call of `privaware fit` that a form describes; raise `WrongInput` for a wrong field or name."""
     out = _new_folder(folder, form.get("out", "").strip())
     options = fit_options(folder, form)
     if options.pop("settings", None):
@@ -80,7 +83,10 @@ def fit_task(folder: Folder, form: Form) -> Task:
 
 
 def predict_task(folder: Folder, form: Form) -> Task:
-    """Return the call of `privaware predict` that a form describes, with a new file in the folder of predictions."""
+    """Return the call of `privaware predict` that a form describes, with a new file in the folder of predictions.
+
+    Raise `WrongInput` for a wrong field, an unknown model or unknown data.
+    """
     model = _chosen(folder.models(), form.get("model", ""), "a model")
     suffix = form.get("format") or FORMATS[0]
     if suffix not in FORMATS:
@@ -97,7 +103,10 @@ def predict_task(folder: Folder, form: Form) -> Task:
 
 
 def audit_task(folder: Folder, name: str, form: Form) -> Task:
-    """Return the call of `privaware audit` that a form describes, for the model `name` of the folder."""
+    """Return the call of `privaware audit` that a form describes, for the model `name` of the folder.
+
+    Raise `WrongInput` for a wrong field or an unknown model.
+    """
     model = _chosen(folder.models(), name, "a model")
     attack = form.get("attack") or "one_run"
     if attack not in AUDIT_FIELDS:
@@ -117,9 +126,7 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 def data_path(folder: Folder, form: Form) -> str:
     """Return the path of the data file that a form names, or the name of a built-in data set.
 
-    Any other name raises `WrongInput`.
-
-    A file of the working directory with the name of a built-in data set raises too.
+    Any other name raises `WrongInput`, and so does a built-in name that is also a file of the working directory.
     """
     name, files = form.get("data", ""), folder.data_files()
     if name in files:

@@ -50,7 +50,7 @@ def considered(learner: str, reason: str, *, taken: bool | None, rule: str = "")
 
 
 def unmet(fact: str, condition: Any, value: Any) -> str:
-    """Say which condition of a rule does not hold for the value of a fact."""
+    """Return the words that a fact called `fact`, whose value is `value`, does not satisfy `condition` of a rule."""
     listed = condition if isinstance(condition, list) else [condition]
     needed = " and ".join(map(_in_words, listed))
     name = NAMES.get(fact, f"the {fact.replace('_', ' ')}")
@@ -66,7 +66,7 @@ def _in_words(value: Any) -> str:
 
 
 def settled(rows: Iterable[Mapping[str, Any]], tensors: Mapping[str, np.ndarray], learner: str | None) -> list[Row]:
-    """Return the rows with the results of the paid comparisons, which the released model shows.
+    """Return copies of the rows with the results of the paid comparisons, which the released model shows.
 
     Parameters
     ----------

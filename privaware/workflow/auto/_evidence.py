@@ -18,16 +18,19 @@ MANY_CLASSES = 5
 
 @cache
 def evidence(form: str) -> list[Mapping[str, Any]]:
-    """Return the cells of one form of data: set, rows, epsilon, classes or colours, and the score of each candidate."""
+    """Return the benchmark runs on one `form` of data ("table", "text" or "image"), as mappings not to be changed.
+
+    A run has the name of the data set, `rows`, `epsilon`, `classes` or `colours`, and `scores` by candidate.
+    """
     stored = files("privaware.workflow.auto").joinpath(f"{form}.json").read_text(encoding="utf-8")
     cells: list[Mapping[str, Any]] = json.loads(stored)
     return cells
 
 
 def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how often `candidate` was best, or at most `CLOSE` below the best, and in how many benchmark runs.
+    """Return (count, runs): in how many of how many benchmark runs `candidate` was at most `CLOSE` below the best.
 
-    Counted are the benchmark runs of `_alike`.
+    Counted are the benchmark runs that are similar to `facts`, the values of `FACTS` (see `_alike`).
     """
     alike = _alike(candidate, facts)
     return sum(scores[candidate] >= max(scores.values()) - CLOSE for scores in alike), len(alike)
@@ -53,7 +56,7 @@ def _alike(candidate: str, facts: Mapping[str, Any]) -> list[Mapping[str, float]
 def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
     """Return how far `candidate` was below the best on average, and whether all other candidates were further below.
 
-    Other candidates count if they have a score in every run.
+    The runs are those of `_alike`, at least one. Other candidates count if they have a score in every run.
     """
     alike = _alike(candidate, facts)
     common = set(alike[0]).intersection(*alike)
@@ -66,7 +69,8 @@ def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
 def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
     """Return the sentences of the plan that say how often `candidate` was best (`wins`), and how far below on average.
 
-    The average distance is the reason for a candidate that was seldom the best.
+    They count the runs that are similar to `facts`, and say so if there are none. The average distance is the reason
+    for a candidate that was seldom the best.
     """
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]

@@ -24,6 +24,7 @@ from privaware.schema import Schema
 __all__ = ["FACTS", "NETWORKS", "QUANTITIES", "Network", "expect_condition", "facts_of", "holds", "resolved"]
 
 Facts = Mapping[str, Any]
+"""The values of `FACTS` by name, as `facts_of` returns them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,8 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
 
     A table whose texts are kept whole has the form text, so that the rules for texts apply to it. If persons are
     protected, the noise hides `schema.cap` rows at once, so each row has about `epsilon / schema.cap` of the budget.
-    The number of rows that are used is private; `schema.rows` is its upper limit.
+    The number of rows that are used is private; `schema.rows` is its upper limit. `installed` is a set of names. Every
+    `device` but "cpu" is a gpu.
     """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
     return {
@@ -124,9 +126,9 @@ def _levels(schema: Schema) -> int:
 
 
 def _crosses(schema: Schema) -> float:
-    """Return the number of pairs of levels of two columns; infinite unless all columns are declared categories.
+    """Return the number of pairs of levels of two columns.
 
-    It is infinite above `MOST_CROSSES`, too.
+    It is infinite unless there are two columns or more, all categories with declared levels, and above `MOST_CROSSES`.
     """
     known = len(schema.used) > 1 and all(column.kind == "category" and column.categories for column in schema.used)
     found = combinations_of(schema) if known else math.inf
@@ -156,9 +158,9 @@ def expect_condition(rule: str, fact: str, condition: Any) -> None:
 
 
 def resolved(value: Any, facts: Facts) -> Any:
-    """Return `value`, a setting or settings, with each text "$name" replaced by the quantity called `name`.
+    """Return `value`, a setting or settings, with each text "$name" replaced by the quantity `name` for these `facts`.
 
-    Entries of a mapping whose quantity is None are left out.
+    Entries of a mapping whose quantity is None are left out. Raise `KeyError` for an unknown quantity.
     """
     if isinstance(value, str) and value.startswith("$"):
         return QUANTITIES[value[1:]](facts)
@@ -197,21 +199,27 @@ RESIZED_SIDE = 32
 
 
 def fourier_features(facts: Facts) -> int:
-    """Return the number of random Fourier features of a table: none where rows are too few for the levels.
+    """Return the number of random Fourier features of a table: 0 for classes with few rows for the levels, else 1024.
 
-    Without features, all of the budget goes to the additive model.
+    Few means a rows x epsilon below `ROWS_PER_LEVEL` for each level. Then all of the budget goes to the additive model.
     """
     few = facts["classes"] and facts["rows_epsilon"] < ROWS_PER_LEVEL * facts["levels"]
     return 0 if few else FEATURES
 
 
 def trees(facts: Facts) -> int | None:
-    """Return 800 trees for a regression with enough rows and budget, else None: the default of `boosted`."""
+    """Return 800, a number of trees, for a regression with a large rows x epsilon and not too many rows.
+
+    Otherwise return None: the default of `boosted`.
+    """
     return 800 if _deep(facts) else None
 
 
 def depth(facts: Facts) -> int | None:
-    """Return depth 5 for a regression with enough rows and budget, else None: the default of `boosted`."""
+    """Return 5, a depth of trees, for a regression with a large rows x epsilon and not too many rows.
+
+    Otherwise return None: the default of `boosted`.
+    """
     return 5 if _deep(facts) else None
 
 
@@ -238,7 +246,10 @@ def few_slots(facts: Facts) -> int:
 
 
 def scattering(facts: Facts) -> list[dict[str, Any]]:
-    """Return features: wavelet scattering with normalised groups of maps, of images resized if a side is too large."""
+    """Return descriptions of features, in order: wavelet scattering, then normalisation of groups of maps.
+
+    Images with a side above `LARGEST_SIDE` are resized first.
+    """
     resize = [{"name": "resize", "side": RESIZED_SIDE}] if facts["larger_side"] > LARGEST_SIDE else []
     return [*resize, {"name": "scatter"}, {"name": "group_norm", "groups": 27}]
 

@@ -65,7 +65,7 @@ def share_for(event: Event, fraction: float) -> float:
     """Return the noise multiplier of one Gaussian release divided by the noise multiplier of a learner.
 
     With this ratio the release takes about `fraction` of the budget of both. `event` is the cost of the learner at
-    noise multiplier 1.
+    noise multiplier 1. Releases of the learner that are not Gaussian count like Gaussians with noise multiplier 1.
     """
     squares = 0.0
     for leaf, count in leaves(event):

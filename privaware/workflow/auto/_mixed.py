@@ -20,12 +20,15 @@ BESIDE = "All other columns are read by random Fourier features beside the featu
 
 
 def reads_texts(settings: Mapping[str, Any]) -> bool:
-    """Return whether the features in `settings` read the texts of a table."""
+    """Return whether the features in `settings` include `mixed`, which reads the whole texts of a table."""
     return MIXED in _names(settings)
 
 
 def beside_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` whose first feature, if it reads texts, also reads the other columns of a table."""
+    """Return a copy of `settings` whose first feature, if it is in `TEXT_FEATURES`, is wrapped in the feature `mixed`.
+
+    `mixed` reads the other columns of a table, too. Other settings are copied unchanged.
+    """
     if not set(_names(settings)[:1]) & set(TEXT_FEATURES):
         return dict(settings)
     text, *others = settings["features"]

@@ -75,9 +75,10 @@ class Rule:
     """One rule: if the facts meet `when`, and its cost is within the limits, `use` is what is trained.
 
     `use` has a `learner`, its `settings`, and the releases `before` it. `why` is the reason that the plan states.
-    `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds`, the `width` of its features, and
-    `sizes`: for each side in pixels to which images may be enlarged, the further seconds. A rule without `cost` has no
-    time limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its page of results.
+    `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds` on a GPU, the `width` of a row of
+    features, and `sizes`: for each side in pixels to which images may be enlarged, the further seconds for one row. A
+    rule without `cost` has no time limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its
+    page of results.
     """
 
     name: str
@@ -112,7 +113,10 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """Return the approximate time in seconds of features and training; on a GPU, of features only."""
+        """Return the approximate seconds of features and training on `CORES` cores; on a GPU, of features only.
+
+        `facts` are the values of `FACTS`, which give the number of rows and classes and the device.
+        """
         if facts["device"] != "cpu":
             return float(facts["rows"] * self.cost.get("gpu_seconds", GPU_SECONDS))
         steps = self.use.get("settings", {}).get("steps", STEPS)
@@ -120,7 +124,7 @@ class Rule:
         return float(facts["rows"] * (self.cost.get("seconds", 0.0) + head))
 
     def obstacle(self, facts: Mapping[str, Any], limits: Limits, seconds: float) -> str:
-        """Say why the rule cannot be taken; an empty text if it can. `seconds` is the limit of the time."""
+        """Return why the rule cannot be taken for `facts`; an empty text if it can. `seconds` is the time limit."""
         for fact, condition in self.when.items():
             if fact != "installed" and not holds(condition, facts[fact]):
                 return unmet(fact, condition, facts[fact])
@@ -155,7 +159,8 @@ class Policy:
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
         """Return the policy in a TOML file or a mapping; the default policy for None.
 
-        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry.
+        A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry, and
+        for a file that cannot be read.
         """
         if source is None:
             return default_policy()
@@ -302,7 +307,7 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken, or why a rule was not.
+    """Return a row for each rule and its learner: why the rule called `taken` was taken for `facts`, or another not.
 
     `seconds` is the time limit.
     """

@@ -103,9 +103,10 @@ class ChargedRun:
     It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
     `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
-    `result` is the earlier release of a repeated run, if that release is not a model. `refusal` says why the charge
-    of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network together
-    with this process, if there is one.
+    `result` is the earlier release of a repeated run, if that release is not a model. `metric` names a score that
+    `internal` has beside the usual ones ("auc"). `seconds` is the time that `execute` took. `refusal` says why the
+    charge of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network
+    together with this process, if there is one.
     """
 
     plan: Plan
@@ -187,8 +188,9 @@ class ChargedRun:
 
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
-        run, nothing is shown or charged before the input is known to be usable. The epsilon must be finite. `what`
-        describes the charge; by default it names verb, data and learner.
+        run, nothing is shown or charged before the input is known to be usable. `what` describes the charge; by default
+        it names verb, data and learner. Raise `WrongInput` if the epsilon of `plan` is not finite, and `BudgetExceeded`
+        if the ledger has no room for it; a dry run sets `refusal` instead of raising the latter.
         """
         expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
@@ -282,8 +284,8 @@ class ChargedRun:
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.
 
-        Without `--out`, no file is written, and only the run is closed. `seconds`, `internal` and `out` are not
-        written.
+        Without `--out`, no file is written, and only the run is closed. The entries `seconds`, `internal` and `out` of
+        `result` are not written. `name` is one of `result_file.NAMES`.
         """
         folder = self.options.folder
         kind = Path(name).stem

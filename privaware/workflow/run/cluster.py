@@ -38,7 +38,7 @@ Piece = Callable[[], Iterable[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A chain of functions applied to a piece, or to the parts that are held under `key`."""
+    """A chain of functions, the first applied first, to each part of a piece, or to the parts held under `key`."""
 
     key: int | None = None
     functions: tuple[Callable[[Any], Any], ...] = ()
@@ -50,7 +50,10 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """A step that computes `make` of each part of `view` and holds the result under `key`."""
+    """A step that computes `make` of each part of `view` and holds the results under `key`.
+
+    `join` joins small neighbouring parts, as in `Parts.held`.
+    """
 
     key: int
     view: View
@@ -63,7 +66,7 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A step that changes the parts held under `key` in place."""
+    """A step that calls `change` with each part held under `key`, which changes the part in place."""
 
     key: int
     change: Callable[[Any], None]
@@ -152,7 +155,10 @@ class Pool(Protocol):
         ...
 
     def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, list[Run] | PrivawareError | None]]:
-        """Yield the answer of each worker, in any order; the answer of a lost worker is None."""
+        """Yield each worker with its answer, in any order; the answer of a lost worker is None.
+
+        An answer is a list of sums over runs of pieces, or the error that says what is wrong with the rows.
+        """
         ...
 
 

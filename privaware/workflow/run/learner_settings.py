@@ -21,7 +21,7 @@ RUNTIME = ("device", "progress", "public", "journal", "workers")
 
 
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
-    """Build `make`, a learner or selector called `name`, with `settings`.
+    """Return an instance of `make`, the class of a learner or selector called `name`, with `settings`.
 
     Raise `WrongInput` for an unknown setting or a value of the wrong type.
     """
@@ -36,7 +36,7 @@ def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[A
 
 
 def setting_names(make: Any) -> list[str]:
-    """Return the names of all fields of a learner or a selector, including those in `RUNTIME`."""
+    """Return the names of all fields of `make`, the class of a learner or a selector, including those in `RUNTIME`."""
     return [item.name for item in fields(make)]
 
 
@@ -63,7 +63,7 @@ class Setting:
 
 
 def described_settings(make: Any) -> list[Setting]:
-    """Return the settings of an algorithm, without the fields in `RUNTIME`; none if it is not a dataclass."""
+    """Return the settings of the class `make`, without the fields in `RUNTIME`; an empty list if it is no dataclass."""
     if not is_dataclass(make):
         return []
     said = _said(make)

@@ -57,8 +57,9 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
 def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str, type[Warning]]]]:
     """Return the question whether columns identify persons, and the warnings for a caller without a listener.
 
-    The question is empty if no column may identify persons. Without a written schema, there is also a warning about
-    columns that are not used.
+    Each warning is a sentence and its class. The question is empty if no column may identify persons; else it is also
+    a warning. Without a written schema, there is a warning about columns that are not used, unless the question names
+    all of them.
     """
     warned: list[tuple[str, type[Warning]]] = []
     repeated = source.repeated()
@@ -78,8 +79,8 @@ def internal_scores(
 ) -> dict[str, float | None]:
     """Compute the scores of `model` on test rows, for the data owner only; they are never written or released.
 
-    `coded` says whether the rows are coded by a schema with bounds. Without rows, the only entry is a test score of
-    None.
+    `coded` says whether the rows are coded by a schema with bounds. If `metric` is "auc" and the rows have both
+    classes, the entry `auc` is added. Without rows, the only entry is a `test_score` of None.
     """
     if rows is None or not len(rows):
         return {"test_score": None}

@@ -23,7 +23,8 @@ T = TypeVar("T")
 def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
     """Return the function `verb`, which rank 0 alone runs if `torchrun` started several processes; all get its result.
 
-    The first argument of `verb` is the data. Every process has to name the same file or built-in data set.
+    The first argument of `verb` is the data. With several processes, each has to name the same file or built-in data
+    set, and to give the same options (texts, paths and numbers are compared); else `WrongInput` is raised.
     """
 
     @functools.wraps(verb)
@@ -34,6 +35,10 @@ def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
 
 
 def _facts(data: Any, **options: Any) -> dict[str, str]:
+    """Return the data and the plain options of a call, which all ranks must agree in, as texts.
+
+    Raise `WrongInput` unless `data` is a path or a name.
+    """
     if not isinstance(data, (str, Path)):
         raise WrongInput(
             f"expected a file or a built-in data set in a script that torchrun started, got {type(data).__name__}; "
@@ -44,7 +49,7 @@ def _facts(data: Any, **options: Any) -> dict[str, str]:
 
 
 def trains_on_ranks(learner: str) -> bool:
-    """Return whether ranks can share the training of the learner with this name; "auto" has no such name yet."""
+    """Return whether ranks can share the training of the learner called `learner`; False for "auto"."""
     return learner in registry.names("learners") and getattr(find_learner(learner), "on_ranks", False)
 
 

@@ -114,9 +114,10 @@ class RunOptions:
     describe
         The owner's statement, as a mapping or a TOML file.
     device
-        "cpu" or "cuda".
+        "cpu", "cuda", or one GPU such as "cuda:1".
     ray
-        The address of a Ray cluster whose workers read the rows.
+        The address of a Ray cluster. Its processes train a network together with this process if `learner` names one
+        that ranks can share (`trains_on_ranks`); otherwise its workers read the rows.
     """
 
     target: str | None = None
@@ -171,6 +172,8 @@ class RunOptions:
     @classmethod
     def of(cls, arguments: Mapping[str, Any], **more: Any) -> RunOptions:
         """Build the options from the keyword arguments of a verb; `more` are options that only some verbs have.
+
+        Raise `TypeError` for an unknown argument, and `WrongInput` for values that contradict each other.
 
         >>> RunOptions.of({"epsilom": 1.0})
         Traceback (most recent call last):

@@ -28,7 +28,8 @@ def selection_stage(
 ) -> Stage:
     """Return the selection of columns by the selector `method` as a stage before the mechanism `learner`.
 
-    If the selection has a cost, its noise multiplier is set so that it takes about `FRACTION` of `budget["epsilon"]`.
+    `budget` has the entries `epsilon` and `delta`. If the selection has a cost, its noise multiplier is set so that it
+    takes about `FRACTION` of `budget["epsilon"]`. Raise what `selector_for` raises.
     """
     selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
@@ -56,5 +57,8 @@ def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Me
 
 
 def keep_columns(data: Data, names: tuple[str, ...]) -> Data:
-    """Return `data` with the columns `names`; with the first column if `names` is empty, because a model needs one."""
+    """Return `data` with only the columns `names`, in the order of the schema.
+
+    If `names` is empty, keep the first column, because a model needs one.
+    """
     return data.keep(names or tuple(column.name for column in data.schema.used[:1]))

@@ -65,7 +65,8 @@ def names_paid(features: Any) -> bool:
 class PaidFeatures:
     """A learner after charged features.
 
-    `build` returns the learner for a list of plain features. `shares` are, for each charged feature, its noise
+    `described` are all features, plain and charged, in order, each as a table with its `name` and settings. `build`
+    returns the learner for a list of plain features. `shares` are, for each charged feature, its noise
     multiplier divided by the noise multiplier of the learner.
 
     Privacy: the composition of all releases, each of which is a mechanism of its own.

@@ -32,7 +32,7 @@ __all__ = ["CHECK_SHARE", "DistinctValues", "PersonsCheck", "persons_question"]
 CHECK_SHARE = 0.01
 """The fraction of the budget that `--check-persons` spends."""
 ERROR = 0.01
-"""The largest probability that the check finds repeated values in a column where there are none."""
+"""The largest probability that the check finds repeated values in any column although no column has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class DistinctValues:
         return event if len(self.columns) == 1 else len(self.columns) * event
 
     def run(self, data: Rows, noise: float, rng: Rng) -> dict[str, float]:
-        """Return the noisy number of different values of each column."""
+        """Return the noisy number of different values by the name of the column."""
         positions = {column.name: at for at, column in enumerate(data.schema.declared)}
         return {name: float(release(_Hashes(place=positions[name]), data.parts, noise, rng)) for name in self.columns}
 
@@ -140,7 +140,7 @@ class PersonsCheck:
 
     @property
     def noise(self) -> float:
-        """The noise multiplier at which all releases together cost `epsilon`."""
+        """The noise multiplier at which the releases of all columns together cost `epsilon`."""
         return len(self.columns) * rows_moved(self.mechanism, self.schema) / self.epsilon
 
     @property

@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 BOUNDS_SHARE = 0.5
-"""Noise multiplier of private bounds that are choices, divided by the noise multiplier of the learner."""
+"""Noise multiplier of the bounds that noisy maxima choose, divided by the noise multiplier of the learner."""
 SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
@@ -137,9 +137,9 @@ class Plan:
         return [*self._shown_reasons, *self.details, *releases, self.total_sentence]
 
     def summary(self, lines: int) -> list[str]:
-        """The plan in at most `lines` sentences: all reasons, as many details as there is room for, and the cost.
+        """Return the plan in at most `lines` lines: all reasons, as many details as there is room for, and the cost.
 
-        If there are more reasons than lines, the last of them share a line.
+        If there are too many reasons, the last of them share a line. `lines` is at least 2.
         """
         reasons, room = self._shown_reasons, lines - 1
         if len(reasons) > room:
@@ -220,7 +220,10 @@ class Plan:
 def selection_plan(
     schema: Schema, *, epsilon: float, delta: float, method: str, settings: Mapping[str, Any] | None = None
 ) -> Plan:
-    """Return the plan of a selection of columns, calibrated to (epsilon, delta)."""
+    """Return the plan of a selection of columns by the selector `method`, calibrated to (epsilon, delta).
+
+    Raise `WrongInput` for a budget that `expect_budget` refuses, and what `selector_for` raises.
+    """
     expect_budget(schema, epsilon, delta)
     chosen = dict(settings or {})
     mechanism = selector_for(schema, method, chosen)
@@ -261,8 +264,9 @@ def search_plan(
 ) -> Plan:
     """Return the plan of a search, calibrated to the total `epsilon` or to `model_epsilon` for one model.
 
-    With `model_epsilon` the total follows from the search strategy. Raise `WrongInput` unless exactly one of the two is
-    given.
+    `strategy` is the name of the strategy of `search`, and `settings` are what the plan records. With `model_epsilon`
+    the total follows from the strategy. Raise `WrongInput` unless exactly one of `epsilon` and `model_epsilon` is
+    given, and for a search space that does not fit `schema`.
     """
     if (epsilon is None) == (model_epsilon is None):
         raise WrongInput(
@@ -348,9 +352,9 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
 def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
     """Return the release of bounds as a stage before `mechanism`, whose learner is called `name`.
 
-    Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two choices for
-    each column. Before other releases the bounds are choices, whose noise scales with the noise of the mechanism, or a
-    histogram if only the target has no bounds.
+    Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two noisy maxima
+    for each column. Before other releases noisy maxima choose the bounds, with noise that scales with the noise of the
+    mechanism; if only the target has no bounds, they come from a histogram.
     """
     cost, single = mechanism.cost(NoisyMaximumRanges().outline(schema), 1.0), chooses_columns(mechanism)
     parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]

@@ -15,7 +15,11 @@ __all__ = ["ShowsProgress", "search_progress", "step_progress", "to_stderr"]
 
 @runtime_checkable
 class ShowsProgress(Protocol):
-    """A listener to sentences that also draws progress bars while `shows_progress` is true."""
+    """A listener to sentences that also draws progress bars while `shows_progress` is true.
+
+    `progress(what, at, of)` draws the bar of the work called `what`, of which `at` of `of` steps are done; `of` is
+    None if their number is not shown.
+    """
 
     @property
     def shows_progress(self) -> bool: ...
@@ -36,8 +40,8 @@ def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
     """Return a listener to the steps of a training, which draws a bar or says sentences.
 
     The first sentence comes after `FIRST_SECONDS` seconds of work, the next ones every `seconds` seconds. Without `say`
-    they are written to standard error. The listener takes (step, steps, seconds left, what). `what` names the stage:
-    "training", "features" while features of the declared rows are computed, or a stage of a learner, such as
+    they are written to standard error. The listener takes (step, steps, seconds left, what). `what` names the work:
+    "training", "features" while features of the declared rows are computed, or a part of a training, such as
     "teachers".
     """
     last: float | None = None

@@ -34,7 +34,10 @@ class Charged:
 
 @dataclass(frozen=True, kw_only=True)
 class Protects:
-    """A placeholder for a mechanism that has run; it only knows the unit that it protects."""
+    """A placeholder for a mechanism that has run; it only knows the unit that it protects, "row" or "label".
+
+    Its `cost` and `run` raise `RuntimeError`.
+    """
 
     unit: str
 
@@ -47,7 +50,11 @@ class Protects:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """A model, the plan by which it was trained, and its charge."""
+    """A model, the plan by which it was trained, and its charge.
+
+    `score`, `search` and `description` are what the model card says about a charged score and about a search, and the
+    owner's statement; each may be empty.
+    """
 
     plan: Plan
     model: Model

@@ -15,10 +15,10 @@ __all__ = ["ranks_on_ray"]
 
 @contextmanager
 def ranks_on_ray(address: str, device: str) -> Iterator[None]:
-    """Lead one process for each free GPU of the cluster, or for each free processor if `device` is a CPU.
+    """Start one process for each free GPU of the cluster (each free CPU if `device` is a CPU); lead them as rank 0.
 
-    This process is rank 0. There are at most `SHARES` ranks, so that the result does not depend on their number. Raise
-    `WrongInput` if no GPU or processor is free.
+    With this process there are at most `SHARES` ranks, so that the result does not depend on their number. They end
+    with the block. Raise `WrongInput` if no GPU or processor is free, and `RanksEnded` if the processes do not start.
     """
     ray, kind = connected(address), "GPU" if device.startswith("cuda") else "CPU"
     others = min(int(ray.available_resources().get(kind, 0)), SHARES - 1)

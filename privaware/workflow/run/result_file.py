@@ -82,7 +82,11 @@ def result_content(
 
 @dataclass(frozen=True, kw_only=True)
 class ResultFile:
-    """The statements of a result file about its guarantee."""
+    """The statements of a result file about its guarantee.
+
+    `plan` are the sentences of the plan, `events` the releases with their epsilon, and `ledger` is the hash of the
+    ledger entry that paid for the run.
+    """
 
     epsilon: float
     delta: float
@@ -126,5 +130,5 @@ class ResultFile:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The statements that the ledger also makes."""
+        """The statements that the ledger also makes: `delta`, `unit`, `relation` and `seed`."""
         return {"delta": self.delta, "unit": self.unit, "relation": self.relation, "seed": self.seed}

@@ -34,7 +34,7 @@ CLAIM = "run.json"
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
-    """Return a key of this command: the same data, plan, seed and folder give the same key, and so resume its run.
+    """Return a key of this command: the same verb, data, plan, seed and folder give the same key, and resume its run.
 
     Data in a file are named by its path, built-in data by their name, and a DataFrame by the digest of its rows.
     Without a folder there is nothing to resume, so every call gives another key.
@@ -60,7 +60,7 @@ def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: in
 
 
 def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
-    """Return the number of the next run of this command.
+    """Return the number of the next run of the command with this `key`; `digest()` returns the digest of its rows.
 
     It is the number of a run that was charged for these rows and is not closed, or else a new number. A run that was
     charged for other rows, because a file has changed since, is not resumed.

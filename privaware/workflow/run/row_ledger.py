@@ -212,7 +212,10 @@ def _beside(source: Source) -> Path | None:
 
 
 def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
-    """Return the ledger that was charged for these rows, or the path of a new one; raise what `ledger_place` raises."""
+    """Return the path of the ledger that was charged for these rows, or of a new one.
+
+    Raise `WrongInput` in the cases of `ledger_place`.
+    """
     digest, sketch = source.digest(), source.sketch()
     assert digest is not None
     assert sketch is not None

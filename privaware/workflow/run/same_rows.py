@@ -169,7 +169,10 @@ def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
 
 
 def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
-    """Return the sketch with this content; forget a damaged sketch, with a warning, and return None."""
+    """Return the sketch that `content` holds, of the table with this `digest`; None if `content` is None.
+
+    A damaged sketch is forgotten, with a warning, and None is returned.
+    """
     try:
         return None if content is None else Sketch.from_bytes(content)
     except ValueError:

@@ -77,7 +77,11 @@ MAX_FILE_BYTES = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A signature and what it signs; `release` (the kind) and `run` are None in format 1, which does not sign them."""
+    """A signature and what it signs.
+
+    `closing` is the hash of the closing ledger entry, and `files` has the SHA-256 hash of each file by name. `release`
+    (the kind) and `run` are None in format 1, which does not sign them.
+    """
 
     closing: str
     files: dict[str, str]
@@ -95,7 +99,7 @@ class Signature:
 
     @classmethod
     def parsed(cls, content: Any) -> Signature:
-        """Read a signature from the entries of `signature.json`.
+        """Read a signature from `content`, the parsed JSON of `signature.json`.
 
         Raise `WrongInput` for another format, and `KeyError`, `TypeError` or `ValueError` for missing or wrong entries.
         """
@@ -164,7 +168,10 @@ class Signer:
         return cls(key)
 
     def write(self, folder: Path, closing: Entry) -> None:
-        """Write the signature of a closed run to `folder`, beside the files that its closing entry names."""
+        """Write the signature of a closed run to `folder`, beside the files that its closing entry names.
+
+        Raise `RuntimeError` if `closing` does not name all files of its kind of release.
+        """
         files = dict(closing.files or {})
         release = closing.release or kind_of_release(files)
         if release is None or not set(RELEASE_FILES[release]) <= set(files):

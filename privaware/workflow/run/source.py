@@ -218,7 +218,7 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
 
 
 def _outside_unused(schema: Schema) -> list[str]:
-    """Say that columns outside a written schema are not used; no file is opened."""
+    """Return the notice that columns outside a written schema are not used, for a table; no file is opened."""
     return ["Columns that the schema does not name are not used."] if schema.form == "table" else []
 
 

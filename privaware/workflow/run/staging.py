@@ -89,7 +89,7 @@ class Staged:
         return self.place / name if (self.place / name).exists() else self.folder / name
 
     def add(self, name: str, content: bytes) -> None:
-        """Write one file durably, readable by its owner only."""
+        """Write `content` durably to the file `name` in the private folder, readable by its owner only."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(self.place / name, flags, 0o600), "wb") as file:
             file.write(content)

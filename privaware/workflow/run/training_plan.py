@@ -64,9 +64,10 @@ def training_plan(
 ) -> Plan:
     """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
-    `time_limit`, in seconds, replaces the limit of the policy. `public` are rows for a learner that needs them.
-    `runtime` values (a device, a listener to progress) go to a learner that has fields of these names. They change
-    neither the release nor its cost, so they are not in the settings of the plan.
+    `settings` are those of the learner. `time_limit`, in seconds, replaces the limit of the policy. `public` are rows
+    for a learner that needs them. `runtime` values (a device, a listener to progress) go to a learner that has fields
+    of these names. They change neither the release nor its cost, so they are not in the settings of the plan. Raise
+    `WrongInput` for a budget, a learner or settings that do not fit `schema`.
     """
     recipe = Recipe(learner=learner, settings=dict(settings or {}))
     budget = {"epsilon": epsilon, "delta": delta}
@@ -83,11 +84,11 @@ def recipe_plan(
     runtime: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
 ) -> Plan:
-    """Return the plan of a recipe for a budget of epsilon and delta; `auto` chooses what the recipe does not fix.
+    """Return the plan of a recipe; `auto` chooses what the recipe does not fix.
 
-    `policy` chooses for `auto`. Default: the default policy. `public`, `time_limit` and `runtime` are as for
-    `training_plan`. If the rows are too few to beat a constant prediction, `auto` plans a constant prediction, except
-    for the metric auc, a named search space and the standard workflow.
+    `budget` has the entries `epsilon` and `delta`. `policy` chooses for `auto`. Default: the default policy. `public`,
+    `time_limit` and `runtime` are as for `training_plan`. If the rows are too few to beat a constant prediction, `auto`
+    plans a constant prediction, except for the metric auc, a named search space and the standard workflow.
     """
     policy = policy or default_policy()
     expect_budget(schema, **budget)
@@ -248,6 +249,7 @@ def planned(
     """Return the plan: the releases in `choice.before`, then the training of the chosen learner.
 
     With `search` the training is a search. The noise is calibrated so that all releases together cost at most `budget`.
+    Raise `WrongInput` if a learner does not fit the task, the unit or the texts of `schema`, or lacks public rows.
     """
     name = choice.learner
     make = find_learner(name)
@@ -290,7 +292,7 @@ def planned(
 
 
 def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
-    """Raise if a table holds whole texts that no feature of the learner reads."""
+    """Raise `WrongInput` if a table holds whole texts that no feature of the learner reads."""
     if schema.form == "table" and schema.has_whole_texts and not reads_texts(choice.settings):
         raise WrongInput(
             f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "

@@ -28,7 +28,8 @@ MODEL_FRACTION = 1 / 3
 def training_mechanism(name: str, settings: Mapping[str, Any], extra: Mapping[str, Any], schema: Schema) -> Any:
     """Return the learner called `name` with `settings` and `extra`, after the charged features that `settings` name.
 
-    Without charged features the learner itself is returned.
+    `extra` are fields that are not settings: device, listener, public rows. Without charged features the learner itself
+    is returned. Raise `WrongInput` for a wrong setting, and for a learner that cannot take charged features.
     """
     make = find_learner(name)
     described: Any = settings.get("features")
