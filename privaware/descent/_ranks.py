@@ -31,6 +31,7 @@ from privaware.descent._precision import matmul_precision
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._row_parts import RowParts, bounds
 from privaware.descent._training import Prepared, Training, prepare
+from privaware.errors import PrivawareError
 from privaware.noise import Rng
 from privaware.ranks import Ranks, current
 
@@ -163,7 +164,7 @@ def agreed(ranks: Ranks | None) -> Iterator[None]:
     try:
         with ranks.agreed():
             yield
-    except Exception as problem:
+    except PrivawareError as problem:
         if ranks.leads:
             raise
         raise Disagreed from problem

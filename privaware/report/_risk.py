@@ -49,7 +49,7 @@ class AuditRecord:
     members: int = 0
     non_members: int = 0
     auc_interval: tuple[float, float] | None = None
-    rates: Mapping[float, tuple[float, float, float]] = field(default_factory=dict)
+    rates: Mapping[float, tuple[float, float, float]] = field(default_factory=dict, hash=False)
     roc: tuple[tuple[float, float], ...]
 
 

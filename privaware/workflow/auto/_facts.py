@@ -61,7 +61,7 @@ FACTS: dict[str, str] = {
     "columns": "the number of columns beside the target",
     "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
     "cap": "the largest number of rows of one person that are used; 1 if rows or labels are protected",
-    "rows_per_cross": "rows x epsilon for each pair of levels of two columns; 0 unless all are declared categories",
+    "rows_per_cross": "rows_epsilon for each pair of levels of two columns; 0 unless all are declared categories",
     "channels": "the number of colour channels of an image",
     "side": "the smaller side of an image, in pixels",
     "larger_side": "the larger side of an image, in pixels",
@@ -97,17 +97,19 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
     `device` but "cpu" is a gpu.
     """
     channels, *sides = schema.shape if schema.form == "image" else (0, 0)
+    cap = schema.cap if of_persons(schema) else 1
+    signal = schema.rows * epsilon / cap
     return {
         "form": "text" if schema.has_whole_texts else schema.form,
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,
-        "rows_epsilon": schema.rows * epsilon / (schema.cap if of_persons(schema) else 1),
+        "rows_epsilon": signal,
         "classes": len(schema.classes),
         "columns": len(schema.used) if schema.form == "table" else 0,
         "levels": _levels(schema),
-        "cap": schema.cap if of_persons(schema) else 1,
-        "rows_per_cross": schema.rows * epsilon / _crosses(schema),
+        "cap": cap,
+        "rows_per_cross": signal / _crosses(schema),
         "channels": channels,
         "side": min(sides),
         "larger_side": max(sides),
