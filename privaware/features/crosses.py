@@ -33,7 +33,10 @@ __all__ = ["Crosses", "combinations_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Crosses:
-    """One-hot rows of categories and of all pairs of categories."""
+    """One-hot rows of categories and of all pairs of categories, in the order of `schema.used`; it has no settings.
+
+    A table with other columns, or rows of another number of columns, raise `WrongInput`.
+    """
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
         sizes = _sizes(schema)
@@ -60,13 +63,19 @@ class Crosses:
 
 
 def combinations_of(schema: Schema) -> int:
-    """Return the number of combinations of two levels of different columns; raise if a column is not a category."""
+    """Return the number of combinations of two levels of different columns.
+
+    Raise `WrongInput` unless the schema is of a table whose columns are all categories with declared levels.
+    """
     sizes = _sizes(schema)
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
 
 def _sizes(schema: Schema) -> list[int]:
-    """Return the number of levels of each column, with a level for missing and unseen values where there is one."""
+    """Return the number of levels of each column, with a level for missing and unseen values where there is one.
+
+    Raise `WrongInput` as `combinations_of` does.
+    """
     used = schema.used
     if schema.form != "table" or not used or any(column.kind != "category" or not column.categories for column in used):
         raise WrongInput(
@@ -76,6 +85,6 @@ def _sizes(schema: Schema) -> list[int]:
 
 
 def _codes(values: np.ndarray, size: int, column: Column) -> np.ndarray:
-    """Return the level of each value of one column."""
+    """Return the level of each value of one column, from 0 to `size - 1`; a larger code becomes the last level."""
     missing = size - 1 if column.missing == "category" else 0
     return np.clip(np.where(np.isfinite(values), values, missing), 0, size - 1).astype(np.int64)

@@ -3,9 +3,9 @@
 The texts of a row are joined by a blank and read by the feature that `text` describes, such as `sentences` or `hashed`.
 The other columns become random Fourier features (`table_fourier`). The block of the texts is scaled to norm 1, and the
 block of c other columns has norm at most `columns * c ** GROWTH`: one column takes little from the texts, and a text
-takes little from many columns. The mean of the random Fourier features over public typical rows is subtracted, because
-a large common part would act as a bias: in a typical row the rank of a number among its bins, and the level of a
-category, are uniform.
+takes little from many columns. From the latter block, the mean of the random Fourier features over public typical rows
+is then subtracted, because a large common part would act as a bias: in a typical row the rank of a number among its
+bins, and the level of a category, are uniform.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a table has columns of free text beside numbers and categories. `auto` takes it there.
@@ -50,7 +50,8 @@ class Mixed:
     text : mapping
         Description of the feature that reads the texts, as `privaware.features.build` takes it.
     columns : float
-        Weight of the other columns; the block of c other columns has norm at most `columns * c ** GROWTH`.
+        Weight of the other columns; the block of c other columns has norm at most `columns * c ** GROWTH` before the
+        mean over typical rows is subtracted.
     count : int
         Number of random Fourier features of the other columns.
     """
