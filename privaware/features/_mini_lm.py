@@ -38,7 +38,10 @@ class Layer:
     narrower_norm: tuple[Tensor, Tensor]
 
     def __call__(self, x: Tensor, lengths: list[int]) -> Tensor:
-        """Return the next rows of tokens; `lengths` are the numbers of tokens of the texts, in their order."""
+        """Return the output of the layer for `x`, whose rows are tokens, text after text; the shape stays the same.
+
+        `lengths` are the numbers of tokens of the texts, in their order. Rows of `x` beyond their sum are padding.
+        """
         seen = torch.zeros_like(x)
         parts = _mapped(x, self.mixed)[: sum(lengths)].split(lengths)
         for part, place in zip(parts, seen[: sum(lengths)].split(lengths), strict=True):

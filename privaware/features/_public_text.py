@@ -45,7 +45,7 @@ CHINESE = (  # ranges of code points
 
 
 class WordPieces:
-    """A tokeniser; the code of a piece is its position in `vocabulary`."""
+    """A tokeniser; the code of a piece is its position in `vocabulary`, which must contain [CLS], [SEP] and [UNK]."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._codes = {piece: code for code, piece in enumerate(vocabulary)}
@@ -60,7 +60,7 @@ class WordPieces:
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
         """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks.
 
-        Further codes are dropped. A text without words has one window, of end marks only.
+        `length` is at least 3. Further codes are dropped. A text without words has one window, of end marks only.
         """
         codes: list[int] = []
         inner = length - 2
@@ -92,7 +92,7 @@ class WordPieces:
 
 
 class Letters(dict[int, str]):
-    """A table from characters to their replacement.
+    """A table from code points to replacements of their characters, filled at the first use of each.
 
     The replacement is nothing, a blank, the lower-case letter, or the character between two blanks.
     """
@@ -137,7 +137,7 @@ def installed() -> bool:
 
 
 def read_network() -> tuple[WordPieces, MiniLM]:
-    """Return the tokeniser and the network; raise if they are not installed."""
+    """Return the tokeniser and the network, read once and shared; raise `WrongInput` if they are not installed."""
     folder = _folder()
     if folder is None:
         raise WrongInput(f"sentences: expected the public network {NETWORK}, which is not installed: {INSTALL}")
@@ -161,7 +161,7 @@ def _read(folder: Path) -> tuple[WordPieces, MiniLM]:
 
 
 def _checked(path: Path, expected: str) -> bytes:
-    """Return the content of `path`; raise if its SHA-256 is not `expected`."""
+    """Return the content of `path`; raise `WrongInput` if it is missing or its SHA-256 is not `expected`."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -38,7 +38,7 @@ def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors from the result of `rounded`; tensors that were not rounded stay as they are."""
+    """Return the tensors by name from `stored`, a result of `rounded`: rounded ones in float32, others as they are."""
     whole = {name for name, value in stored.items() if value.dtype == torch.int8 and value.ndim > 1}
     scales = {name + SCALE for name in whole}
     return {

@@ -32,14 +32,20 @@ def padded_size(size: int, J: int) -> int:
 
 
 def reflection(size: int, J: int) -> np.ndarray:
-    """Return, for each position of the padded side, the position in the image side of `size` pixels that it repeats."""
+    """Return, for each position of the padded side, the position in the image side of `size` pixels that it repeats.
+
+    `size` is at least 2.
+    """
     length, period = padded_size(size, J), 2 * (size - 1)
     position = (np.arange(length) - (length - size) // 2) % period
     return np.asarray(np.minimum(position, period - position))
 
 
 def wavelet(shape: tuple[int, int], j: int, angle: int, L: int) -> np.ndarray:
-    """Return the (real) Fourier transform of the Morlet wavelet of scale 2^j at one of L angles."""
+    """Return the (real) Fourier transform, an array of `shape`, of the Morlet wavelet of scale 2^j.
+
+    `angle` is the number of one of L angles, from 0.
+    """
     sigma, theta = 0.8 * 2**j, (int(L - L / 2 - 1) - angle) * np.pi / L
     wave = _gabor(shape, sigma, theta, 0.75 * np.pi / 2**j, 4 / L)
     envelope = _gabor(shape, sigma, theta, 0.0, 4 / L)
@@ -50,7 +56,8 @@ def wavelet(shape: tuple[int, int], j: int, angle: int, L: int) -> np.ndarray:
 def low_pass(size: int, J: int, log_stride: int) -> np.ndarray:
     """Return the matrix (outputs, inputs) that averages an axis of length `size` / 2^log_stride over 2^J pixels.
 
-    The two-dimensional Gaussian is the product of two such matrices.
+    `size` is the length after padding. Outputs are 2^J pixels apart, and the outermost on each side is dropped. The
+    two-dimensional Gaussian is the product of two such matrices.
     """
     sigma = 0.8 * 2 ** (J - 1)
     positions = np.arange(size) + size * np.arange(-2, 3)[:, None]
@@ -98,11 +105,15 @@ MAX_MATRIX_ENTRIES = 2**25
 """Number of entries of a convolution matrix above which FFTs are faster."""
 
 ToTensor = Callable[[np.ndarray], "torch.Tensor"]
+"""A function that copies an array to a tensor on the device of the layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilterBank:
-    """The filters for images of `height` x `width` pixels, with scales up to 2^J and L angles."""
+    """The filters for images of `height` x `width` pixels.
+
+    They are wavelets of the scales 2^0 to 2^(J - 1), at L angles each, and averages over 2^J pixels.
+    """
 
     J: int
     L: int
@@ -140,12 +151,15 @@ class FilterBank:
         return [m @ pad for m, pad in zip(matrices, self.paddings())] if resolution < 0 else matrices
 
     def paddings(self) -> list[np.ndarray]:
-        """Return the matrices that pad an image by reflection."""
+        """Return the matrices (padded length, length) that pad an image by reflection, for height and width."""
         return [np.eye(size)[reflection(size, self.J)] for size in (self.height, self.width)]
 
 
 class Workspace:
-    """Named tensors that are reused, because allocating new ones takes as long as the arithmetic."""
+    """Named tensors that are reused, because allocating new ones takes as long as the arithmetic.
+
+    They have the type and the device of `like`.
+    """
 
     def __init__(self, like: torch.Tensor) -> None:
         self.like = like
@@ -178,7 +192,8 @@ class FourierLayers:
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
         """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
 
-        Maps are (angles, rows, height, width); the result is (angles * rows of `x`, wavelet angles, height', width').
+        Maps are (angles, rows, height, width); the result is (wavelet angles, angles * rows of `x`, height', width').
+        `workspace` is not used.
         """
         import torch
 
@@ -216,8 +231,9 @@ class MatrixLayers:
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
         """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
 
-        Each angle of each row of `x` is one row of the result. Its angles are in the order `order[at, to]`. The result
-        is a buffer, which the next call with the same `workspace`, `at` and `to` overwrites.
+        Maps are (width, angles, height, rows); the result is (width', wavelet angles, height', angles * rows of `x`).
+        Wavelet angles are in the order `order[at, to]`. The result is a buffer, which the next call with the same
+        `workspace`, `at` and `to` overwrites.
         """
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
@@ -337,8 +353,9 @@ def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[in
 
 
 def _signs(odd: np.ndarray, first: list[int], mirrored: list[int]) -> np.ndarray:
-    """Return the sign between a wavelet and its mirror image: forwards or backwards; the modulus does not
-    depend on it.
+    """Return -1 or 1 for each angle in `first`: the sign between the odd parts of the wavelet and its mirror image.
+
+    The modulus does not depend on this sign.
     """
     correlation = (odd[mirrored] * odd[first]).real.sum(axis=(1, 2), keepdims=True)
     return np.where(correlation > 0, -1.0, 1.0)

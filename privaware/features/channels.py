@@ -28,7 +28,7 @@ class Channels:
     """All axes between the rows and the last two, merged into one; it has no settings."""
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Merge all axes between the first and the last two."""
+        """Merge all axes between the first and the last two; raise `WrongInput` if `x` has fewer than four axes."""
         if x.ndim < 4:
             raise WrongInput(f"channels: expected maps of several channels, got rows of shape {x.shape[1:]}")
         return x.reshape(len(x), math.prod(x.shape[1:-2]), *x.shape[-2:])

@@ -33,7 +33,9 @@ __all__ = ["Codes", "public_edges"]
 
 @dataclass(frozen=True, kw_only=True)
 class Codes:
-    """Ordinal codes of the columns of a table.
+    """Ordinal codes of the columns of a table, in the order of `schema.used`.
+
+    Rows of another number of columns raise `WrongInput`.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class Codes:
         return len(schema.used) + len(self._numbers(schema))
 
     def levels(self, schema: Schema) -> tuple[int, ...]:
-        """Return the number of levels of each column."""
+        """Return the number of levels of each of `schema.used`, the level for missing or unseen values included."""
         return tuple(self._levels(column) for column in schema.used)
 
     def labels(self, column: Column) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class Codes:
     def edges(self, column: Column) -> np.ndarray:
         """Return the inner edges of the levels of a numeric column: its declared bins, or else `public_edges`.
 
-        Raise if the column has neither bins nor bounds.
+        Raise `WrongInput` if the column has neither bins nor bounds.
         """
         if column.bins:
             return np.asarray(column.bins, dtype=float)
@@ -111,7 +113,8 @@ class Codes:
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
         """Return the level of each of `values` of one column.
 
-        A missing value has the last level if the schema has missing values as a category, else the level of 0.
+        A missing value has the last level if the schema has missing values as a category, else the level of the number
+        0 or of the first category. A code beyond the levels of a category has the last level.
         """
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)

@@ -31,6 +31,8 @@ __all__ = ["Drop"]
 class Drop:
     """The numeric columns of a table, scaled from their bounds; a missing number becomes the middle of its range.
 
+    A schema without numbers, or with numbers without bounds, raises `WrongInput`.
+
     Parameters
     ----------
     norm : float

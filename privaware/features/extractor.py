@@ -77,7 +77,8 @@ class Extractor:
         Norms of the feature blocks of the prior for glyphs, of the prior over several views and of the small prior; 0
         leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1.
     checksum : str, optional
-        Checksum of the shipped weights of the priors, so that a model refuses other weights.
+        Checksum of the shipped weights of the priors, so that a model refuses other weights. None takes that of the
+        installed version.
     """
 
     size: int = 96
@@ -111,7 +112,8 @@ class Extractor:
     def parts(self) -> tuple[tuple[int, float], ...]:
         """The number of columns and the norm of each feature block, in their order.
 
-        Without other blocks the block of EfficientNet-Lite0 is not scaled to norm 1, although 1 is returned for it.
+        A block of norm 0 is left out. Without other blocks the block of EfficientNet-Lite0 is not scaled to norm 1,
+        although 1 is returned for it.
         """
         views = self._views().width() if self.views else 0
         beside = ((GLYPH_COLUMNS, self.glyphs), (views, self.views), (SMALL_COLUMNS, self.small))
@@ -183,7 +185,8 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
     Returns
     -------
     numpy.ndarray
-        The features, one row for each image.
+        The features, one row for each image. NaN pixels count as 0. A `module` that cannot be called raises
+        `WrongInput`.
     """
     import torch
 
@@ -238,7 +241,10 @@ def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tenso
 
 
 def _convolve(x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int) -> torch.Tensor:
-    """Return a convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right."""
+    """Return a convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right.
+
+    `filters` of one input channel are applied depth-wise, one to each channel of `x`.
+    """
     from torch.nn import functional
 
     size = filters.shape[-1]

@@ -46,7 +46,10 @@ class GroupNorm:
         expect_in("group_norm", "(0, 1]", tiny=self.tiny)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Normalise rows (N, ..., height, width); all axes between the first and the last two are channels."""
+        """Normalise rows (N, ..., height, width); all axes between the first and the last two are channels.
+
+        Raise `WrongInput` unless `groups` divides the number of channels.
+        """
         channels = math.prod(x.shape[1:-2])
         if x.ndim < 3 or channels % self.groups:
             raise WrongInput(

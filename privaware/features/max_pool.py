@@ -38,7 +38,7 @@ class MaxPool:
         expect_count("max_pool", size=self.size)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Pool images (N, ..., H, W) to (N, ..., H / size, W / size), rounded down."""
+        """Pool images (N, ..., H, W) to (N, ..., H / size, W / size), rounded down; raise `WrongInput` if this is 0."""
         if x.ndim < 3 or min(x.shape[-2:]) < self.size:
             raise WrongInput(f"max_pool: expected images of at least {self.size} pixels a side, got shape {x.shape}")
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size

@@ -29,7 +29,9 @@ __all__ = ["OneHot"]
 
 @dataclass(frozen=True, kw_only=True)
 class OneHot:
-    """One-hot rows of a table.
+    """One-hot rows of a table, column after column in the order of `schema.used`.
+
+    Rows of another number of columns raise `WrongInput`.
 
     Parameters
     ----------

@@ -116,7 +116,8 @@ class Prior:
     weights : str, optional
         A file written by `privaware reproduce ours/prior/weights`, used instead of the shipped weights.
     checksum : str, optional
-        Checksum of the shipped weights, so that a model refuses other weights.
+        Checksum of the shipped weights, so that a model refuses other weights. None takes that of the installed
+        version.
     """
 
     network: str = "large"
@@ -159,7 +160,10 @@ class Prior:
 
     @classmethod
     def from_description(cls, **described: Any) -> Prior:
-        """Return the feature of a description; raise if the model was fitted before checksums were stored."""
+        """Return the feature of a description.
+
+        Raise `WrongInput` if the model was fitted before checksums were stored.
+        """
         if "size" in described:  # the former name of the field
             described["network"] = described.pop("size")
         complete = {"depths", "pools", "whiten", "mirror", "normed", "scatter", "norm"} <= set(described)
@@ -227,7 +231,7 @@ class Prior:
         return transform
 
     def width(self, schema: Schema | None = None) -> int:
-        """Return the number of entries of a row."""
+        """Return the number of entries of a row; raise `WrongInput` if the network has no block of the last depth."""
         from privaware.features._prior.maps import channels_at
         from privaware.features._prior.scattering import COLUMNS
 
@@ -246,8 +250,8 @@ class Prior:
     def architecture(self, outputs: int) -> dict[str, Any]:
         """Return the description of the network with `outputs` outputs on these features.
 
-        `network_tensors` returns its weights. Raise for the small network, and unless the features are whitened maps
-        alone, without `scatter`, `glyphs` and `normed`.
+        `network_tensors` returns its weights. Raise `WrongInput` for the small network, and unless the features are
+        whitened maps alone, without `scatter`, `glyphs` and `normed`.
         """
         if self._predicts:
             raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")
@@ -260,7 +264,10 @@ class Prior:
         return described | {"stride": stride, "depths": list(self.depths), "pools": list(self.pools)}
 
     def network_tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of `architecture`: pretrained weights and whitening, but not the output layer."""
+        """Return the tensors of `architecture`: pretrained weights and whitening, but not the output layer.
+
+        `whiten` must be above 0.
+        """
         whitening = self._whitening("cpu")
         assert whitening is not None
         network = stored_weights(self.file, "cpu").network.state_dict()

@@ -27,6 +27,8 @@ MICROBATCH = 1024
 class PriorInputs:
     """Images resized for the network of the prior. Entries are first clipped to [0, 1]; NaN becomes 0.
 
+    Images must be (rows, 1 or 3, height, width), else raise `WrongInput`.
+
     Parameters
     ----------
     side : int

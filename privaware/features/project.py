@@ -27,7 +27,7 @@ __all__ = ["Project"]
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Projection of rows onto directions.
+    """Projection of flattened rows onto directions; rows of another number of entries raise `WrongInput`.
 
     Parameters
     ----------

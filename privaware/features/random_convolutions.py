@@ -54,7 +54,11 @@ class RandomConvolutions:
             expect_count("random_convolutions", least, **{name: getattr(self, name)})
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Transform images (N, C, H, W) to (N, 2 * count, grid, grid)."""
+        """Transform images (N, C, H, W) to (N, 2 * count, grid, grid).
+
+        The positive parts of all filters come first, then their negative parts. Raise
+        `WrongInput` for images of fewer than `size + grid - 1` pixels a side.
+        """
         import torch
         from torch.nn import functional
 

@@ -39,7 +39,10 @@ class Resize:
         expect_count("resize", side=self.side)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Resize images (N, C, H, W) to (N, C, side, side); images of this size are returned unchanged."""
+        """Resize images (N, C, H, W) to (N, C, side, side); images of this size are returned unchanged.
+
+        Raise `WrongInput` unless `x` has four axes, none of the last three empty.
+        """
         import torch
         from torch.nn import functional
 

@@ -67,7 +67,8 @@ class Scatter:
     def __call__(self, x: Images, schema: Schema | None = None) -> Images:
         """Transform images (N, C, H, W) to (N, C, maps, H / 2^J, W / 2^J), rounded down, in float32.
 
-        Arrays give arrays, and tensors give tensors on the same device.
+        Arrays give arrays, and tensors give tensors on the same device. A pixel that is NaN counts as 0. Raise
+        `WrongInput` unless `x` has four axes and images of at least 2^J pixels a side.
         """
         import torch
 

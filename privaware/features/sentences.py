@@ -48,7 +48,7 @@ WIDTH = 384
 MAX_TOKENS = 256
 """Largest number of tokens that the network was built for."""
 PACK = 128
-"""Number of tokens that the network reads at once, unless a window is longer; it is then `MAX_TOKENS`."""
+"""Number of tokens that the network reads at once, or `MAX_TOKENS` if `length` is above `PACK`."""
 CLASS_NAME_SENTENCE = "This text is {}."
 """Sentence in which the network reads the name of a class."""
 POSITIVE_WORDS = (
@@ -97,9 +97,11 @@ class Sentences:
         expect_between("sentences", 1, 2**20, slots=self.slots)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Return one row for each text.
+        """Return one row for each text in `x`, as float32 (texts, `width`).
 
         The network reads texts side by side in matrices of one shape, so the output of a text depends on no other text.
+        Raise `WrongInput` if the network is not installed, or if `names` is above 0 and `schema` has fewer than two
+        classes.
         """
         pieces, network = read_network()
         windows = [pieces.windows(str(text), self.length, self.windows) for text in x]
@@ -128,7 +130,7 @@ class Sentences:
 
 
 def _two_or_more(schema: Schema | None) -> tuple[str, ...]:
-    """Return the classes of `schema`; raise if there are fewer than two."""
+    """Return the classes of `schema`; raise `WrongInput` if there are fewer than two."""
     if schema is None or len(schema.classes) < 2:
         raise WrongInput("sentences: expected a schema with two or more classes for names above 0; set names to 0")
     return schema.classes

@@ -25,7 +25,7 @@ __all__ = ["Standardise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Standardise:
-    """Standardised channels.
+    """Standardised channels: `(x - mean) / deviation`; another number of channels raises `WrongInput`.
 
     Parameters
     ----------

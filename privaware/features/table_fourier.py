@@ -40,7 +40,7 @@ __all__ = ["TableFourier", "places"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableFourier:
-    """Random Fourier features of the columns of a table.
+    """Random Fourier features of the columns of a table; rows of another number of columns raise `WrongInput`.
 
     Parameters
     ----------

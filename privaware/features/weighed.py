@@ -24,7 +24,7 @@ __all__ = ["Weighed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """Entries multiplied by released weights.
+    """Entries multiplied by released weights; rows of another number of entries raise `WrongInput`.
 
     Parameters
     ----------

@@ -139,7 +139,10 @@ if triton is not None:
 
 
 class ChaCha20:
-    """A stream of random numbers on one device. `key` has 32 bytes; `counter` is the number of the next block."""
+    """A stream of random numbers on one device. `key` has 32 bytes; `counter` is the number of the next block.
+
+    Every draw advances `counter` past the blocks that it used, so no block is used twice.
+    """
 
     def __init__(self, key: bytes, device: Any, counter: int = 0) -> None:
         words = [int.from_bytes(key[at : at + 4], "little") for at in range(0, 32, 4)]
@@ -207,7 +210,10 @@ class ChaCha20:
 
 
 def block_words(key: Tensor, numbers: Tensor, nonce: tuple[int, int] = (0, 0)) -> Tensor:
-    """Return the words (16, blocks) of the blocks with these counter `numbers`; counter and nonce have 64 bits each.
+    """Return the words (16, blocks), as int64, of the blocks with these counter `numbers`.
+
+    `key` holds 8 words of 32 bits as int64. Counter and nonce have 64 bits each; `nonce` is two words, the low one
+    first.
 
     >>> block_words(torch.zeros(8, dtype=torch.int64), torch.tensor([0]))[0].tolist() == [0xADE0B876]
     True

@@ -25,7 +25,10 @@ __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_back
 
 
 class Images(NamedTuple):
-    """A block's outputs in channels-first and channels-last layout (or None), and the argmax (None: no pool)."""
+    """A block's outputs in channels-first layout, the same in channels-last layout (or None), and the argmax.
+
+    The argmax is the position, from 0 to 3, of the largest input of each 2 x 2 window (int8), or None without a pool.
+    """
 
     channels_first: Any
     channels_last: Any
@@ -185,8 +188,8 @@ def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, chan
     """Return the block's outputs from its convolution's outputs `z` (n, filters, height, width).
 
     `z` may have either layout, and its number of filters is a multiple of 16. `bias` (filters,) may be None.
-    `activation` is "tanh" or "relu". With `pool` a max pool over 2 x 2 blocks follows. With `channels_last` the outputs
-    are written in channels-last layout too.
+    `activation` is "tanh" or "relu". With `pool` a max pool over 2 x 2 windows follows, which drops an odd last line or
+    column. With `channels_last` the outputs are written in channels-last layout too.
     """
     import torch
 
@@ -221,10 +224,11 @@ def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, chan
 def bias_activation_pool_backward(
     above: Above, size: Any, activation: str, *, channels_last: bool, channels_first: bool, sums: bool
 ) -> tuple[Any, Any, Any]:
-    """Return the gradient by `z`, whose images have the `size` (height, width), in up to three forms.
+    """Return the gradient by the convolution's outputs, whose images have the `size` (height, width), in three forms.
 
-    The forms are: channels-last layout, channels-first layout, and summed over positions in float32. A form that is not
-    requested by `channels_last`, `channels_first` or `sums` is None.
+    `above` is what the backward pass reads, and `activation` is "tanh" or "relu". The forms are: channels-last layout,
+    channels-first layout, and summed over positions, (n, filters) in float32. A form that is not requested by
+    `channels_last`, `channels_first` or `sums` is None.
     """
     import torch
 

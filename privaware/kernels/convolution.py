@@ -49,7 +49,10 @@ class Conv2dGeometry(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """The work of one program: a tile of `filters` x `columns`, summed over `positions` at a time."""
+    """The work of one program: a tile of `filters` x `columns`, summed over `positions` at a time.
+
+    `warps` and `stages` are the launch options `num_warps` and `num_stages` of Triton.
+    """
 
     filters: int
     columns: int
@@ -314,7 +317,8 @@ def per_example_gradients(
     `x` (n, channels, height, width) are the inputs and `g` (n, filters, output height, output width) the output
     gradients of `examples` examples, the copies of an example one after another. Without `centred` the sums are squared
     norms (examples,). With `centred` filters (models, filters, kernel x channels) they are (3, examples, filters): for
-    each filter the gradient's squared norm, its inner product with the centred filter, and the sum of its entries.
+    each filter the gradient's squared norm, its inner product with the centred filter, and the sum of its entries;
+    examples are in model-major order, equally many for each model. `tile` is chosen by `_tile` if None.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
@@ -330,7 +334,8 @@ def weighted_gradient_sum(
 ) -> Any:
     """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
-    `x`, `g` and `geometry` are as in `per_example_gradients`; `tile` is chosen by `_tile` if None. An example with a
+    `x`, `g` and `geometry` are as in `per_example_gradients`; `tile` is chosen by `_tile` if None. Examples are in
+    model-major order, equally many for each model. An example with a
     factor of zero adds nothing, even if its gradient is not finite.
     """
     examples = len(factors)
@@ -348,8 +353,9 @@ def weighted_gradient_sum(
 class _Launch(NamedTuple):
     """The arguments of one launch.
 
-    `examples` is the number of examples of all models, `each` of one model. A model's examples are summed in `parts`
-    parts of `many` examples. The other fields are the tensors that the kernel reads and writes.
+    `examples` is the number of examples of all models, `each` of one model. With `factors`, a model's examples are
+    summed in `parts` parts of `many` examples (the last may have fewer). The other fields are the tensors that the
+    kernel reads and writes.
     """
 
     examples: int
@@ -413,7 +419,7 @@ def _launch(x: Any, g: Any, geometry: Conv2dGeometry, tile: Tile, launch: _Launc
 
 
 def ghost_norm_sums(left: Any, right: Any, geometry: Conv2dGeometry, input_size: Any, output_size: Any) -> Any:
-    """Return, for each example, the squared norms of its gradient, unfolded inputs and output gradients: (examples, 3).
+    """Return (examples, 3): the squared norms of each example's gradient, unfolded inputs and output gradients.
 
     `left` (examples, inputs, inputs) holds inner products of positions of the input, over channels. `right` (examples,
     outputs, outputs) holds inner products of positions of the output gradient, over filters. Copies of an example count

@@ -71,7 +71,7 @@ if triton is not None:
 
     @triton.jit
     def _bent_back(g, v, kind):
-        """Return `g` times the derivative of the activation at `v`."""
+        """Return `g` times the derivative of the activation number `kind` at `v`."""
         if kind == 1:
             g = tl.where(v <= 0.0, 0.0, g)
         elif kind == 2:
@@ -226,7 +226,10 @@ if triton is not None:
 
 
 def fits(images: Any) -> bool:
-    """Return whether the kernels support `images`: not empty, float32 or bf16, on a ready GPU, examples contiguous."""
+    """Return whether the kernels support `images` (n, channels, height, width).
+
+    They must be not empty, float32 or bf16 on a ready GPU, and each example contiguous; examples may be apart.
+    """
     import torch
 
     kinds = (torch.float32, torch.bfloat16)
@@ -255,7 +258,8 @@ def conv_norm_activation(
 ) -> tuple[Any, Any] | None:
     """Write `activation(group_norm(conv(x)))` into `y`, or with `add` add it to `y`.
 
-    `weight` is (models, channels, 1, 3, 3), and examples are in model-major order. `kind` is the number of the
+    `weight` is (models, channels, 1, 3, 3), and examples are in model-major order. The group norm has `groups` groups
+    and adds `eps` to a variance. `kind` is the number of the
     activation in `ACTIVATIONS`. With `keep`, return the normalised values and each group's scale for
     `conv_norm_activation_backward`; otherwise return None.
     """
@@ -289,7 +293,8 @@ def conv_norm_activation_backward(
 ) -> Any:
     """Write `base` plus the gradient by `x` into `dx`; return per-example weight gradients (examples, channels, 9).
 
-    `g` is the gradient by the output, and `kept` what `conv_norm_activation` returned. A `base` of None counts as 0.
+    `g` is the gradient by the output, and `kept` what `conv_norm_activation` returned for the same
+    `groups` and `kind`. A `base` of None counts as 0.
     The kernel uses `dx` for intermediate values, so `dx` must not overlap `base`.
     """
     rows, channels = x.shape[:2]

@@ -170,7 +170,8 @@ def product_squares(a: Any, g: Any, bias: bool) -> Any:
 def clip_factors(squares: Any, norm: Any, slack: float) -> Any:
     """Return `min(1, norm / (sqrt(squares) * slack))`; 0 where a square is not finite.
 
-    `norm` is a float for all squares, or a tensor with a number for each square.
+    `norm` is a float for all squares, or a tensor with a number for each square. `slack` is a factor for the rounding
+    of the norms. A square of 0 has the factor 1.
     """
     out = squares.new_empty(squares.shape)
     each = not isinstance(norm, float)

@@ -59,7 +59,7 @@ if triton is not None:
 
 
 def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
-    """Add float32 `sums` (models, groups, width) to the float64 `total` (models, width).
+    """Add float32 `sums` (models, groups, width) to the float64 `total` (models, width), in place.
 
     In the first `parameters` columns each sum is first rounded to the spacing of float64 numbers at `offset`
     (models, 1).
@@ -73,7 +73,8 @@ def add_standardised(gradients: Any, centred: Any, sizes: Any, out: Any) -> None
     """Turn `gradients` (rows, filters, ...) by standardised into gradients by original filters, and add them to `out`.
 
     `centred` (models, filters, ...) holds the centred filters of each model and `sizes` (models, filters) their scales.
-    Each model has equally many consecutive rows. The rows of `out` need not be contiguous.
+    Each model has equally many consecutive rows, and a filter at most `MOST_NUMBERS` entries. `out` is changed in
+    place; its rows need not be adjacent.
     """
     filters, count = gradients.shape[1], gradients[0, 0].numel()
     groups = len(gradients) // len(centred)

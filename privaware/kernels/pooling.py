@@ -176,7 +176,10 @@ def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
 
 
 def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
-    """Write into `dx`, at each position, `base` (None: 0) plus the gradients of windows whose maximum is there."""
+    """Write into `dx`, at each position, `base` (None: 0) plus the gradients `g` of windows whose maximum is there.
+
+    `index` is what `max_pool_3x3` returned.
+    """
     width = dx[0].numel()
     under = dx if base is None else base
     _maxima_back[(len(g), triton.cdiv(width, SIZE))](
@@ -195,7 +198,10 @@ def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
 
 
 def max_pool_2x2(x: Any) -> tuple[Any, Any]:
-    """Return the maximum of each 2 x 2 block of contiguous images, in float32, and its position in the block."""
+    """Return the maximum of each 2 x 2 block of contiguous images, in float32, and its position in the block, 0 to 3.
+
+    An odd last line or column is dropped.
+    """
     import torch
 
     rows, channels, high, wide = x.shape
@@ -214,7 +220,7 @@ def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
 def avg_pool_3x3(x: Any, base: Any, y: Any) -> None:
     """Write `base + window_sum / 9` into `y` for each 3 x 3 window of `x`, where a `base` of None counts as 0.
 
-    The backward pass is the same operation.
+    Values beyond the edges count as 0. The backward pass is the same operation.
     """
     width = x[0].numel()
     under = y if base is None else base

@@ -35,7 +35,7 @@ ConvLayer = Conv | Pool
 
 
 def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
-    """Return the number of values of one image after `stack`; raise `WrongInput` if the image is too small."""
+    """Return the number of values of one image of `model` after `stack`; raise `WrongInput` if it is too small."""
     channels, height, width = model.inputs
     for layer in stack:
         padding = layer.padding if isinstance(layer, Conv) else 0
@@ -51,7 +51,7 @@ def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
 
 
 def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
-    """Return the layers of `stack` with their names.
+    """Return the layers of `stack` with their names, with the channels, activation and pooling of `model`.
 
     Unless `groups` is 0, a group norm of this many groups, without weights, is before each activation.
     """

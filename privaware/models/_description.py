@@ -171,7 +171,7 @@ class Activated(Description):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDescription(Activated):
-    """A description of a network for images: `inputs` is (channels, height, width)."""
+    """A description of a network for images: `inputs` is (channels, height, width), and `pooling` one of `POOLINGS`."""
 
     inputs: tuple[int, int, int]
     outputs: int

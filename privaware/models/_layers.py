@@ -53,7 +53,7 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
-    """Return a new activation layer."""
+    """Return a new activation layer; `name` is one of `ACTIVATIONS`, and `tempered` is used for "tempered" only."""
     return Tempered(*tempered) if name == "tempered" else _ACTIVATIONS[name]()
 
 
@@ -69,7 +69,7 @@ def global_pool(kind: str) -> nn.Module:
 
 
 def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
-    """Draw the weights of every `nn.Conv2d` from a normal distribution, and set its bias to zero.
+    """Draw the weights of every `nn.Conv2d` in `module` from a normal distribution, and set its bias to zero, in place.
 
     The standard deviation is gain / sqrt(filters * kernel area).
     """
@@ -89,7 +89,7 @@ class LastStep(nn.Module):
 
 
 class PadChannels(nn.Module):
-    """A layer that appends channels of zeros."""
+    """A layer that appends `extra` channels of zeros."""
 
     def __init__(self, extra: int) -> None:
         super().__init__()
@@ -220,12 +220,13 @@ class Trees(nn.Module):
     """A sum of a bias, a score for the level of each column, slopes times numbers, tree leaves and random Fourier
     features.
 
-    Inputs are ordinal codes, followed by numbers. `right` says, for each split and each level of its column, whether a
-    row goes right; the first split of a tree is the highest bit of the leaf's number. Trees are evaluated `SOME` at a
-    time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of its frequencies for the bias,
-    the level of each column and each number. Stored models call the frequencies `turns` and the weights of the features
-    `swings`. With `bent` the sum is corrected for skew (`_skew_corrected`), otherwise with `clipped` for clipped
-    gradients (`_unclipped`).
+    Inputs are ordinal codes, one for each entry of `levels` (numbers of levels), followed by `numbers` numbers. `shape`
+    is (trees, depth of a tree, random Fourier features). `right` says, for each split and each level of its column,
+    whether a row goes right; the first split of a tree is the highest bit of the leaf's number. Trees are evaluated
+    `SOME` at a time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of its frequencies for
+    the bias, the level of each column and each number. Stored models call the frequencies `turns` and the weights of
+    the features `swings`. With `bent` the sum is corrected for skew (`_skew_corrected`), otherwise with `clipped` for
+    clipped gradients of two classes (`_unclipped`).
     """
 
     SOME = 64
@@ -277,9 +278,10 @@ class Trees(nn.Module):
 
 
 def _skew_corrected(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
-    """Return outputs of a regression with the skew correction of training, plus `shift`.
+    """Return `centre + shift + spread / strength * (exp(strength * z) - 1)`, the skew correction of a regression.
 
-    `SkewCorrection` in `learners/_boosting/regression.py` has the formula.
+    Here `z` is `(outputs - centre) / spread`, clipped to [-8, 8]. `SkewCorrection` in
+    `learners/_boosting/regression.py` is its counterpart in training.
     """
     away = ((outputs - centre) / spread).clamp(-8.0, 8.0)
     return centre + shift + spread / strength * torch.expm1(strength * away)

@@ -46,7 +46,8 @@ class MultiDepthNetwork(nn.Module):
     """A wide residual network whose output layer reads whitened maps of several depths.
 
     `network` has the parts stem, blocks and norm of a wide residual network; `depths` are numbers of its blocks, from
-    0. With `mirror`, outputs are the mean over an image and its mirror image.
+    0, in rising order. `channels` and `pools` (layers with an `output_size`) have one entry for each depth. With
+    `mirror`, outputs are the mean over an image and its mirror image.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class MultiDepthNetwork(nn.Module):
         return (outputs + self.output(self.features(x.flip(3)))) / 2 if self.mirror else outputs
 
     def features(self, x: Tensor) -> Tensor:
-        """Return whitened rows of norm 1."""
+        """Return whitened rows of norm 1 (rows, inputs of the output layer), for images as they are, not mirrored."""
         x = self.stem(x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x)
         maps: list[Tensor] = []
         for at, block in enumerate(self.blocks):

@@ -28,7 +28,10 @@ class NamedNetwork:
 
 
 def named() -> dict[str, NamedNetwork]:
-    """Return every published network by name: paper, family, data, number of parameters."""
+    """Return every published network by a name such as "bao.fcn.cifar10.19914".
+
+    A name begins with the paper and ends with the number of parameters; family and data stand between them.
+    """
     papers = (_named_bao, _named_tramer_boneh, _named_dpmlbench, _named_dpnas, _named_wrn)
     return {f"{row[0]}.{row[1]}": _entry(row) for paper in papers for row in paper.ROWS}
 

@@ -30,6 +30,7 @@ def dpmlbench(data: str, simple: int, resnet: int, inception: int, vgg: int) -> 
 
 
 DEPTHS = {32: 461_882, 44: 655_418, 56: 848_954, 74: 1_139_258, 110: 1_719_866}
+"""Number of parameters of a residual network by its depth."""
 
 NETWORKS: list[Row] = [
     *dpmlbench("grey", 170_958, 268_058, 1_609_114, 128_806_154),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Dpnas", "OPERATIONS"]
 
 OPERATIONS = ("zero", "max_pool", "average_pool", "identity", "relu", "selu", "tanh", "linear", "hardtanh", "sigmoid")
-"""Names of the operations of an edge."""
+"""Names of the operations of an edge, in the order of their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)

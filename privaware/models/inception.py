@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Inception"]
 
 # A block is a list of branches. A branch is a pool or "", then convolutions (filters, kernel, stride, padding).
+# The pool "keep" is a 3 x 3 average of stride 1, and "reduce" a 3 x 3 pool of stride 2.
 A = (
     ("", (32, 1, 1, 0)),
     ("", (24, 1, 1, 0), (32, 5, 1, 2)),

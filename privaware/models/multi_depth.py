@@ -40,7 +40,7 @@ class MultiDepth(ImageDescription):
     depth, width, groups, stride
         As for `wrn`.
     depths : tuple of int
-        Numbers of the blocks, from 0, whose outputs are read; the last must be the last block.
+        Numbers of the blocks, from 0 and rising, whose outputs are read; the last must be the last block.
     pools : tuple of int
         For each of `depths`, the side of the grid to which its output is pooled.
     mirror : bool

@@ -138,7 +138,7 @@ def curves(model: Any) -> list[Curve]:
     Returns
     -------
     list of Curve
-        One curve for each column.
+        One curve for each column that the model uses, in the order of the schema.
     """
     described = dict(model.architecture)
     if described.pop("name") != "trees":

@@ -8,9 +8,9 @@ __all__ = ["noisy_max", "noisy_number"]
 
 
 def noisy_number(kind: str, scale: float) -> Any:
-    """Return a function that adds noise to a number.
+    """Return a function that adds noise to a float and returns a float.
 
-    `kind` is "gaussian" or "laplace". `scale` is a standard deviation for Gaussian noise.
+    `kind` is "gaussian" or "laplace". `scale` is the standard deviation of Gaussian, or the scale of Laplace noise.
     """
     from opendp.domains import atom_domain
     from opendp.measurements import make_gaussian, make_laplace
@@ -23,7 +23,7 @@ def noisy_number(kind: str, scale: float) -> Any:
 
 
 def noisy_max(scale: float) -> Any:
-    """Return a function that returns the index of the largest score after exponential noise of this `scale`."""
+    """Return a function from an array of scores to the index of the largest after exponential noise of this `scale`."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_max
     from opendp.measures import max_divergence

@@ -60,7 +60,7 @@ class PositionDraws:
         return self.uniforms(begin, rows) < rate
 
     def shards(self, begin: int, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        """Return the part of each of the `rows` rows from position `begin` on.
+        """Return the number of the part, from 0, of each of the `rows` rows from position `begin` on.
 
         A row is in part i with probability `shares[i] / sum(shares)`.
         """

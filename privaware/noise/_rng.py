@@ -291,6 +291,7 @@ class Rng:
         ----------
         eta, gamma : float
             Parameters of the truncated negative binomial distribution; the logarithmic distribution if `eta` is 0.
+            Raise `WrongInput` unless `eta` is at least 0 and `gamma` between 0 and 1.
 
         Returns
         -------
@@ -365,7 +366,7 @@ class Rng:
             samples[inside] = marked[marked >= 0]
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        """Return the part of each row, drawn independently; part i has the probability `shares[i] / sum(shares)`."""
+        """Return the number of each row's part, drawn independently: i with probability `shares[i] / sum(shares)`."""
         return self.by_position().shards(0, rows, shares)
 
     def by_position(self) -> PositionDraws:
@@ -418,7 +419,10 @@ class Rng:
         return rng
 
     def _vectors(self, distribution: str, masks: np.ndarray) -> np.ndarray:
-        """Return a random vector of scale 1 for each mask ("gaussian" or "gamma"); columns outside the mask are 0."""
+        """Return a random vector of scale 1 for each row of `masks`; columns outside the mask are 0.
+
+        `distribution` is "gaussian", or "gamma" for a density proportional to `exp(-|vector|)`.
+        """
         stream = self._streams.cpu["noise"]
         draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
         if distribution == "gaussian":
@@ -478,7 +482,7 @@ def lattice(scale: Any) -> Any:
     Returns
     -------
     float, array or Tensor
-        The spacing.
+        The spacing. For a scale of 0 it is about 1e-300, in a tensor 0.
 
     Examples
     --------

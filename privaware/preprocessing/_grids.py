@@ -13,9 +13,10 @@ CELLS = 16
 
 
 def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return how many `values` lie below the first edge, between each two edges, and above the last edge.
+    """Return how many `values` lie below the first edge, between neighbouring edges, and above the last edge.
 
     A value equal to an edge counts in the cell above the edge. Values that are not finite are not counted.
+    The result has one float for each cell: `len(edges) + 1`.
     """
     known = np.isfinite(values)
     positions = Edges(edges).position(values if known.all() else values[known])

@@ -24,7 +24,10 @@ ROWS_PER_BLOCK = 2**13
 
 
 def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
-    """Yield the rows after `features`, a block at a time; without features, tables are one-hot encoded."""
+    """Yield the rows after `features`, in order, a block at a time; without features, tables are one-hot encoded.
+
+    Without rows, one empty block is yielded.
+    """
     one_hot = not features and data.schema.form == "table"
     for at in range(0, max(len(data), 1), ROWS_PER_BLOCK):
         block = data.take(np.arange(at, min(at + ROWS_PER_BLOCK, len(data))))
@@ -53,7 +56,7 @@ def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = No
 
 
 def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
-    """Add the exact `second_moments` of some rows to the `total` of all rows, in place."""
+    """Add `second_moments(rows, norm, others)`, without rounding error, to the `total` of all rows, in place."""
     lattice = row_lattice(norm, rows.shape[1])
     if others is None:
         add_outer_sum(total, rows, rows, lattice, lattice)
@@ -68,7 +71,7 @@ def folded(square: np.ndarray) -> np.ndarray:
 
 
 def unfolded(vector: np.ndarray, size: int) -> np.ndarray:
-    """Return the symmetric matrix of a vector that `folded` returned.
+    """Return the symmetric matrix (size, size) of a vector that `folded` returned.
 
     Noise of standard deviation s on the vector becomes s on the diagonal and s / sqrt(2) off the diagonal.
     """

@@ -85,7 +85,7 @@ class Pca(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(Sum[Data, Total, np.ndarray]):
-    """The sum of a a' over clipped rows a."""
+    """The sum of a a' over rows a after `features`, clipped to `norm`; the release has noise only if `private`."""
 
     norm: float
     private: bool

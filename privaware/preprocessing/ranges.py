@@ -79,7 +79,8 @@ class Ranges(Transformation):
     Parameters
     ----------
     delta : float
-        Probability, over all columns, that a word which only one unit has is released.
+        Largest probability, over all columns, that a word which only one unit has (a row, or all rows of a person) is
+        released.
     single : bool
         Whether a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
     bins : int
@@ -105,7 +106,7 @@ class Ranges(Transformation):
         return event + Approximate(epsilon=0.0, delta=self.delta, rows=proven) if words else event
 
     def outline(self, schema: Schema) -> Schema:
-        """Return the schema as it will be after the release, with placeholders for what is not known yet (`outline`).
+        """Return the schema as it will be after the release, with placeholders for what is not known yet.
 
         It is used to compute the cost of later mechanisms before a row is read.
         """
@@ -117,7 +118,7 @@ class Ranges(Transformation):
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """Return the schema, computed from rows in the form of `Data.uncoded`."""
+        """Return the schema with kinds, bounds and categories filled in, from rows in the form of `Data.uncoded`."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
         kinds: dict[str, np.ndarray] = {}
         if undecided := open_columns(schema, "undecided"):
@@ -179,7 +180,7 @@ class Ranges(Transformation):
 
 
 def _rounds(schema: Schema, noise: float) -> list[float]:
-    """Return the noise multiplier of each round; all rounds together are one release at `noise`."""
+    """Return the noise multiplier of each round, in their order; all rounds together are one release at `noise`."""
     shares = [KINDS_WEIGHT] * bool(open_columns(schema, "undecided")) + [LOCATE_WEIGHT] * bool(_counted(schema))
     of_numbers = bool(open_columns(schema, "number", "date", "undecided")) or open_target(schema)
     shares += [REFINE_WEIGHT] * of_numbers

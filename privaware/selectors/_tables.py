@@ -45,7 +45,10 @@ MIN_ENTROPY = 1e-3
 """Sum of the entropies of two columns, in bits, up to which their symmetrical uncertainty counts as 0."""
 
 BUDGET_SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
-"""Fractions of the budget; tables with the target get the most, because they decide most about a column."""
+"""Fractions of the budget by family (single parts, tables with the target, tables of two columns).
+
+Tables with the target get the most, because they decide most about a column.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,8 @@ class Tables:
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
     """Return the number of slots of each column, and last the number of slots of the target.
 
-    `bins` is the number of bins for numbers without declared bins, and for a regression target.
+    `bins` is the number of bins for numbers without declared bins, and for a regression target. Raise `WrongInput`
+    unless `schema` is a table with columns.
     """
     expect_table(schema)
     encode = OneHot(bins=bins)
@@ -98,7 +102,8 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 def _target(data: Data, size: int) -> np.ndarray:
     """Return the slot of each row's target: its class, or one of `size` equal bins of the declared range.
 
-    A target outside the range is in the nearest bin, a missing one in the first.
+    A target outside the range is in the nearest bin, a missing one in the first. Raise `WrongInput` if a regression has
+    no declared range.
     """
     if data.schema.classes:
         return np.clip(data.y, 0, size - 1).astype(np.int64)
@@ -251,7 +256,8 @@ def uncertainties(tables: Tables) -> np.ndarray:
     """Return the symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last.
 
     This is post-processing of a release. The deviation of a table from independence is shrunk by the fraction of it
-    that the known noise explains (the James-Stein rule), so noise alone does not look like dependence.
+    that the known noise explains (the James-Stein rule), so noise alone does not look like dependence. The result is
+    (columns + 1, columns + 1). Entries of pairs that were not released (`release` without `pairs`) mean nothing.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)

@@ -105,7 +105,10 @@ class Pafs(Selector):
         return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
     def trial_count(self, schema: Schema) -> int:
-        """Return the number of sets that are charged; without `adaptive`, the expected number if it is at least 2."""
+        """Return the number of sets that are charged; without `adaptive`, the expected number if it is at least 2.
+
+        Raise `WrongInput` unless `schema` is a table with columns.
+        """
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
         requested = self.models or self.population * self.generations
@@ -136,7 +139,10 @@ class Pafs(Selector):
 
 
 class _Trials:
-    """The noisy scores of the sets tried so far, and the rows on which more sets can be tried."""
+    """The noisy scores of the sets tried so far, and the rows on which `left` more sets can be tried.
+
+    `noise` is the noise multiplier of a score, and `1 / noise` the epsilon of the models of one set.
+    """
 
     def __init__(self, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
         schema = train.schema
@@ -240,7 +246,7 @@ def _labels(data: Data) -> np.ndarray:
     """Return boolean labels (problems, rows), one problem for each class if there are more than two.
 
     A label is true for rows of the problem's class, for the second of two classes, or for targets above the middle of
-    the declared range.
+    the declared range. Raise `WrongInput` if a regression has no declared range.
     """
     schema = data.schema
     if len(schema.classes) > 2:

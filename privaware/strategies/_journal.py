@@ -25,6 +25,7 @@ from privaware.schema import Schema
 __all__ = ["JobSizes", "SearchJournal"]
 
 Result = tuple[Model, float]
+"""A model and its noisy score."""
 JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest number of jobs in a round
 
 

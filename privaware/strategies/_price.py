@@ -18,6 +18,7 @@ from privaware.schema import Schema
 __all__ = ["Build", "TrialPrice", "price_key", "truncated", "unpriced"]
 
 Build = Callable[[dict[str, Any]], Mechanism[Model]]
+"""A function from the settings of a candidate to its learner."""
 
 REFERENCE_DELTA = accounting.DEFAULT_DELTA
 """Delta at which the costs of candidates are compared: a public convention, not the delta of the guarantee."""
@@ -60,11 +61,14 @@ class TrialPrice:
         return unique[0] if len(unique) == 1 else AnyOf(events=unique)
 
     def score(self, schema: Schema, noise: float) -> Event:
-        """Return the cost of one noisy score."""
+        """Return the cost of one noisy score; `noise` is the noise multiplier of a training of the first candidate."""
         return Laplace(noise=noise * self.score_scale(schema))
 
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
-        """Return one candidate for each different cost, and its noise multiplier divided by the first candidate's."""
+        """Return one candidate for each combination of priced choices, and its relative noise multiplier.
+
+        It is the noise multiplier of the candidate divided by that of the first candidate.
+        """
         points = self.space.priced_points()
         if len(points) == 1:
             return [(points[0], 1.0)]

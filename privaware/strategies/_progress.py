@@ -36,7 +36,10 @@ class ProgressMeter:
         self.started, self.trained_here = time.monotonic(), 0
 
     def update(self, at: int, trained: int, best: float | None, *, added: int) -> None:
-        """Report that `added` candidates were just trained, and that `trained` of round `at` (from 0) have scores."""
+        """Report that `added` candidates were just trained, and that `trained` of round `at` (from 0) have scores.
+
+        `best` is the highest noisy score so far, or None.
+        """
         self.trained_here += added
         if self.listener is None:
             return

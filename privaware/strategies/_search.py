@@ -142,7 +142,7 @@ class Search:
         return self._run(data, noise, noise * scale, rng, public=False)
 
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
-        """Search on public rows: scores are exact, and each number of trials is its expectation, which is not secret.
+        """Search on public rows: scores are exact, and numbers of trials are their rounded expectations, not secret.
 
         `noise` is the noise multiplier with which candidates train: 0, or the noise multiplier of the private model
         that is trained later.

@@ -46,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A finished trial as reported to a strategy: its number, its candidate, and its noisy score.
+    """A finished trial as reported to a strategy: its number in the search (from 0), its candidate and noisy score.
 
     The score is divided by the expected number of validation rows, so for classification it is a noisy accuracy.
     """
@@ -84,7 +84,10 @@ class TrialCount:
         return rng.runs(eta=eta, gamma=gamma)
 
     def chance(self, top: float) -> float:
-        """Return the probability that at least one trial is among the best fraction `top` of all candidates."""
+        """Return the probability that at least one trial is among the best fraction `top` of all candidates.
+
+        Each trial is assumed to draw its candidate uniformly and independently.
+        """
         eta, gamma = self._parameters()
         return 1 - _generating_function(1 - top, eta, gamma)
 
@@ -187,24 +190,36 @@ class Runtime:
 
 @runtime_checkable
 class SearchProcedure(Protocol):
-    """A strategy that finds a candidate by a procedure of its own, without separate trials."""
+    """A strategy that finds a candidate by a procedure of its own, without separate trials.
+
+    `adaptive` says whether the candidates depend on earlier scores.
+    """
 
     adaptive: ClassVar[bool]
 
     def part_costs(self, noise: float) -> tuple[Event, Event]:
-        """Return the cost for the training rows and the cost for the validation rows."""
+        """Return the cost for the training rows and the cost for the validation rows, at noise multiplier `noise`.
+
+        The training of the chosen candidate is not included.
+        """
         ...
 
     def find(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = ...
     ) -> Point:
-        """Return the chosen candidate; `noise` is a noise multiplier, and on `public` rows scores are exact."""
+        """Return the chosen candidate, found by training on the rows `train` and scoring on the rows `validation`.
+
+        `noise` is a noise multiplier, and on `public` rows scores are exact. `runtime` does not change the release.
+        """
         ...
 
 
 @dataclass(kw_only=True)
 class TrialHistory:
-    """All trials that were reported to a searcher; the best trial has the highest score."""
+    """All trials that were reported to a searcher; the best trial has the highest score.
+
+    `best` raises `ValueError` if none was reported.
+    """
 
     space: Space
     rng: np.random.Generator

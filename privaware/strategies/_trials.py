@@ -47,7 +47,7 @@ class ValidationScorer:
         self._transformed: tuple[str, np.ndarray] | None = None  # reused, because most candidates share features
 
     def scores(self, models: Sequence[Model], rng: Rng) -> list[float]:
-        """Return one noisy score for each model."""
+        """Return one noisy score for each model; all are exact if `noise` is 0."""
         exact = np.array([self.exact_count(model) for model in models])
         noisy = exact
         if self.noise:
@@ -80,8 +80,9 @@ class ValidationScorer:
 class Trials:
     """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it.
 
-    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. `models` has the kept
-    models by the number of their trial.
+    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. `job_sizes` holds the
+    largest number of candidates in a job and the smallest number of jobs in a round. `models` has the kept models by
+    the number of their trial.
     """
 
     price: TrialPrice
@@ -103,7 +104,7 @@ class Trials:
         self.declared: dict[float, set[Event]] = {}  # declared costs of a training, by the share of its steps
 
     def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
-        """Return all trials of round `at` (from 0), in the order of `asks`.
+        """Return all trials of round `at` (from 0), in the order of `asks`, also those that must not be reported.
 
         Finished jobs are read from the journal; the other jobs are trained and scored.
         """
@@ -212,7 +213,8 @@ class Trials:
 class _Job:
     """Candidates that are trained together with noise multiplier `noise`.
 
-    `positions` are their positions in the round. `initial` has the model from which each continues, or None.
+    `positions` are their positions in the round. `initial` has the model from which each continues, or None. `share` is
+    the fraction of the steps of a full training.
     Each job has its own random generators, so that a resumed search never uses the same noise twice.
     """
 

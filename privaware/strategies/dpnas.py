@@ -50,7 +50,9 @@ CHECKPOINT_EPOCHS = 5
 """Number of epochs between two checkpoints."""
 
 LEAST_COUNTS = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
+"""Smallest values of the settings that are counts."""
 HERE = Runtime()
+"""The default: the CPU, without progress, checkpoints or a call after each epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,9 @@ class DpNas(SearchProcedure):
     `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
     rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
     the steps. `derived` cells are scored at the end. `network` has the fields of the model `dpnas` other than its cell.
-    With `policy` "uniform" there is no controller: random search over the same shared weights.
+    With `policy` "uniform" there is no controller: random search over the same shared weights. `norm` is the clipping
+    norm, and `decay` the weight decay. `entropy` is the weight of the entropy bonus, and `baseline` the decay of the
+    average reward. `hidden` and `clamp` are as for `Controller`. `microbatch` and `precision` do not change the cost.
 
     These settings are from the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy` and `nodes`;
     `rate = 0.01` is its batch of 300 on CIFAR-10. These are from the authors' code: `hidden`, `aware`, `baseline`, and
@@ -146,10 +150,11 @@ class DpNas(SearchProcedure):
     def search(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> CellSearchResult:
-        """Return the best cell with the controller, which is computed from noised values only.
+        """Return the best of the cells that were scored at the end, with the controller.
 
-        On `public` rows scores are exact, and the noise multiplier of steps is `min(noise, aware)`. On other rows
-        `noise` must be above 0.
+        `noise` is the noise multiplier of steps; on `public` rows it is `min(noise, aware)`, and scores are exact. On
+        other rows `noise` must be above 0, else raise `WrongInput`; the controller and the cells are then computed from
+        noised values only.
         """
         from privaware.strategies._dpnas import checkpoint as _dpnas_checkpoint
         from privaware.strategies._dpnas.weights import CellScorer

@@ -65,6 +65,8 @@ class Grid(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Listed(TrialHistory):
+    """A searcher that asks for `points`, in their order."""
+
     points: list[Point]
 
     def ask(self, count: int) -> list[Ask]:

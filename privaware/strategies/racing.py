@@ -67,7 +67,7 @@ class Racing(RoundStrategy):
 class Race(TrialHistory):
     """A searcher that asks for random candidates first, and then for the best candidates of the last round again.
 
-    These continue from their weights. The best trial is the best trial of the last round.
+    These continue from their weights. `running` are the trials of the last round, and the best trial is one of them.
     """
 
     running: list[Trial] = field(default_factory=list)

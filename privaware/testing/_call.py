@@ -62,10 +62,11 @@ def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moved_ratio(before: Call, now: Call) -> float:
-    """Return the distance between the exact values of two calls divided by the declared sensitivity.
+    """Return the distance between the exact values of two calls divided by the sensitivity that `before` declares.
 
     The distance is as in `MEASURES`, and the largest ratio of all separately noised parts is returned. A bound on the
     rounding error is subtracted from the distance first. For randomised response return the number of changed rows.
+    Calls of `perturb` and `iterate` have ratios of their own (`_perturbation`).
     """
     change = now.exact.astype(float) - before.exact.astype(float)
     if before.kind == "respond":
@@ -86,6 +87,10 @@ def moved_ratio(before: Call, now: Call) -> float:
 
 
 def expect_valid(call: Call, at: int) -> None:
+    """Raise `BrokenPromise` unless the exact value is finite, and noise, sensitivity and epsilon are above 0.
+
+    `at` is the position of the call, from 0, for the message.
+    """
     words = f"call {at + 1} ({call.kind})"
     if not np.isfinite(call.exact.astype(float)).all():
         raise BrokenPromise(f"{words} was given an exact value that is not finite: one row can break the release")
@@ -95,6 +100,7 @@ def expect_valid(call: Call, at: int) -> None:
 
 
 def make_call(kind: str, exact: Any, returned: Any, public: dict[str, Any]) -> Call:
+    """Return a `Call` that holds copies of its arguments, so that later changes in place do not reach it."""
     values = as_array(exact)
     step = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
     return Call(
@@ -107,6 +113,7 @@ def make_call(kind: str, exact: Any, returned: Any, public: dict[str, Any]) -> C
 
 
 def as_array(value: Any) -> np.ndarray:
+    """Return a tensor, array or number as an array; floating-point tensors of fewer than 32 bits become float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float().numpy() if value.is_floating_point() and value.element_size() < 4 else value.numpy()
@@ -114,4 +121,5 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def copied(value: Any) -> Any:
+    """Return a copy of a tensor, array or other value; the copy of a container is shallow."""
     return value.detach().clone() if hasattr(value, "detach") else copy.copy(value)

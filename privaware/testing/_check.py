@@ -104,6 +104,8 @@ def check_mechanism(
 
 @dataclass(frozen=True, kw_only=True)
 class _Check:
+    """The checks of `check_mechanism`; a check raises `BrokenPromise` if its promise does not hold."""
+
     mechanism: Mechanism[Any]
     schema: Schema
     delta: float

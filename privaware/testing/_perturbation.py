@@ -34,7 +34,7 @@ class Certified:
 
 
 def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any]) -> float:
-    """Return the largest ratio of what one row changes to what was declared.
+    """Return the largest ratio of what one row changes to what was declared in `public`, the settings of the call.
 
     `before` and `now` are the noise vectors that a release implies on the two data sets, with the log volume as last
     column. The compared quantities are:
@@ -61,7 +61,7 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
 
 
 def recording(move: Map, records: list[np.ndarray]) -> Map:
-    """Return the map `move`, which also appends its arguments and results to `records`."""
+    """Return the map `move`, which also appends (point, image), stacked to one array, to `records` at each call."""
 
     def watched(at: np.ndarray) -> np.ndarray:
         image = move(at)

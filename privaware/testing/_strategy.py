@@ -96,7 +96,10 @@ def check_strategy(
 
 @dataclass(frozen=True, kw_only=True)
 class Votes(Learner):
-    """A learner that trains in no time: a constant model from noisy class counts, some of them on Poisson samples."""
+    """A learner that trains in no time: a constant model from noisy class counts, some of them on Poisson samples.
+
+    `weight` and `power` change the model but not the cost. `share` is the fraction of the four sampled counts.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
 

@@ -190,7 +190,7 @@ def redrawn_losses(
     Parameters
     ----------
     mechanism, data, neighbour
-        The mechanism under test, and two neighbouring data sets.
+        The mechanism under test, the rows, and rows with one row more or one changed.
     noise, seed
         The noise multiplier and the seed.
     games : int, optional

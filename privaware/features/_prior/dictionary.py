@@ -44,14 +44,14 @@ class Dictionary:
         return Dictionary(mean=self.mean.to(device), white=self.white.to(device), entries=self.entries.to(device))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store."""
+        """Return the tensors to store by name, on the CPU; `entries` are stored as `rounded` returns them."""
         named = {"dictionary.mean": self.mean, "dictionary.white": self.white}
         exact = {name: value.cpu().contiguous() for name, value in named.items()}
         return exact | rounded({"dictionary.entries": self.entries})
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> Dictionary:
-        """Return the dictionary from stored `tensors`."""
+        """Return the dictionary from `tensors` as `restored` returns them; raise `KeyError` if one is missing."""
         return cls(**{name: tensors[f"dictionary.{name}"].float() for name in ("mean", "white", "entries")})
 
     def codes(self, maps: Tensor) -> Tensor:
@@ -67,7 +67,8 @@ class CodeWhitening:
     """The whitening of codes.
 
     It applies to the codes of each quarter of the image: with z = (codes - mean) / scale, the result is rest * z +
-    directions @ (factors * (directions.T @ z)); `directions` is (entries, rank).
+    directions @ (factors * (directions.T @ z)). `mean` and `scale` are (entries,), `directions` is (entries, rank),
+    `factors` is (rank,).
     """
 
     mean: Tensor
@@ -82,20 +83,20 @@ class CodeWhitening:
         return CodeWhitening(rest=self.rest, **{name: getattr(self, name).to(device) for name in names})
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store."""
+        """Return the tensors to store by name, on the CPU; `directions` are stored as `rounded` returns them."""
         named = {"mean": self.mean, "scale": self.scale, "factors": self.factors, "rest": torch.tensor([self.rest])}
         exact = {f"codes.{name}": value.cpu().contiguous() for name, value in named.items()}
         return exact | rounded({"codes.directions": self.directions})
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> CodeWhitening:
-        """Return the whitening from stored `tensors`."""
+        """Return the whitening from `tensors` as `restored` returns them; raise `KeyError` if one is missing."""
         names = ("mean", "scale", "directions", "factors")
         named = {name: tensors[f"codes.{name}"].float() for name in names}
         return cls(rest=float(tensors["codes.rest"][0]), **named)
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """Whiten `codes` (rows, entries, POOL, POOL), and return them as rows (rows, POOL * POOL * entries)."""
+        """Return `codes` (rows, entries, POOL, POOL) whitened, as (rows, POOL * POOL * entries), quarter by quarter."""
         rows = (codes.flatten(2).transpose(1, 2) - self.mean) / self.scale
         large = (rows @ self.directions) * self.factors
         return (self.rest * rows + large @ self.directions.T).flatten(1)

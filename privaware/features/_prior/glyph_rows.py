@@ -20,12 +20,13 @@ from privaware.features._prior.shipped import (
 __all__ = ["glyph_rows", "small_rows"]
 
 DEPTHS = POOLS = (2,)
+"""The output of residual block 2 (the last, counted from 0) is averaged to 2 x 2."""
 WHITEN = 0.3
 """Exponent of the whitening."""
 
 
 def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
-    """Return the map from preprocessed images to whitened feature maps of norm 1, with the weights on `device`."""
+    """Return the function from images of `preprocess` to whitened rows (rows, GLYPH_COLUMNS) of norm 1, on `device`."""
     file = str(SHIPPED_GLYPHS)
     network = stored_weights(file, str(device)).network
     whitening = stored_whitening(file, DEPTHS, POOLS, WHITEN, str(device))
@@ -38,6 +39,6 @@ def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
 
 
 def small_rows(device: Any) -> Callable[[Tensor], Tensor]:
-    """Return the map from preprocessed images to rows of the small network of norm 1, with the weights on `device`."""
+    """Return the function from images of `preprocess` to rows of the small network, of norm 1, on `device`."""
     network = stored_student(str(SHIPPED_SMALL), str(device))
     return lambda inputs: functional.normalize(network.features(inputs), dim=1)

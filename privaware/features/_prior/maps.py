@@ -66,7 +66,7 @@ def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], norm
 
 
 def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
-    """Return images of any size, grey or in colour, as network inputs: 3 x side x side in [-1, 1].
+    """Return images (rows, 1 or 3, height, width) as network inputs (rows, 3, side, side) in [-1, 1].
 
     Pixels are first clipped to [0, 1]; NaN becomes 0.
     """
@@ -80,7 +80,7 @@ def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
 def pooled_maps(
     network: nn.Module, images: Tensor, depths: Sequence[int], pools: Sequence[int], *, mirror: bool, normed: bool
 ) -> list[Tensor]:
-    """Return the feature map at each of `depths`, averaged to pool x pool for its entry of `pools`.
+    """Return the feature map at each of `depths`, averaged to a square whose side is its entry of `pools`.
 
     With `mirror` each map is also averaged over the image and its mirror image. `normed` is as in `feature_maps`.
     """

@@ -84,8 +84,10 @@ class ScatteringStatistics:
         return cls(mean=tensors["scatter.mean"], scale=tensors["scatter.scale"], covariance=block + block.triu(1).T)
 
     def whitening(self, power: float, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the map from coefficients (rows, 243, h, w) to whitened rows; with power 0 it only centres and
-        scales.
+        """Return the function from coefficients (rows, 243, h, w) to whitened rows (rows, 243 * h * w), on `device`.
+
+        Coefficients are centred, scaled and multiplied by (covariance + ridge)^(-power) (`powers`); with power 0 they
+        are only centred and scaled.
         """
         matrix = (powers([self.covariance], power)[0] / self.scale).to(device)
         mean = self.mean.to(device)[:, None, None]

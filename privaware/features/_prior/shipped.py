@@ -33,18 +33,25 @@ __all__ = [
 ]
 
 SHIPPED = Path(__file__).parents[1].joinpath("prior.safetensors")
+"""File of the large network."""
 SHIPPED_GLYPHS = Path(__file__).parents[1].joinpath("prior_glyphs.safetensors")
+"""File of the network for glyphs."""
 GLYPH_COLUMNS = 1024
 """Entries of a row of the network for glyphs."""
 SHIPPED_SMALL = Path(__file__).parents[1].joinpath("prior_small.safetensors")
+"""File of the small network."""
 SMALL_COLUMNS = 1024
 """Entries of a row of the small network."""
 SHIPPED_VIEWS = Path(__file__).parents[1].joinpath("prior_views.safetensors")
+"""File of the statistics of `prior_views`."""
 
 
 @lru_cache
 def _note(file: Path) -> dict[str, str]:
-    """Return the note beside a shipped file: how it was computed, its checksum, and its checksum before rounding."""
+    """Return the note beside a shipped file: how it was computed, its checksum, and its checksum before rounding.
+
+    Raise `WrongInput` if there is no note.
+    """
     try:
         note: dict[str, str] = json.loads(file.with_suffix(".json").read_text())
     except OSError:
@@ -61,7 +68,8 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
 
     `checksum` is what a model names. None means a new model, and the checksum of the shipped files is returned. The
     checksum of the half-precision files that the shipped ones were rounded from is accepted with a warning, and
-    returned as it is. Any other checksum is refused, because a model's head belongs to its features.
+    returned as it is. Any other checksum raises `WrongInput`, because a model's head belongs to its features. A
+    checksum is the first 16 hexadecimal digits of the SHA-256 that stands in the note beside a file.
     """
     shipped, half = ("+".join(_checksum(file, fact) for file in files) for fact in ("sha256", "rounded_from"))
     if checksum and checksum == half:
@@ -82,7 +90,10 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
 
 @lru_cache(maxsize=4)
 def stored_weights(file: str, device: str) -> PriorWeights:
-    """Return the network and the statistics in `file`, with the network on `device`."""
+    """Return the network and the statistics in `file`, with the network on `device`; raise as `load` does.
+
+    The result is cached and shared: do not change it.
+    """
     from privaware.features._prior.weights import load
 
     return load(file, device)
@@ -90,7 +101,7 @@ def stored_weights(file: str, device: str) -> PriorWeights:
 
 @lru_cache(maxsize=4)
 def stored_student(file: str, device: str) -> Student:
-    """Return the small network in `file`, on `device`."""
+    """Return the small network in `file`, on `device`, cached and shared; raise as `load_student` does."""
     from privaware.features._prior.student import load_student
 
     return load_student(file, device)
@@ -109,5 +120,8 @@ def stored_whitening(
 
 @lru_cache(maxsize=4)
 def scattering_whitening(file: str, power: float, device: str) -> Callable[[Tensor], Tensor]:
-    """Return the whitening of scattering coefficients by `power`, from the statistics in `file`."""
+    """Return the whitening of scattering coefficients by `power` on `device`, from the statistics in `file`.
+
+    Raise `WrongInput` if `file` has no such statistics.
+    """
     return stored_weights(file, "cpu").scattering.whitening(power, device)

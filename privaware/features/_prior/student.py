@@ -59,8 +59,9 @@ class StudentShape:
 
 
 class Student(nn.Module):
-    """A network from images in [-1, 1] to predictions of the large prior's features; only with `learning` it has batch
-    norms.
+    """A network from images in [-1, 1] to predictions (rows, shape.columns) of the large prior's features.
+
+    Only with `learning` it has batch norms, and its activations are not clipped.
     """
 
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:
@@ -92,8 +93,9 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> Student:
-        """Return the same network without batch norms; the two agree while no activation exceeds
-        `LARGEST_ACTIVATION`.
+        """Return a copy of this network (`learning`) without batch norms, on the CPU and without gradients.
+
+        The copy agrees with this network in evaluation mode while no activation exceeds `LARGEST_ACTIVATION`.
         """
         plain = Student(self.shape, learning=False)
         for name, part in self.named_modules():
@@ -113,7 +115,7 @@ class Student(nn.Module):
         return self
 
     def features(self, images: Tensor) -> Tensor:
-        """Return rows in single precision for images in [-1, 1]."""
+        """Return rows (rows, columns) in single precision for images (rows, 3, height, width) in [-1, 1]."""
         weight: Tensor = self.stem.weight  # type: ignore[assignment]
         return self(images.to(weight.dtype)).float()
 
@@ -179,14 +181,17 @@ def fastest_precision(device: str) -> torch.dtype:
 
 
 def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> None:
-    """Save a folded student, rounded to eight bits, without pickle."""
+    """Save a folded student, rounded to eight bits, and `metadata` (how it was computed), without pickle."""
     from safetensors.torch import save_file
 
     save_file(rounded(student.state_dict()), str(file), {**metadata, "shape": json.dumps(asdict(student.shape))})
 
 
 def load_student(file: str | Path, device: str = "cpu") -> Student:
-    """Return the student that `save_student` saved, on `device`, with convolutions in `fastest_precision(device)`."""
+    """Return the student that `save_student` saved, on `device`, with convolutions in `fastest_precision(device)`.
+
+    Raise `WrongInput` if `file` cannot be read as such a student.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -25,7 +25,8 @@ def in_microbatches(
     """Return rows of `width` entries computed by `transform_on(device)`; a tensor stays a tensor on its device.
 
     An array is transformed on a GPU if there is one, and gives an array. `microbatch` is the number of images at a time
-    for each type of device. `name` is the feature's name in errors.
+    for each type of device. `name` is the feature's name in errors. Raise `WrongInput` unless `x` is (rows, 1 or 3,
+    height, width).
     """
     if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
         raise WrongInput(f"{name}: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")
@@ -40,7 +41,7 @@ def in_microbatches(
 
 
 def whitened_scattering(file: str, power: float, mirror: bool, device: str) -> Callable[[Tensor], Tensor]:
-    """Return the map from preprocessed images to scattering coefficients, whitened by the statistics in `file`.
+    """Return the function from images of `preprocess` to scattering coefficients, whitened by statistics in `file`.
 
     `power` is the exponent of the whitening. With `mirror` coefficients are averaged over an image and its mirror
     image.

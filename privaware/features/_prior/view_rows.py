@@ -26,7 +26,8 @@ WHITEN = 0.3
 class ViewRows:
     """Rows of whitened maps of norm 1, followed by codes of norm `dictionary` and scattering of norm `scatter`.
 
-    A norm of 0 leaves its block out. `mirror` says whether rows are averaged over an image and its mirror image.
+    A norm of 0 leaves its block out. Maps and codes are averaged over the views of an image (`views`), with `mirror`
+    also over the mirror image of each view; scattering is averaged over the image and, with `mirror`, its mirror image.
     `weights` and `statistics` are the files of the network and of its statistics.
     """
 
@@ -37,7 +38,7 @@ class ViewRows:
     statistics: str = str(SHIPPED_VIEWS)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the map from preprocessed images to rows, with all weights on `device`."""
+        """Return the function from images of `preprocess` to rows (rows, `width()`), with all weights on `device`."""
         known = stored_statistics(self.statistics, str(device))
         network = stored_weights(self.weights, str(device)).network
         depths, pools = known.maps.depths, known.maps.pools

@@ -1,7 +1,8 @@
 """Several views of an image, the features of the prior's network over them, and statistics over synthetic images.
 
-Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle; each view also has
-its mirror image. Feature maps and codes are averaged over views. The average is a function of one image alone.
+Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle. With `mirror`
+each view also has its mirror image. Feature maps and codes are averaged over views. The average is a function of one
+image alone.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from privaware.features._rounded_tensors import restored
 __all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
 
 SHIFT = 2
-"""Number of pixels by which a shifted view is moved."""
+"""Number of pixels by which a shifted view is moved, down or up and right or left."""
 MARGINS = (2, 4)
-"""Number of pixels cut off on each side of an enlarged view."""
+"""Number of pixels cut off on each side of the two enlarged views."""
 
 
 def views(images: Tensor, mirror: bool) -> Iterator[Tensor]:
-    """Yield the views of images (rows, 3, 32, 32), each followed by its mirror image if `mirror`."""
+    """Yield seven views of images (rows, 3, 32, 32), each followed by its mirror image if `mirror`.
+
+    The views are the images, four shifts and two enlargements; a view has the shape of `images`.
+    """
     for view in _upright(images):
         yield view.contiguous(memory_format=torch.channels_last)
         if mirror:
@@ -51,7 +55,7 @@ def _upright(images: Tensor) -> Iterator[Tensor]:
 
 
 def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[Tensor]]) -> list[Tensor]:
-    """Return the mean over views of each tensor that `parts` returns for one view."""
+    """Return, for each tensor that `parts` returns for one view, its mean over `views(images, mirror)`."""
     total: list[Tensor] = []
     count = 0
     for view in views(images, mirror):
@@ -63,7 +67,11 @@ def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ViewStatistics:
-    """Statistics over synthetic images: pooled maps of all views, and a dictionary at one `depth` with its codes."""
+    """Statistics over synthetic images: pooled maps of all views, and a dictionary at one `depth` with its codes.
+
+    `maps` holds means and covariances of maps averaged over views. `depth` is the number of the residual block whose
+    positions `dictionary` describes, and `codes` whitens its codes. `metadata` is the text stored in the file.
+    """
 
     maps: Statistics
     dictionary: Dictionary
@@ -72,7 +80,7 @@ class ViewStatistics:
     metadata: Mapping[str, str]
 
     def save(self, file: Path, metadata: Mapping[str, str]) -> None:
-        """Save the statistics to `file`, without pickle."""
+        """Save the statistics to `file`, without pickle, with the given `metadata` instead of `self.metadata`."""
         from safetensors.torch import save_file
 
         tensors = self.maps.tensors() | self.dictionary.tensors() | self.codes.tensors()
@@ -89,10 +97,10 @@ def view_parts(
     dictionary: Dictionary | None,
     depth: int,
 ) -> list[Tensor]:
-    """Return the maps at all `depths`, each averaged over the views of an image and pooled to a square.
+    """Return the maps at all `depths`, each averaged over `views(images, mirror)` and pooled to a square.
 
-    `over_views` makes the views; `mirror` doubles their number. `pools` holds the side of the square for each of
-    `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged likewise, come last.
+    There are seven views, or fourteen with `mirror`. `pools` holds the side of the square for each of `depths`. With a
+    `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth` must be one of `depths`.
     """
 
     def parts(view: Tensor) -> list[Tensor]:
@@ -115,7 +123,10 @@ def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
 
 @lru_cache(maxsize=4)
 def stored_statistics(file: str, device: str) -> ViewStatistics:
-    """Return the statistics that `ViewStatistics.save` saved, with dictionary and codes on `device`."""
+    """Return the statistics that `ViewStatistics.save` saved, with dictionary and codes on `device`.
+
+    The result is cached and shared. Raise `WrongInput` if `file` is missing or cannot be read as such statistics.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not Path(file).is_file():

@@ -39,7 +39,7 @@ class PriorWeights:
 
     @property
     def scattering(self) -> ScatteringStatistics:
-        """The statistics of scattering coefficients; a file without them is refused."""
+        """The statistics of scattering coefficients; a file without them raises `WrongInput`."""
         return ScatteringStatistics.read(self.tensors)
 
 
@@ -53,7 +53,8 @@ def save(
 ) -> None:
     """Write the file without pickle: the network and the roots of covariances in eight bits, most others in float16.
 
-    Means and scales of scattering coefficients stay in single precision.
+    Means and scales of scattering coefficients stay in single precision. `normed` is as in `PriorWeights`. `metadata`
+    is stored as text and must contain "depth" and "width", and "stride" unless it is 1, for `load`.
     """
     from safetensors.torch import save_file
 
@@ -63,7 +64,10 @@ def save(
 
 
 def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
-    """Return what `save` wrote to `file`, with the network in single precision on `device`."""
+    """Return what `save` wrote to `file`, with the network in single precision on `device`.
+
+    Raise `WrongInput` if `file` is missing or cannot be read as such a file.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not Path(file).is_file():

@@ -35,7 +35,8 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, -1, 1), (1, -1, 1, -1))
 def walsh(pool: int) -> Tensor:
     """Return the orthonormal Walsh functions of a pool x pool square, one in each row; `pool` is 1, 2 or 4.
 
-    The functions of a smaller square correspond to the first functions of a larger one.
+    The functions of a smaller square correspond to the first functions of a larger one. Another `pool` raises
+    `WrongInput`.
 
     >>> walsh(2)[1]
     tensor([ 0.5000, -0.5000,  0.5000, -0.5000])
@@ -101,7 +102,7 @@ class Statistics:
         return tensors
 
     def metadata(self) -> dict[str, str]:
-        """Return the metadata to store, as text."""
+        """Return `depths` and `pools` as the metadata to store, each as JSON text."""
         return {"depths": json.dumps(self.depths), "pools": json.dumps(self.pools)}
 
     @classmethod
@@ -119,8 +120,8 @@ class Statistics:
     def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
         """Return the whitening by `power` of maps at `depths`, each averaged to its entry of `pools`.
 
-        `depths` are some of `self.depths`, and a map is pooled as in the statistics or to a coarser grid. `ridge` is a
-        fraction of the mean eigenvalue over all blocks.
+        `depths` are some of `self.depths`, and a map is pooled as in the statistics or to a coarser grid; otherwise
+        raise `WrongInput`. `ridge` is a fraction of the mean eigenvalue over all blocks.
         """
         chosen = [self._index(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
@@ -205,7 +206,10 @@ def by_mode(coefficients: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """Return the square root of each channel's mean variance over its modes; 1 for a constant channel."""
+    """Return, for each depth, the square root of each channel's mean variance over its modes; 1 if it is constant.
+
+    `blocks` are the covariances by mode, and `shapes` the (channels, modes) of each depth.
+    """
     totals = [torch.zeros(channels, dtype=torch.float64) for channels, _ in shapes]
     for mode, block in enumerate(blocks):
         variance, at = block.diagonal().cpu(), 0

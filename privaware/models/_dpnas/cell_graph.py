@@ -92,7 +92,10 @@ class Cell(CellGraph):
 
 
 class MaxPool2x2(nn.MaxPool2d):
-    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte for each block for the backward pass instead of eight."""
+    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte for each block for the backward pass instead of eight.
+
+    On a GPU the output is float32, also for BF16 inputs.
+    """
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -148,7 +151,10 @@ class _PlainGroupNorm(torch.autograd.Function):
 
 
 def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
-    """Return the nodes concatenated, with every operation computed by its layer."""
+    """Return the nodes 1 to `nodes` concatenated, with every operation computed by its layer; `first` is node 0.
+
+    A node without edges is zero.
+    """
     states = [first]
     for end in range(1, nodes + 1):
         node: Tensor | None = None  # adding to zeros would cost as much as an edge
@@ -178,7 +184,10 @@ class KernelCall:
 
 
 def kernel_calls(first: Tensor, edges: Sequence[Edge]) -> list[KernelCall] | None:
-    """Return the kernel of each edge, by end node; None if an operation has no kernel or the input does not fit."""
+    """Return the kernel of each edge, in the order of end nodes.
+
+    Return None if an operation has no kernel, or if the kernels do not support the entry's output `first`.
+    """
     if first.ndim != 4 or not kernels.fits(first):
         return None
     calls = [_kernel_call(*edge) for edge in sorted(edges, key=lambda edge: edge[1])]
@@ -284,7 +293,8 @@ def run_kernels_backward(
 ) -> tuple[Tensor | None, list[Tensor]]:
     """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights.
 
-    The gradient is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
+    `out` and `saved` are what `run_kernels` returned with `keep`, and `gradient` is the gradient by `out`. The first
+    result is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
     """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]

@@ -45,7 +45,7 @@ class SharedCell(CellGraph):
         return [(start, end) for end in range(1, self.nodes + 1) for start in range(end)]
 
     def extract(self, cell: tuple[str, ...]) -> Cell:
-        """Return one cell as in the stand-alone network, with the same layers."""
+        """Return the module of one cell, as in the stand-alone network; it shares its layers with this module."""
         chosen = [
             (start, end, edge[op])  # type: ignore[index]
             for (start, end), edge, op in zip(self._ends(), self.edges, cell, strict=True)
@@ -90,7 +90,7 @@ class Supernet(nn.Module):
         return nn.Sequential(OrderedDict([("stem", self.stem), ("stages", nn.Sequential(*stages)), *head]))
 
     def parameter_edges(self) -> dict[str, tuple[int, str] | None]:
-        """Return the edge and operation of each parameter; None for parameters that every cell uses."""
+        """Return (number of the edge, operation) by name of parameter; None for parameters that every cell uses."""
         edges: dict[str, tuple[int, str] | None] = {}
         for name, _ in self.named_parameters():
             words = name.split(".")

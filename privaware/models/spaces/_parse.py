@@ -46,7 +46,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def parse(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the fields of a space, with lists as tuples.
+    """Return the fields of a space from the dictionary `table`, with lists as tuples and defaults for absent fields.
 
     A wrong field raises `WrongInput`, whose message begins with `where`.
     """

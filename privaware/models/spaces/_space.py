@@ -150,7 +150,7 @@ class Space:
         return active
 
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the learner's settings at `point`."""
+        """Return the learner's settings at `point`; raise `WrongInput` as `canonical` does."""
         return fill(self.build, self.canonical(point))
 
     def points(self) -> Iterator[Point]:
@@ -169,7 +169,7 @@ class Space:
     # Random points
 
     def draw(self, rng: np.random.Generator, fixed: Mapping[str, Any] | None = None) -> Point:
-        """Return a random point: every active choice is uniform, or has its value in `fixed`."""
+        """Return a random point: every active choice is uniform, or has its value in `fixed`, which is not checked."""
         fixed = fixed or {}
         point: Point = {}
         for name, values in self.choices.items():
@@ -206,7 +206,8 @@ class Space:
     def priced_points(self) -> list[Point]:
         """Return one point for each combination of values of the priced choices; one point if none is priced.
 
-        The other choices are drawn with a fixed seed.
+        A priced choice that is not active counts as absent, so combinations may coincide. The other choices are drawn
+        with a fixed seed.
         """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}

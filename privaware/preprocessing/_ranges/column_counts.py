@@ -42,7 +42,7 @@ INWARD_DEVIATIONS = 1.0
 """A span grows by the next cell towards zero if its count exceeds this many standard deviations of noise."""
 
 HIDDEN_DEVIATIONS = 2.0
-"""Counts at an end below this many standard deviations of noise count as no rows."""
+"""Number of rows that noise may hide at an end of a range, in standard deviations of the noise of its count."""
 
 TAIL_FRACTION = 0.005
 """Fraction of rows that may be cut off at either end, in addition to the rows that noise may hide."""
@@ -116,7 +116,7 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
 
 
 def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MAX_CUT_FRACTION) -> int:
-    """Return how many of the first cells may be cut off; 0 if this would cut off all.
+    """Return how many of the first cells, with the noisy `counts`, may be cut off; 0 if this would cut off all.
 
     Together they hold at most `TAIL_FRACTION * rows` plus the rows that noise may hide, and at most `most * rows`.
     `scale` is the standard deviation of the noise of a count.
@@ -136,7 +136,10 @@ TARGET_WEIGHT = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
-    """The number of values of each kind in each undecided column; `sensitivity` is the L2 sensitivity of all counts."""
+    """The number of values of each kind in each undecided column; `sensitivity` is the L2 sensitivity of all counts.
+
+    The release gives the noisy counts by name of column, in the order of the kinds `COUNTED`.
+    """
 
     places: Places
     sensitivity: float
@@ -154,7 +157,7 @@ class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grids:
-    """The numeric columns (and the target, named "", if it is counted), and the L2 sensitivity of a round of counts.
+    """The columns `numbers` (and the target, named "", if `target`), and the L2 `sensitivity` of a round of counts.
 
     Counts of the target are multiplied by its weight before noise is added, and divided by it afterwards.
     """
@@ -173,7 +176,10 @@ class Grids:
         return [1.0] * len(self.numbers) + [TARGET_WEIGHT] * self.target
 
     def counts(self, part: Data, edges: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the number of values of each column in each cell of its grid; the outermost cells are open."""
+        """Return the number of values of each of `names` in each cell of its grid; the outermost cells are open.
+
+        `edges` holds the inner edges of each grid, in the order of `names`.
+        """
         values = [on_line(uncoded_column(part.x, at), column) for at, column in self.numbers]
         values += [part.y.astype(float)] * self.target
         return [cells(each, grid) for each, grid in zip(values, edges, strict=True)]
@@ -197,8 +203,8 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
     Parameters
     ----------
     rows : int
-        The number of rows that one unit adds or removes. A word that only this unit has is counted up to `rows` times,
-        and the unit has up to `rows` such words.
+        The number of rows of one unit (a row, or all rows of a person), which are added or removed together. A word
+        that only this unit has is counted up to `rows` times, and the unit has up to `rows` such words.
     scale : float
         The standard deviation of the noise of a count.
     chance : float
@@ -218,8 +224,9 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Located:
-    """The `spans` of the numeric columns; for each other column its `common` words and the sum of their noisy
-    counts.
+    """The `spans` of the numeric columns by name (the target is named ""), and the `common` words of other columns.
+
+    `common` holds, by name, the words that passed the threshold (`NONE` if none did) and the sum of their noisy counts.
     """
 
     spans: dict[str, Span]
@@ -281,8 +288,8 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
 class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, tuple[float, ...]]]]):
     """The number of values on finer grids between the `spans` so far.
 
-    The release gives, by name, spans without almost empty ends, and the inner edges of at most `bins` bins. `rows` is
-    the declared number of rows.
+    The release gives, by name (the target is named ""), spans without almost empty ends, and the inner edges of at most
+    `bins` bins. `rows` is the declared number of rows.
     """
 
     grids: Grids

@@ -73,8 +73,8 @@ It may be large, because the kind of most columns is clear.
 class NoisyMaximumRanges(Transformation):
     """A transformation that releases the schema with kinds, bounds and categories filled in.
 
-    `delta` is the probability, over all columns, that a category which only one row has is released. With `single` a
-    column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+    `delta` bounds the probability, over all columns, that a category which only one row has is released. With `single`
+    a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
@@ -106,7 +106,7 @@ class NoisyMaximumRanges(Transformation):
         return outline(schema)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
-        """Return the schema, computed from rows in the form of `Data.uncoded`."""
+        """Return the schema with kinds, bounds and categories filled in, from rows in the form of `Data.uncoded`."""
         schema, columns = data.schema, []
         positions = {column.name: at for at, column in enumerate(schema.declared)}
         delta = self.delta / max(len(open_columns(schema, "category")) + len(open_columns(schema, "undecided")), 1)
@@ -249,7 +249,10 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=1)
 def days() -> tuple[np.ndarray, np.ndarray]:
-    """Return public candidates for dates, in days since 1970: every day from 1900 to 2100, with equal prior."""
+    """Return public candidates for dates, in days since 1970: every day from 1900 to 2100.
+
+    The second array is the logarithm of an equal prior.
+    """
     grid = np.arange(-25_567.0, 47_483.0)
     return grid, np.full(len(grid), -math.log(len(grid)))
 

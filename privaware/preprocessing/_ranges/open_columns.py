@@ -68,7 +68,7 @@ def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) 
 
 
 def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
-    """Return the schema with `columns`, and with the facts that are assumed to be public.
+    """Return the schema with `columns`, and with the facts that are assumed to be public in `assumed`.
 
     `limits` become the bounds of a regression target without bounds; declared bounds stay.
     """

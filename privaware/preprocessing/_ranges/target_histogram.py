@@ -36,7 +36,7 @@ from privaware.schema import Schema
 __all__ = ["TargetHistogramRange"]
 
 SIZES = np.array([float(f"{digit}e{power}") for power in range(-6, 12) for digit in (1, 2, 5)])
-"""Positive edges of the grid."""
+"""Positive edges of the grid: 1, 2 and 5 times every power of ten from 1e-6 to 1e11."""
 EDGES = np.concatenate([-SIZES[::-1], [0.0], SIZES])
 """Edges from -5e11 to 5e11; values farther out count in the outermost cells."""
 WINDOW = 3

@@ -71,7 +71,8 @@ class TargetMomentsRange(Transformation):
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema with the new bounds of the target.
 
-        The schema is unchanged if its bounds lie inside the new bounds on both sides.
+        The schema, which must declare bounds of the target, is unchanged if they lie inside the new bounds on both
+        sides.
         """
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
@@ -88,7 +89,7 @@ class TargetMomentsRange(Transformation):
 
     @staticmethod
     def clip(data: Data, schema: Schema) -> Data:
-        """Return the rows with targets clipped to the released bounds."""
+        """Return the rows with targets clipped to the bounds of `schema`, which their own schema then has too."""
         clipped = np.clip(data.y, schema.low, schema.high)
         return replace(data, y=clipped, schema=replace(data.schema, low=schema.low, high=schema.high))
 

@@ -34,9 +34,12 @@ __all__ = [
 ]
 
 Cell = tuple[str, ...]
+"""The names of the operations of a cell, in the order of `edges`."""
 
 POOLS = ("max_pool", "average_pool")
+"""The pooling operations."""
 ACTIVATIONS = OPERATIONS[4:]
+"""The convolutions, each named after its activation."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
 
 
 def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
-    """Restore the state in place, and return the number of epochs after which it was saved; 0 without a file.
+    """Restore `weights` and `reinforce` in place, and return the epochs after which they were saved; 0 without a file.
 
     Raise `WrongInput` if the file was saved with other settings or by another run.
     """

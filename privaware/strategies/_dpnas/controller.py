@@ -38,7 +38,8 @@ class Proposals:
 class Controller(nn.Module):
     """An LSTM over the edges of a cell with `nodes` nodes.
 
-    Unless `clamp` is None, it replaces the logits by `clamp * tanh(logits)`.
+    It chooses among `operations` operations and has `layers` layers of `hidden` units. Unless `clamp` is None, it
+    replaces the logits by `clamp * tanh(logits)`.
     """
 
     def __init__(
@@ -103,7 +104,10 @@ class Reinforce:
         self.baseline = math.nan
 
     def step(self, proposals: Proposals, rewards: Tensor) -> None:
-        """Take one step towards cells whose reward is above the baseline, then update the baseline."""
+        """Take one step towards cells whose reward is above the baseline, then update the baseline.
+
+        `rewards` has one number for each cell of `proposals`, whose gradients must not be disabled.
+        """
         mean = float(rewards.mean())
         if math.isnan(self.baseline):
             self.baseline = mean

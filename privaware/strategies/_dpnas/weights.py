@@ -73,7 +73,11 @@ def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: 
 
 
 class SharedWeights:
-    """A supernet and its training; `step` changes the weights of one cell."""
+    """A supernet and its training; `step` changes the weights of one cell.
+
+    `descent` holds the settings of a step, `inputs` and `targets` the training rows, `noise` the noise multiplier and
+    `rows` the declared number of training rows.
+    """
 
     update = _CellMomentum
 
@@ -118,7 +122,10 @@ class SharedWeights:
 
     @torch.no_grad()
     def count_correct(self, cells: list[Cell], inputs: Tensor, targets: Tensor) -> np.ndarray:
-        """Return the number of rows that each cell predicts correctly with the current shared weights."""
+        """Return the number of rows that each of `cells` predicts correctly with the current shared weights.
+
+        `inputs` and `targets` are as `tensors_of` returns them. `supernet.cell` is changed.
+        """
         counts = torch.zeros(len(cells), dtype=torch.float64, device=inputs.device)
         for at, cell in enumerate(cells):
             self.supernet.cell = cell
@@ -134,9 +141,11 @@ class SharedWeights:
 class CellScorer:
     """Computes noisy held-out accuracies of cells; nothing else is computed from the validation rows.
 
-    Privacy: one row adds at most 1 to each of m counts, so the L2 sensitivity of their joint release is `sqrt(m)`. Each
-    count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only. A score is a
-    count divided by `rate` times the declared number of rows, where each row is sampled with probability `rate`.
+    A call returns the scores of its m `cells`, in their order. A score is a noisy count of correct predictions divided
+    by `rate` times the declared number of rows, where each row is sampled with probability `rate`.
+
+    Privacy: one row adds at most 1 to each of the m counts, so the L2 sensitivity of their joint release is `sqrt(m)`.
+    Each count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only.
     """
 
     def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
@@ -158,7 +167,7 @@ class CellScorer:
 
 
 def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
-    """Return images as `(pixels - 0.5) / 0.25`, and class indices."""
+    """Return images as `(pixels - 0.5) / 0.25`, and class indices, both on `device`."""
     channels = data.schema.shape[0]
     scaled = Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)(data.x)
     return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)
