@@ -49,7 +49,7 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import claim_folder, expect_unclaimed, next_run, run_key, same_rows
+from privaware.workflow.run.resume import claim_folder, expect_unclaimed, next_run, run_key, same_rows, unclaim_folder
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -458,7 +458,12 @@ class ChargedRun:
         if (folder := self.options.folder) is not None:
             with _output.disk_errors(folder, "choose another --out"):
                 claim_folder(folder, self.ledger, self.name)
-        self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
+        try:
+            self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
+        except PrivawareError:
+            if folder is not None and not resumed:
+                unclaim_folder(folder)
+            raise
         self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
 
     def _resumes(self) -> str:

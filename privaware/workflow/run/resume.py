@@ -6,6 +6,7 @@ takes the folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["claim_folder", "expect_unclaimed", "next_run", "run_key", "same_rows"]
+__all__ = ["claim_folder", "expect_unclaimed", "next_run", "run_key", "same_rows", "unclaim_folder"]
 
 CLAIM = "run.json"
 """Name of the file in the folder `SEARCH` that names the run and the ledger of an output folder."""
@@ -85,6 +86,13 @@ def claim_folder(folder: Path, ledger: Ledger, run: str) -> None:
     place = folder / SEARCH
     place.mkdir(mode=0o700, exist_ok=True)
     atomic_write(place / CLAIM, json.dumps({"run": run, "ledger": str(ledger.path)}).encode(), mode=0o600)
+
+
+def unclaim_folder(folder: Path) -> None:
+    """Remove the record of `claim_folder`, because the run was not charged."""
+    with contextlib.suppress(OSError):
+        (folder / SEARCH / CLAIM).unlink()
+        (folder / SEARCH).rmdir()
 
 
 def expect_unclaimed(folder: Path, is_own: Callable[[Ledger, Entry], bool]) -> None:
