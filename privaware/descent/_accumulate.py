@@ -70,8 +70,8 @@ def accumulate(
     trainable). If `total` has more rows than models, each row takes the sum over one of several groups of equal size
     into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
     `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
-    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added. `bf16` is
-    as in `example_gradients`.
+    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
+    returned. `bf16` is as in `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -81,7 +81,11 @@ def accumulate(
 
 
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
-    """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16."""
+    """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16.
+
+    The gradient of an example is the mean over its augmented copies. The entries of a list are disjoint slices of one
+    parameter; a parameter that is not used in slices has one entry.
+    """
     outputs, tape = _forward(stack, batch, bf16)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
@@ -104,7 +108,8 @@ def add_clipped(
 ) -> Tensor:
     """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
 
-    Without `slots` the slots of `stack` are used. The other arguments are those of `accumulate`.
+    Squared norms are measured before clipping. Without `slots` the slots of `stack` are used. Examples whose gradient
+    is not finite are set to zero in `gradients`. The other arguments are those of `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)

@@ -28,8 +28,10 @@ __all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
 class Clip(Protocol):
     """The interface of a clip: how per-example gradients are scaled before they are summed.
 
-    `norm` is the clipping norm. `sensitivity(relation)` is the largest change of the sum between neighbouring data.
-    `factors(squares, norm)` returns the clipping factors for squared gradient norms (examples, layers).
+    `norm` is the clipping norm. `sensitivity(relation)` is the largest change of the sum between neighbouring data;
+    `relation` is "add_remove" or "replace_one". `factors(squares, norm)` returns the clipping factors for squared
+    gradient norms (examples, layers): (examples, 1), or (examples, layers) for a `per_layer` clip. Its `norm` is used
+    instead of the field: one number, or (examples, 1) numbers.
     """
 
     @property
@@ -124,7 +126,8 @@ class per_layer:
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """Return factors `min(1, layer's norm / layer's |g|)`, rounded down, from squared norms (examples, layers).
 
-        All are 0 for an example whose gradient is not finite in some layer.
+        `norm` is the clipping norm of the whole gradient. All factors of an example whose gradient is not finite in
+        some layer are 0. Raise `WrongInput` if the number of `shares` is not the number of layers.
         """
         factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
@@ -221,7 +224,8 @@ class quantile:
     def gradient_noise(self, noise: float) -> float:
         """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count.
 
-        It is `1 / sqrt(noise**-2 - (2 * count_noise)**-2)`, or 0 without noise. Raise if `noise >= 2 * count_noise`.
+        It is `1 / sqrt(noise**-2 - (2 * count_noise)**-2)`, or 0 without noise.
+        Raise `WrongInput` if `noise >= 2 * count_noise`.
         """
         if noise >= 2 * self.count_noise:
             raise WrongInput(

@@ -44,7 +44,7 @@ class Trainer(Protocol):
     def precision(self) -> str: ...
 
     def train_together(self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Any = None) -> list[nn.Module]:
-        """Train the members of `job`."""
+        """Return trained copies of the models of `job`, in their order."""
         ...
 
 
@@ -66,7 +66,7 @@ class TrainingJob:
     whole: Sequence[Tensor] | None = None
 
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any) -> list[nn.Module]:
-        """Train with all ranks that this process leads; alone if it leads none, or without noise."""
+        """Return the trained copies. All ranks that this process leads take part; none if a member has no noise."""
         with self.sent(_follow, trainer, rng) as (own, ranks):
             return trainer.train_together(own, rng, ranks, callbacks)
 

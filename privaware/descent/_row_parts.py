@@ -49,7 +49,7 @@ class RowParts:
         return self.bounds[-1]
 
     def fetch(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout) -> None:
-        """Fetch the examples of this rank's microbatches of the `samples` of all models.
+        """Fetch the examples of this rank's microbatches of the `samples` of all models; every rank must call this.
 
         Nothing is fetched if the samples are those of the last step, as full batches are.
         """
@@ -67,7 +67,10 @@ class RowParts:
         self.positions = wanted[rank]
 
     def at(self, index: Tensor | slice) -> list[Tensor]:
-        """Return the fetched examples with these positions; a position that was not fetched is padding."""
+        """Return the inputs and targets of the fetched examples at these positions.
+
+        For a position that was not fetched, which is padding, some other fetched example is returned.
+        """
         if isinstance(index, slice):
             index = torch.arange(index.start, index.stop, device=self.tensors[0].device)
         here = torch.from_numpy(self.positions).to(index.device)

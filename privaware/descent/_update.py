@@ -196,7 +196,8 @@ def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
 class Average(Protocol):
     """The interface of an average over steps, which is released instead of the last parameters.
 
-    `weight(step, steps)` returns how far the average moves towards the parameters after a step. `update(theta, state,
+    `weight(step, steps)` returns how far the average moves towards the parameters after step number `step` (from 0): 1
+    replaces it by them. `update(theta, state,
     weight)` moves it. `initial_state(theta)` returns the state before the first step.
     """
 

@@ -51,7 +51,10 @@ def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of layer norm or RMS norm, with a scale for each entry of the last dimensions."""
+    """Return the forward function of layer norm or RMS norm.
+
+    Each entry of the last dimensions has its own scale, and for layer norm its own shift.
+    """
     shape = tuple(layer.normalized_shape)
 
     def normalise(inputs: Tensor) -> Tensor:
