@@ -154,7 +154,7 @@ class CsvFile:
     def names(self) -> list[str]:
         """The names of the columns: the first line, or column_1, column_2, ... if `header` is False or a name is empty.
 
-        Raise for an empty file, and for a name that is a number unless `header` is True.
+        Raise `WrongInput` for an empty file, and for a name that is a number if `header` is None.
         """
         block = next(self.blocks(), None)
         if block is None:

@@ -149,7 +149,7 @@ class Data:
         raw : Raw
             The rows.
         schema : Schema
-            The public facts, with all bounds and categories declared.
+            The public facts. A column without declared bounds or categories raises `WrongInput`.
         labelled : bool
             Whether the rows have a target. If not, `y` is zeros.
         outside : Outside, optional
