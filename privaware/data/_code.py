@@ -237,9 +237,10 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 
 
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
-    """Return the words, with missing ones empty; raise for values over several lines and for refused missing values.
+    """Return the words, with missing ones empty.
 
-    Words in `codes` are neither.
+    Raise `WrongInput` for values over several lines, and for missing values if `column` refuses them. Words in `codes`
+    are neither.
     """
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
@@ -328,7 +329,10 @@ def _read_words(batch: Raw, values: Values, column: Column) -> Words:
 
 
 def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
-    """Return the texts, with missing ones empty; raise if a stray quotation mark seems to have joined several rows."""
+    """Return the texts, with missing ones empty.
+
+    Raise `WrongInput` if a stray quotation mark seems to have joined several rows.
+    """
     joined = swallowed(batch, words)
     if joined.any():
         _refuse(batch, column, joined, "the value holds what looks like other rows; close its quotation mark")

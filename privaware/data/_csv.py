@@ -368,7 +368,7 @@ class CsvFile:
     def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
         """Return the text without the spaces around quoted fields.
 
-        Raise if a quotation mark is out of place, unless the marks are already `checked`.
+        Raise `WrongInput` if a quotation mark is out of place, unless the marks are already `checked`.
         """
         if b'"' not in text:
             return text

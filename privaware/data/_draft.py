@@ -156,7 +156,10 @@ def _facts(
 
 
 def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
-    """Return the columns other than the target and the unit; raise if the unit is a name that is no such column."""
+    """Return the names of the columns other than the target and the unit.
+
+    Raise `WrongInput` if the unit is neither "row" nor "label" nor a column other than the target.
+    """
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
         raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")

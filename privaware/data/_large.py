@@ -341,7 +341,7 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """Hashes and sketch of all rows; raises if a value does not fit the schema."""
+    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema."""
 
     schema: Schema
     key: bytes

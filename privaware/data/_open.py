@@ -33,7 +33,8 @@ def inner_name(path: Path) -> PurePath:
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file as a stream of bytes that can be read once; a compressed file is decompressed.
 
-    Raise `WrongInput` for a zip archive of more than one file. Reading past the limit raises `WrongInput` too.
+    Raise `WrongInput` for a zip archive that does not hold exactly one file. Reading past the limit of `_expansion.py`
+    raises `WrongInput` too.
     """
     import pyarrow as pa
 
