@@ -140,7 +140,10 @@ def _forward(stack: Stack, batch: Batch, bf16: bool) -> tuple[Any, Tape]:
 
 
 def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer: bool) -> Tensor:
-    """Return squared gradient norms: (examples, layers) if `by_layer`, otherwise (examples, 1) over all layers."""
+    """Return squared gradient norms: (examples, layers) if `by_layer`, otherwise (examples, 1) over all layers.
+
+    A layer that a model does not train (`stack.excluded`) adds nothing to the norms of this model's examples.
+    """
     columns = stack.layer_numbers if by_layer else dict.fromkeys(gradients, 0)
     width = max(columns.values(), default=0) + 1
     sums: list[Tensor | None] = [None] * width
@@ -162,7 +165,8 @@ def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer
 def add_sums(stack: Stack, slots: Sequence[Slot], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
     """Add `gradients`, weighted by `factors` and summed over examples, to the columns of `total` that `slots` name.
 
-    `factors` are (examples, 1), or (examples, layers).
+    `factors` are (examples, 1), or (examples, layers). `total` has a row for each model, or for each of several equal
+    groups of its examples.
     """
     single = factors.shape[1] == 1
     first = factors.view(-1) if single else factors[:, 0]

@@ -266,7 +266,7 @@ class AnchorSubspace:
         return torch.cat([gradients - self._expanded(weighted), clipped], 1)
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """Return the gradient: the noisy coordinates times the basis, plus `residual` times the noisy residuals.
+        """Return the gradient sum: the noisy coordinates times the basis, plus `residual` times the noisy residuals.
 
         If `residual` is None there is only the first term.
         """

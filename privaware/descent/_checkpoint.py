@@ -97,7 +97,7 @@ class Checkpoint:
         expect_count("Checkpoint", every=self.every)
 
     def is_due(self, step: int, steps: int) -> bool:
-        """Return whether to save after `step`: every `every` steps, and after the last of `steps`."""
+        """Return whether to save after `step` of `steps` steps were taken: every `every` steps, and after the last."""
         return step % self.every == 0 or step == steps
 
     def save(self, state: TrainingState) -> None:

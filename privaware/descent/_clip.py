@@ -94,7 +94,10 @@ class flat:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers)."""
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
         return _at_most(_over_layers(squares), norm)
 
 
@@ -175,7 +178,10 @@ class automatic:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers)."""
+        """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
         sizes = (_over_layers(squares).sqrt() + self.gamma).mul_(_slack(squares))
         return (norm / sizes).nan_to_num_(0.0)
 
@@ -237,11 +243,17 @@ class quantile:
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers)."""
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
         return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example."""
+        """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example.
+
+        `squares` are squared norms (examples, layers), and `norm` is one number for each example.
+        """
         return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 
     def updated(self, norm: Tensor, fraction: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ class ExampleDraws:
         return words.bitwise_and_(2**53 - 1).double().mul_(2.0**-53).view(shape)
 
     def normal(self, shape: Sequence[int]) -> Tensor:
-        """Return standard normal numbers of the given `shape`, in float64, by the Box-Muller transform."""
+        """Return standard normal numbers of the given `shape`, as in `uniform`, by the Box-Muller transform."""
         radius = (-2.0 * torch.log1p(-self.uniform(shape))).sqrt_()
         return radius.mul_(self.uniform(shape).mul_(2.0 * math.pi).cos_())
 

@@ -19,7 +19,7 @@ FLOATS_AT_ONCE = 2**22
 
 
 def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
-    """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients).
+    """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients of these examples).
 
     `examples` is the number of examples of all `models`. If the gradients are not in memory already, only those of one
     slice are materialised at once.

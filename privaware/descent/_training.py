@@ -342,7 +342,10 @@ class Training:
         return (self.state.norms * margin).repeat_interleave(examples // self.models)[:, None]
 
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
-        """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0."""
+        """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0.
+
+        If ranks train together, their exact sums are added up first.
+        """
         exact = self.exact_sum.value()
         if self.ranks is not None:
             self.ranks.add_up(exact)

@@ -237,7 +237,10 @@ class ConvolutionGradient:
 
 
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of a convolution with any stride, padding, dilation and groups."""
+    """Return the replacement of the forward function of a convolution, which records its per-example gradients.
+
+    Any stride, padding, dilation and groups are allowed.
+    """
     geometry = Geometry(layer)
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)
