@@ -96,9 +96,10 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 def read_folder(path: Path) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
 
-    The rows are texts only if all files in sub-folders are texts. Otherwise files that are no images are skipped. If no
-    sub-folder has images, the images of the folder itself are returned, without labels. Raise `WrongInput` if there are
-    none, or if images differ in size.
+    Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. The rows are texts
+    only if all files in sub-folders are texts. Otherwise files that are no images are skipped. If no sub-folder has
+    images, the images of the folder itself are returned, without labels. Raise `WrongInput` if there are none, or if
+    images differ in size.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]

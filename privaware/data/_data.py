@@ -110,7 +110,7 @@ class Data:
         return self
 
     def take(self, index: np.ndarray | slice) -> Data:
-        """Return some of the rows, by mask, position or slice."""
+        """Return some of the rows, by mask, position or slice; a slice shares the memory of these rows."""
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:

@@ -203,7 +203,7 @@ class Raw:
         return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), first=0, places=places)
 
     def place(self, row: int) -> str:
-        """Return where a person finds row number `row` (from 0): its line in a text file, else its number."""
+        """Return where a person finds row number `row` (from 0): its line in a text file, else its number from 1."""
         at = self.first + row
         at = at if self.places is None else int(self.places[at])
         return f"row {at + 1}" if self.line is None else f"line {self.line(at)}"
@@ -227,7 +227,7 @@ class Raw:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Put the name of the file before errors about its rows."""
+        """Put the name of the file before the message of a `WrongInput` that is raised inside the block."""
         try:
             yield
         except WrongInput as problem:
