@@ -88,7 +88,8 @@ class anchored:
     blocks : int
         Number of blocks of parameters; each has its own subspace.
     residual : float or None
-        The clipping norm of residuals is `residual * norm`. None drops the residuals, which biases gradients.
+        The clipping norm of residuals is `residual * norm`; `residual` is from 0.001 to 1000. None drops the residuals,
+        which biases gradients.
     power : int
         Number of power iterations for a basis.
     refresh : int

@@ -112,7 +112,8 @@ class per_layer:
     norm : float
         The clipping norm of the whole gradient: the root of the sum of the layers' squared clipping norms.
     shares : tuple of float, optional
-        Relative clipping norms of the layers, in the order of the module's parameters; equal if not given.
+        Relative clipping norms, above 0, of the layers with trainable parameters, in the order of the module's
+        parameters; equal if not given.
     """
 
     norm: float
@@ -200,9 +201,9 @@ class quantile:
     norm : float
         The clipping norm of the first step.
     count_noise : float
-        Standard deviation of the noise of the count.
+        Standard deviation of the noise of the count, above half the noise multiplier of every step.
     target : float
-        The quantile: the fraction of examples whose gradient norm should be within the clipping norm.
+        The quantile, in (0, 1): the fraction of examples whose gradient norm should be within the clipping norm.
     lr : float
         Learning rate of the logarithm of the clipping norm.
     low, high : float

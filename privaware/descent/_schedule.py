@@ -201,7 +201,7 @@ class warm_up:
     Parameters
     ----------
     over : int
-        Number of steps of the warm-up.
+        Number of steps of the warm-up, at least 1.
     then : Schedule
         The other schedule. It runs from the first step on.
     """

@@ -84,7 +84,9 @@ class Stack:
     """The stacked parameters of models of one architecture, and one module that computes with them.
 
     `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
-    `module` is a copy of the first module; `stacked` gives its layers their rules.
+    `module` is a copy of the first module; `stacked` gives its layers their rules. `layer_numbers` has the number of
+    the layer of each parameter. `excluded` has, for each parameter of a layer that some model does not train, 1 for the
+    models that train the layer and 0 for the others.
     """
 
     def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:
