@@ -93,26 +93,26 @@ def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **setti
 
 
 def expect_positive(who: str, /, **settings: Any) -> None:
-    """Check finite numbers above 0."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers above 0."""
     for name, value in settings.items():
         expect(_finite(value) and value > 0, who, f"{name} > 0", value)
 
 
 def expect_nonnegative(who: str, /, **settings: Any) -> None:
-    """Check finite numbers of at least 0."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers of at least 0."""
     for name, value in settings.items():
         expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
 
 
 def expect_fraction(who: str, /, **settings: Any) -> None:
-    """Check numbers in [0, 1]."""
+    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers in [0, 1]."""
     expect_in(who, "[0, 1]", **settings)
 
 
 def expect_in(who: str, interval: str, /, **settings: Any) -> None:
     """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers in `interval`.
 
-    It is in mathematical notation: `(0, 1]` means above 0 and at most 1.
+    `interval` is in mathematical notation: `(0, 1]` means above 0 and at most 1.
     """
     low, high = (float(end) for end in interval[1:-1].split(","))
     for name, value in settings.items():
@@ -125,7 +125,7 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
 
 
 def expect_between(who: str, low: float, high: float, /, **settings: Any) -> None:
-    """Check finite numbers from `low` to `high`, both included.
+    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers from `low` to `high`, both included.
 
     >>> expect_between("linear", 1e-9, 1e9, norm=0)
     Traceback (most recent call last):
@@ -136,7 +136,7 @@ def expect_between(who: str, low: float, high: float, /, **settings: Any) -> Non
 
 
 def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
-    """Check that values are among `choices`.
+    """Raise `WrongInput` (see `expect`) unless all `settings` are among `choices`.
 
     >>> expect_one_of("fit", ("row", "label"), unit="person")
     Traceback (most recent call last):

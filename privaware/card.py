@@ -31,7 +31,9 @@ from privaware.schema import Schema
 __all__ = ["Guarantee", "LedgerEntry", "ModelCard", "PricedEvent", "plain_settings"]
 
 FORMAT = 1
+"""Number of the format of `model.json`; a card of another format is refused."""
 NAME = "model.json"
+"""Name of the card in a model folder."""
 MAX_DEPTH = 60
 """Largest number of nested levels in a card."""
 

@@ -91,7 +91,7 @@ class Event:
         Parameters
         ----------
         rate : float
-            The probability with which each row is in the sample, independently of other rows.
+            The probability, in (0, 1], with which each row is in the sample, independently of other rows.
 
         Returns
         -------

@@ -74,7 +74,9 @@ class Lattice:
         return math.ldexp(1.0, exponent - (mantissa == 0.5) - self.bits)
 
     def round(self, values: Any) -> Any:
-        """Clip finite `values` (array or tensor) to the bound, and round them towards zero to the lattice.
+        """Return finite `values`, clipped to the bound and rounded towards zero to a multiple of `step`.
+
+        `values` are an array or a tensor of floats, which does not change.
 
         >>> Lattice(bound=1.0, bits=2).round(np.array([0.3, -0.3, 7.0]))
         array([ 0.25, -0.25,  1.  ])
@@ -85,7 +87,7 @@ class Lattice:
         return whole
 
     def nearest(self, values: Any) -> Any:
-        """Clip finite `values` to the bound, and round them to the nearest multiple of `step`.
+        """Return finite `values`, clipped to the bound and rounded to the nearest multiple of `step`.
 
         A clipped value moves by at most half a step. This may make a norm larger, and may lead beyond `bound` if
         `bound` is no multiple of `step`.
@@ -105,11 +107,12 @@ def row_lattice(norm: float, width: int) -> Lattice:
 
 
 def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64) -> Any:
-    """Round rows to a `row_lattice` and clip them to an L2 norm of `norm * (1 - MARGIN)`.
+    """Return rows rounded to a `row_lattice` and clipped to an L2 norm of `norm * (1 - MARGIN)`.
 
     Entries that are not finite become 0. A row with an entry beyond `lattice.bound` is first scaled so that its largest
     entry is `lattice.bound`. Each result depends, bit for bit, on its own row only: squared norms are exact, and all
-    other operations act on single entries. A tensor gives a tensor of the same type on its device. `dtype` is the type
+    other operations act on single entries. A tensor gives a tensor of the same type on its device; rows of a float64
+    tensor that have entries that are not finite or beyond `lattice.bound` are themselves changed. `dtype` is the type
     of the result if `rows` is an array. Raise `WrongInput` if squared norms are not exact on `lattice`.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
@@ -192,7 +195,10 @@ def chunk_rows(*lattices: Lattice) -> int:
 
 
 def outer_sum(left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> Any:
-    """Return the exact `left.T @ right` of arrays or tensors (rows, a) and (rows, b) on their lattices."""
+    """Return the exact `left.T @ right` of arrays or tensors (rows, a) and (rows, b) on their lattices, as float64.
+
+    The exact sum is rounded to float64 once. Raise `WrongInput` for lattices of more than `MOST_BITS` bits together.
+    """
     total = Total()
     add_outer_sum(total, left, right, left_lattice, right_lattice)
     return total.value
@@ -206,7 +212,7 @@ def add_outer_sum(total: Total, left: Any, right: Any, left_lattice: Lattice, ri
 
 
 def column_sums(values: Any, lattice: Lattice) -> Any:
-    """Return the exact sums over the first axis of `values` on a lattice."""
+    """Return the exact sums over the first axis of `values` on a lattice, rounded to float64 once."""
     total = Total()
     add_column_sums(total, values, lattice)
     return total.value

@@ -359,7 +359,10 @@ def sampler_sentence(event: Event) -> str:
 
 
 def earlier_sampler_sentence(event: Event) -> str:
-    """Return the sentence of cards of version 0.1, which ignores samples inside `Group`, `Disjoint` or `Selected`."""
+    """Return the sentence of cards of version 0.1.
+
+    It ignores samples inside any event but `Repeated` and `Composed`.
+    """
     words = _sampled_at({part.rate for part, _ in leaves(event) if isinstance(part, Sampled)})
     return words or "every row takes part in every step"
 

@@ -96,7 +96,7 @@ def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str,
     task
         "classification" or "regression".
     truth, predictions
-        The true and the predicted values.
+        The true and the predicted values of at least one row: class codes from 0 on, or numbers.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def auc(inside: np.ndarray, outside: np.ndarray) -> float:
     Returns
     -------
     float
-        The area under the ROC curve.
+        The area under the ROC curve. Without members or without non-members `WrongInput` is raised.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
     Returns
     -------
     tuple of float
-        The lower and the upper end.
+        The lower and the upper end, within [0, 1]. Without members or without non-members `WrongInput` is raised.
     """
     from scipy.special import ndtri
 
@@ -199,7 +199,7 @@ def utility_loss(score: float, baseline: float) -> float:
     score
         The accuracy with privacy.
     baseline
-        The accuracy without privacy.
+        The accuracy without privacy, above 0.
 
     Returns
     -------
@@ -300,7 +300,7 @@ def clopper_pearson(hits: np.ndarray, of: int, alpha: float) -> tuple[np.ndarray
     Returns
     -------
     tuple of numpy.ndarray
-        The lower and the upper limits.
+        The lower and the upper limits, in the shape of `hits`.
     """
     from scipy.special import betaincinv
 

@@ -59,7 +59,7 @@ class Model(Summarised):
         Returns
         -------
         numpy.ndarray
-            Outputs of shape (rows, outputs).
+            Outputs of shape (rows, outputs), in float64.
         """
         return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
 
@@ -74,7 +74,7 @@ class Model(Summarised):
         return np.concatenate(outputs).astype(float)
 
     def probabilities(self, data: Data, device: str = "cpu") -> np.ndarray:
-        """Return the probability of each class.
+        """Return the probability of each class, for a model of classes.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Model(Summarised):
         Returns
         -------
         numpy.ndarray
-            Probabilities of shape (rows, classes).
+            Probabilities of shape (rows, classes), in the order of the schema.
         """
         return self.softmax(self.outputs(data.x, device))
 
@@ -128,11 +128,12 @@ class Model(Summarised):
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set.
+            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are predicted.
         device
             "cpu" or "cuda".
         allow_unreadable
-            Predict even if more than half of the values of a column cannot be read; they count as missing.
+            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
+            column raises `WrongInput`.
 
         Returns
         -------
@@ -151,11 +152,12 @@ class Model(Summarised):
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set.
+            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are predicted.
         device
             "cpu" or "cuda".
         allow_unreadable
-            Predict even if more than half of the values of a column cannot be read; they count as missing.
+            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
+            column raises `WrongInput`.
 
         Returns
         -------
@@ -199,7 +201,8 @@ class Model(Summarised):
         X
             The rows, as for `predict`.
         y
-            The target of each row. Default: the target column of `X`.
+            The target of each row; `WrongInput` is raised for another number of targets. Default: the target column of
+            `X`.
         device
             "cpu" or "cuda".
 
@@ -293,7 +296,11 @@ class Model(Summarised):
         return save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()})
 
     def check(self) -> None:
-        """Run one synthetic example; raise if architecture, features, tensors and schema do not fit together."""
+        """Run one synthetic example; raise if architecture, features, tensors and schema do not fit together.
+
+        Raise `WrongInput` if the tensors do not fit the architecture, or the outputs the schema. Another misfit raises
+        the exception of the forward pass.
+        """
         if self.schema.task == "regression":
             _range(self.schema)
         shapes = {"image": self.schema.shape, "text": (), "table": (len(self.schema.used),)}
@@ -310,7 +317,10 @@ class Model(Summarised):
         return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
 
     def network(self) -> Any:
-        """Return the PyTorch module in evaluation mode; raise if the tensors do not fit the architecture."""
+        """Return a new PyTorch module in evaluation mode, with copies of the tensors.
+
+        Raise `WrongInput` if the tensors do not fit the architecture.
+        """
         network = models.build(self.architecture, device="meta")
         try:
             network.load_state_dict(self.torch_tensors(), assign=True)

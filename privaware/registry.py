@@ -55,7 +55,8 @@ def find(kind: str, name: str) -> Any:
     Returns
     -------
     object
-        A class or a function.
+        The first name in the `__all__` of the file, or the object of the entry point: a class, a function, or for
+        "datasets" a `Source`.
     """
     expect_name(kind, name)
     if name in _entry_points(kind):
@@ -134,12 +135,12 @@ def card(kind: str, name: str) -> str:
     kind
         A folder, such as "learners".
     name
-        The name of an algorithm.
+        The name of a known algorithm, one of `names(kind)`.
 
     Returns
     -------
     str
-        The docstring.
+        The docstring, or an empty text.
     """
     if name in _entry_points(kind):
         return find(kind, name).__doc__ or ""

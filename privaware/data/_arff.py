@@ -80,9 +80,9 @@ class Arff:
 
 
 def read_arff(path: Path, encoding: str | None = None) -> Arff:
-    """Return the table in a file; raise with the line number if the file breaks the format.
+    """Return the table in a file; raise `WrongInput` with the line number if the file breaks the format.
 
-    `encoding` is UTF-8 by default.
+    Columns are float64, categories, dates (datetime64) or objects of str. `encoding` is UTF-8 by default.
     """
     import pandas as pd
 

@@ -27,7 +27,10 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 
 
 def read_npz(path: Path) -> Raw:
-    """Return the arrays x and y, and the test arrays x_test and y_test if present, of an `.npz` file."""
+    """Return the arrays x and y, and the test arrays x_test and y_test if present, of an `.npz` file.
+
+    x is a table of two dimensions, or images; y may be absent. Raise `WrongInput` without x, and for other arrays.
+    """
     with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
         expect_small_archive(path)
         archive = np.load(file, allow_pickle=False)
@@ -49,7 +52,8 @@ def from_array(x: np.ndarray, names: list[str] | None = None) -> Raw:
     Parameters
     ----------
     x : numpy.ndarray
-        A table of numbers, or images.
+        A table of numbers (rows, columns), or images: (rows, height, width), or with 1 or 3 channels as second or last
+        dimension. Other arrays raise `WrongInput`.
     names : list of str, optional
         The names of the columns of a table; by default x0, x1 and so on. With names the values may be of any type.
 
@@ -92,8 +96,10 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 def read_folder(path: Path) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
 
-    The rows are texts only if all files in sub-folders are texts. Otherwise files that are no images are skipped. If no
-    sub-folder has images, the images of the folder itself are returned, without labels.
+    Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. The rows are texts
+    only if all files in sub-folders are texts. Otherwise files that are no images are skipped. If no sub-folder has
+    images, the images of the folder itself are returned, without labels. Raise `WrongInput` if there are none, or if
+    images differ in size.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]

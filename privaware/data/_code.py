@@ -51,7 +51,7 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     Returns
     -------
     numpy.ndarray
-        Float64 (rows, columns); objects if texts are kept whole.
+        Float64 (rows, columns), with one column for each of `schema.used`; objects if texts are kept whole.
     """
     expect_columns(batch, schema)
     x = np.empty((len(batch), len(schema.used)), object if schema.has_whole_texts else float)
@@ -75,7 +75,10 @@ def uncoded(batch: Raw, schema: Schema) -> Cells:
 
 
 def columns_read(batch: Raw, column: Column, outside: Outside) -> None:
-    """Count in `outside` the values that are no number, date or time, as `column.kind` demands; raise if refused."""
+    """Count in `outside` the values that are no number, date or time, as `column.kind` demands.
+
+    Raise `WrongInput` for a value that `column` refuses.
+    """
     _finite_or_nan(batch, batch.values(column.name), column, outside, column.kind)
 
 
@@ -119,8 +122,7 @@ def swallowed(batch: Raw, words: Words) -> np.ndarray:
     """Return the mask of rows with a text over several lines, one of which (not the first) looks like a record.
 
     A line looks like a record if it has as many separators. A stray quotation mark may have swallowed that record. No
-    row is marked if `batch` is not from a text
-    file, or has fewer than three columns.
+    row is marked if `batch` is not from a text file, or has fewer than three columns.
     """
     width = batch.fields or len(batch.columns or ())
     if batch.line is None or width < 3:
@@ -140,8 +142,9 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> Non
 def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside, what: str = "number") -> np.ndarray:
     """Return numbers, days or hours; NaN where a value is missing, infinite or none of these.
 
-    `what` is "number", "date" or "time"; `outside` counts the values that are none of these. Raise for a value that is
-    none of these if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing` is "refuse".
+    `what` is "number", "date" or "time"; `outside` counts the values that are none of these. Raise `WrongInput` for a
+    value that is none of these if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing`
+    is "refuse".
     """
     numbers, missing = _PARSERS[column.kind](values, column)
     outside.add_present(column.name, len(numbers) - int(np.count_nonzero(missing)))
@@ -234,9 +237,10 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 
 
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
-    """Return the words, with missing ones empty; raise for values over several lines and for refused missing values.
+    """Return the words, with missing ones empty.
 
-    Words in `codes` are neither.
+    Raise `WrongInput` for values over several lines, and for missing values if `column` refuses them. Words in `codes`
+    are neither.
     """
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
@@ -280,12 +284,12 @@ def days_among(values: Values, column: Column) -> np.ndarray:
     values : pandas.Series, numpy.ndarray, Words or Spelt
         The values.
     column : Column
-        The declared column.
+        The declared column, which says whether the day comes first in 3/4/2020.
 
     Returns
     -------
     numpy.ndarray
-        The days; NaN where a value is not a date.
+        The days, a time as a fraction of a day; NaN where a value is not a date.
     """
     return _parsed_dates(values, column)[0]
 
@@ -325,7 +329,10 @@ def _read_words(batch: Raw, values: Values, column: Column) -> Words:
 
 
 def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
-    """Return the texts, with missing ones empty; raise if a stray quotation mark seems to have joined several rows."""
+    """Return the texts, with missing ones empty.
+
+    Raise `WrongInput` if a stray quotation mark seems to have joined several rows.
+    """
     joined = swallowed(batch, words)
     if joined.any():
         _refuse(batch, column, joined, "the value holds what looks like other rows; close its quotation mark")

@@ -120,9 +120,10 @@ class CsvFile:
         return max(SEPARATORS, key=lambda separator: counts[separator])
 
     def frame(self, names: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the table with the names of the header line, if there is one; columns of plain numbers become
-        numbers. With `names`, only these columns are parsed, and the first column if there are no names. If one of
-        them is absent, all columns are parsed.
+        """Return the table, whose columns are called `self.names`; columns of plain numbers become numbers.
+
+        With `names` only these columns are parsed and returned, in the order of the file. If `names` is empty, the
+        first column is parsed. If one of `names` is absent, all columns are parsed.
         """
         needed = set(self.names if names is None else names) or {self.names[0]}
         if names is None or not needed <= set(self.names):
@@ -135,7 +136,7 @@ class CsvFile:
         return self._frame([])
 
     def block_frame(self, block: Block, names: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the rows of one block, only the columns `names` if given.
+        """Return the rows of one block, only the columns `names` if given, in the order of the file.
 
         A column may be numbers in one block and text in another; both mean the same.
         """
@@ -154,7 +155,7 @@ class CsvFile:
     def names(self) -> list[str]:
         """The names of the columns: the first line, or column_1, column_2, ... if `header` is False or a name is empty.
 
-        Raise for an empty file, and for a name that is a number unless `header` is True.
+        Raise `WrongInput` for an empty file, and for a name that is a number if `header` is None.
         """
         block = next(self.blocks(), None)
         if block is None:
@@ -206,7 +207,10 @@ class CsvFile:
             yield self._with_points(table.column(at).combine_chunks())
 
     def block_line(self, block: Block, row: int) -> int:
-        """Return the line of the file on which row number `row` of a block begins."""
+        """Return the line of the file on which row number `row` of a block begins.
+
+        Rows count from 0 after the header line, lines from 1.
+        """
         record = row + (block.line == 1 and self.header is not False)
         starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
@@ -238,7 +242,7 @@ class CsvFile:
     def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
         """Return the names of the first line, from `unnamed` where a name is empty.
 
-        Raise, without showing a value, if a name is a number and `header` is not True.
+        Raise `WrongInput`, without showing a value, if a name is a number and `header` is not True.
         """
         numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
         if numbers and not self.header:
@@ -335,7 +339,8 @@ class CsvFile:
     def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
         """Return the records of a block as `width` text columns; `width` 0 means as many as the first record has.
 
-        Raise, naming the line, for a record with another number of fields; `line` is the first line of `text`.
+        Raise `WrongInput`, naming the line, for a record with another number of fields. `line` is the first line of
+        `text`.
         """
         import pyarrow as pa
         from pyarrow import csv
@@ -368,7 +373,7 @@ class CsvFile:
     def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
         """Return the text without the spaces around quoted fields.
 
-        Raise if a quotation mark is out of place, unless the marks are already `checked`.
+        Raise `WrongInput` if a quotation mark is out of place, unless the marks are already `checked`.
         """
         if b'"' not in text:
             return text
@@ -399,7 +404,7 @@ class CsvFile:
             at = match.end()
 
     def _refuse_line(self, text: bytes, line: int, width: int) -> NoReturn:
-        """Raise an error for text that Arrow's parser refused; Arrow's own messages quote rows."""
+        """Raise `WrongInput` for text that Arrow's parser refused; Arrow's own messages quote rows."""
         try:
             text.decode()
         except UnicodeDecodeError as problem:

@@ -71,9 +71,10 @@ class Data:
         The public facts about the rows.
     x : numpy.ndarray
         For tables float64 (rows, columns), with one column for each of `schema.used`: numbers clipped to their bounds,
-        and category codes. A missing number with an entry of its own is NaN; a missing or unseen category has the code
-        after the last one. If the schema keeps texts whole, an object array of these numbers and of str. For images
-        float32 (rows, channels, height, width) in [0, 1]. For texts an object array of str. A missing text is empty.
+        and category codes. A missing number is NaN unless its column fills in a number; a missing or unseen category
+        has the code after the last one. If the schema keeps texts whole, an object array of these numbers and of str.
+        For images float32 (rows, channels, height, width) in [0, 1]. For texts an object array of str. A missing text
+        is empty.
     y : numpy.ndarray
         Class codes, or numbers; zeros if the rows have no target.
     begin : int, optional
@@ -110,7 +111,7 @@ class Data:
         return self
 
     def take(self, index: np.ndarray | slice) -> Data:
-        """Return some of the rows, by mask, position or slice."""
+        """Return some of the rows, by mask, position or slice; a slice shares the memory of these rows."""
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
@@ -149,7 +150,7 @@ class Data:
         raw : Raw
             The rows.
         schema : Schema
-            The public facts, with all bounds and categories declared.
+            The public facts. A column without declared bounds or categories raises `WrongInput`.
         labelled : bool
             Whether the rows have a target. If not, `y` is zeros.
         outside : Outside, optional

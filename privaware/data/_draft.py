@@ -52,7 +52,7 @@ def draft(
         The name of the column to predict.
     task : str, optional
         "classification" or "regression". By default a target of numbers is a regression, unless its values are at most
-        `FEW_VALUES` different integers.
+        `FEW_VALUES` different integers, or for images all integers from 0 to the largest.
     unit : str
         "row", "label" or the column that identifies the person of a row.
     cap : int
@@ -93,9 +93,9 @@ def typed(
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
     dates, truth values and categories follow from types. Columns of free text are text, which is assumed to be public.
     Other columns of words, and the other columns of a text file, are undecided, because only a count over rows tells
-    their kind. Columns that are named like identifiers are not used, unless their
-    type is boolean. Columns of lists or records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of
-    them are free text, the schema has the form text, which needs no bounds.
+    their kind. Columns that are named like identifiers are not used, unless their type is boolean. Columns of lists or
+    records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of them are free text, the schema has
+    the form text, which needs no bounds.
 
     Parameters
     ----------
@@ -156,7 +156,10 @@ def _facts(
 
 
 def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
-    """Return the columns other than the target and the unit; raise if the unit is a name that is no such column."""
+    """Return the names of the columns other than the target and the unit.
+
+    Raise `WrongInput` if the unit is neither "row" nor "label" nor a column other than the target.
+    """
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
         raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")

@@ -50,7 +50,7 @@ class Expansion:
         return cls(path.name, path.stat().st_size if path.is_file() else None)
 
     def add(self, count: int) -> None:
-        """Count `count` expanded bytes; raise if the total exceeds the limit."""
+        """Count `count` expanded bytes; raise `WrongInput` if the total exceeds the limit."""
         self.expanded += count
         if self.expanded > _most(self.size):
             raise WrongInput(
@@ -66,7 +66,7 @@ class LimitedStream:
         self._stream, self._expansion = stream, expansion
 
     def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, or all if negative; raise `WrongInput` past the limit."""
+        """Return at most `size` bytes, or all if negative; raise `WrongInput` past the limit."""
         if size >= 0:
             return self._counted(size)
         return b"".join(iter(lambda: self._counted(CHUNK), b""))
@@ -78,7 +78,7 @@ class LimitedStream:
 
 
 def expect_small_archive(path: Path) -> None:
-    """Raise if the members of a zip archive together expand past the limit; other files are left to their readers.
+    """Raise `WrongInput` if the members of a zip archive together expand past the limit; do nothing for other files.
 
     The declared sizes suffice, because `zipfile` reads no more of a member than its declared size.
     """

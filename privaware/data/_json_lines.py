@@ -34,8 +34,8 @@ class JsonLines:
 def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
     """Return the rows of a file, with one column for every name, in the order of first use.
 
-    `encoding` is UTF-8 by default. A member that a line lacks is missing. Members that are objects or lists are not
-    used.
+    `encoding` is UTF-8 by default. A member that a line lacks is None. Members that are objects or lists are returned
+    as they are. Raise `WrongInput` for a line that holds something else than an object.
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -50,7 +50,10 @@ def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
 
 
 def read_json(path: Path, encoding: str | None = None) -> JsonLines:
-    """Return the rows of a file that holds JSON lines, or one list of objects if it begins with a bracket."""
+    """Return the rows of a file that holds JSON lines, or one list of objects if it begins with a bracket.
+
+    Rows of a list have no `lines`. Raise `WrongInput` for anything else.
+    """
     with open_bytes(path) as file:
         content = file.read()
     if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] != b"[":

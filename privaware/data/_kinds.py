@@ -48,7 +48,7 @@ DIGIT = re.compile(r"\d")
 
 
 def kind_of_word(word: str) -> str:
-    """Return the kind of one value, or an empty string if it is missing.
+    """Return the kind of one value, one of `COUNTED`, or an empty string if it is missing.
 
     A single letter is a word: `f` may be false or female, `n` may be no or north. A declared boolean reads it.
 

@@ -82,7 +82,7 @@ class RowGroups:
 
 
 def parquet(path: Path, **options: Any) -> Any:
-    """Return the Parquet file, of which only the footer is read."""
+    """Return the `pyarrow.parquet.ParquetFile`, of which only the footer is read; `options` are those of its class."""
     import pyarrow.parquet
 
     with parsing(path, "Parquet"):
@@ -153,6 +153,7 @@ class LargeRows(ABC):
         """Yield rows to predict, coded part by part in their order.
 
         With each part come the counts of values that do not fit, and the rows as they are, with the columns `keep`.
+        Raise `WrongInput` for a value that does not fit and is not allowed to.
         """
         Data.of(
             self.head, schema, labelled=False, outside=Outside()
@@ -170,7 +171,8 @@ class LargeRows(ABC):
     def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, Sketch, int]:
         """Return the keyed hash of each row, the sketch of all rows, and the number of rows without a target.
 
-        This is one pass, which also raises if a value does not fit the schema. Persons are handled in `streamed`.
+        This is one pass, which also raises `WrongInput` if a value does not fit the schema. Hashes need not be in the
+        order of the rows. Persons are handled in `streamed`.
         """
         running = running_columns(self.head, self.rows)
         checked = self.parts.total(_Checks(schema=_by_row(schema), key=key, running=running))
@@ -339,7 +341,7 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """Hashes and sketch of all rows; raises if a value does not fit the schema."""
+    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema."""
 
     schema: Schema
     key: bytes

@@ -31,7 +31,11 @@ def inner_name(path: Path) -> PurePath:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file as a stream of bytes that can be read once; a compressed file is decompressed, up to a limit."""
+    """Open a file as a stream of bytes that can be read once; a compressed file is decompressed.
+
+    Raise `WrongInput` for a zip archive that does not hold exactly one file. Reading past the limit of `_expansion.py`
+    raises `WrongInput` too.
+    """
     import pyarrow as pa
 
     method = COMPRESSED.get(path.suffix.lower())
@@ -48,7 +52,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    """Return the name of the only file in a zip archive; raise if there is none or more than one."""
+    """Return the name of the only file in a zip archive; raise `WrongInput` if there is none or more than one."""
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if len(names) != 1:
         raise WrongInput(f"expected one file in {quoted(path.name)}, got {len(names)}; unpack it and name one")

@@ -51,7 +51,10 @@ class Outside:
         self.present[column] = self.present.get(column, 0) + count
 
     def expect_readable(self) -> None:
-        """Raise `WrongInput` for the first column of which more than `MAX_UNREADABLE` of the values cannot be read."""
+        """Raise `WrongInput` for the first column of which more than `MAX_UNREADABLE` of the values cannot be read.
+
+        Missing values do not count.
+        """
         for column, each in self.counts.items():
             for what, expected in UNREADABLE.items():
                 wrong, present = each.get(what, 0), self.present.get(column, 0)
@@ -62,7 +65,7 @@ class Outside:
                     )
 
     def include(self, other: Outside) -> None:
-        """Add the counts of `other`."""
+        """Add the counts of `other` to this object."""
         for column, count in other.present.items():
             self.add_present(column, count)
         for column, each in other.counts.items():

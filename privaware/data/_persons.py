@@ -40,7 +40,10 @@ def of_persons(schema: Schema) -> bool:
 
 
 def capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """Return a mask of the first `cap` rows of each person, for a table in memory."""
+    """Return a mask of the first `schema.cap` rows of each person, for a table in memory.
+
+    Raise `WrongInput` if the unit column is absent, or names no person in some row.
+    """
     words, numbers = _persons(raw, schema), dict[str, int]()
     persons = words.map(lambda word: numbers.setdefault(word, len(numbers)), np.int64)
     return _first_rows(persons[:, None], schema.cap)
@@ -135,14 +138,14 @@ def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int
 
 
 def expect_unit_column(raw: Raw, schema: Schema) -> None:
-    """Raise if the rows are images, or a table without the column that names persons."""
+    """Raise `WrongInput` if the rows are images, or a table without the column that names persons."""
     if raw.frame is None or schema.unit not in raw.frame.columns:
         columns = raw.columns_shown() or "of a table, got images"
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:
-    """Return the person of each row; raise if a row has none, or one whose name goes over several lines."""
+    """Return the person of each row; raise `WrongInput` if a row has none, or a name that goes over several lines."""
     expect_unit_column(raw, schema)
     words = words_of(raw.values(schema.unit))
     wrong = words.missing() | over_lines(raw, words)

@@ -181,7 +181,7 @@ class Raw:
 
     @cached_property
     def columns(self) -> list[str] | None:
-        """The names of the columns of a table."""
+        """The names of the columns of a table; None for images."""
         if self.cells is not None:
             return list(self.cells)
         return None if self.frame is None else [str(name) for name in self.frame.columns]
@@ -197,13 +197,13 @@ class Raw:
         return Spelt.of(numbers_of(values)[0])
 
     def take(self, rows: np.ndarray) -> Raw:
-        """Return some rows of a table, by position."""
+        """Return some rows of a table that has a `frame`, by position."""
         assert self.frame is not None
         places = self.first + rows if self.places is None else self.places[self.first + rows]
         return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), first=0, places=places)
 
     def place(self, row: int) -> str:
-        """Return where a person finds row number `row` (from 0): its line in a text file, else its number."""
+        """Return where a person finds row number `row` (from 0): its line in a text file, else its number from 1."""
         at = self.first + row
         at = at if self.places is None else int(self.places[at])
         return f"row {at + 1}" if self.line is None else f"line {self.line(at)}"
@@ -221,13 +221,13 @@ class Raw:
         return f"of the first line ({len(names)}; --header shows them, --no-header if it is a row)"
 
     def expect_even(self) -> None:
-        """Raise if rows differ in facts that would be public, because one row must not change them for all."""
+        """Raise `WrongInput` if rows differ in facts that would be public: one row must not change them for all."""
         if self.uneven:
             raise WrongInput(f"{self.uneven}, or declare them in a schema (`privaware schema` drafts one)")
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Put the name of the file before errors about its rows."""
+        """Put the name of the file before the message of a `WrongInput` that is raised inside the block."""
         try:
             yield
         except WrongInput as problem:

@@ -120,6 +120,11 @@ def read(
     -------
     Raw
         The rows.
+
+    Raises
+    ------
+    WrongInput
+        If there is no such file, it cannot be read, it is damaged, or its format is not known.
     """
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         return Raw(frame=check_names(source, "the DataFrame"))
@@ -268,9 +273,10 @@ def _named(names: list[str]) -> list[str]:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with names as text; raise if a name is missing or repeated, or if names have several levels.
+    """Return the frame with names as text.
 
-    `where` names the file in the message.
+    Raise `WrongInput` if a name is missing or repeated, or if names have several levels; `where` names the file in the
+    message.
     """
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")

@@ -38,7 +38,10 @@ class Streamed:
         return Streamed(schema=function(_empty(self.schema)).schema, parts=self.parts.map(function))
 
     def keep(self, names: tuple[str, ...]) -> Streamed:
-        """Return the rows with only the columns in `names`, in the order of the schema."""
+        """Return the rows with only the columns in `names`, in the order of the schema.
+
+        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        """
         return self.mapped(lambda part: part.keep(names))
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Streamed, ...]:
@@ -75,7 +78,7 @@ def first_positions(parts: Parts[Any]) -> dict[int, int]:
     Parameters
     ----------
     parts : Parts
-        Parts of a table that say where they begin.
+        Parts of a table, each with its own `begin`.
 
     Returns
     -------
@@ -105,7 +108,7 @@ class _PartSizes(Sum[Part, dict[int, int], None]):
 
 
 def joined(parts: Sequence[Data]) -> Data:
-    """Return all parts as one."""
+    """Return the rows of all parts, at least one, in their order; the schema is that of the first part."""
     first = parts[0]
     y = np.concatenate([part.y for part in parts])
     if not isinstance(first.x, Cells):

@@ -162,9 +162,9 @@ def numbers_of(values: pd.Series | np.ndarray | Words | Spelt) -> tuple[np.ndarr
     Returns
     -------
     numbers : numpy.ndarray
-        The numbers; NaN where a value is not a number. Durations are in seconds.
+        The numbers, as float64; NaN where a value is not a number. Durations are in seconds.
     missing : numpy.ndarray
-        The mask.
+        The mask. Text that is no number is not missing, unless it stands for a missing value, such as NA.
     """
     import pandas as pd
 

@@ -28,13 +28,16 @@ FALSE = frozenset(("false", "f", "no", "n", "off"))
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """A column as text: its distinct `spellings`, and for each row the position of its spelling in `codes`."""
+    """A column as text: its `spellings`, and for each row the position of its spelling in `codes`.
+
+    Position -1 is the last spelling. A spelling may occur twice, or in no row.
+    """
 
     spellings: tuple[str, ...]
     codes: np.ndarray
 
     def map(self, value: Callable[[str], Any], dtype: Any) -> np.ndarray:
-        """Return a value for each row, computed once for each spelling."""
+        """Return `value(word)` for each row, as an array of `dtype`; it is computed once for each spelling."""
         values = np.empty(len(self.spellings), dtype=dtype)
         values[:] = [value(word) for word in self.spellings]
         return values[self.codes]
@@ -111,7 +114,7 @@ class Spelt:
         return int(self.decimals[0]) if len(self) else PLAIN
 
     def missing(self) -> np.ndarray:
-        """Return a mask of the rows without a value."""
+        """Return a mask of the rows whose text is empty or stands for a missing value."""
         missing = np.array([is_missing(word) for word in self.spellings] + [True], dtype=bool)
         return np.isnan(self.numbers) & missing[self.codes]
 

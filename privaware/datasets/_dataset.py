@@ -139,7 +139,7 @@ class Source:
         return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
-        """Return the folder with the files on this machine, or None if they are not here."""
+        """Return the folder with the files on this machine; None if they are not here, or a package ships the rows."""
         return present(self.name, self.files) if self.files else None
 
     def fetch(self) -> Path | None:
@@ -147,7 +147,10 @@ class Source:
         return locate(self.name, self.files) if self.files else None
 
     def load(self, *, public: bool = False) -> Dataset:
-        """Return the rows; with `public` a declared part of the training rows becomes the public part."""
+        """Return the rows; with `public` the last `public_rows` training rows become the public part, without labels.
+
+        Missing files are downloaded. Raise `WrongInput` if that fails, or if the files are not as published.
+        """
         schema = self.schema(public=public)
         try:
             train, test = self.read(self.fetch(), self.facts)
@@ -203,7 +206,8 @@ def order(name: str, rows: int) -> np.ndarray:
 def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
     """Return `train` training rows and `test` test rows of a data set without an official split.
 
-    Rows are taken by the fixed public order `order(name, rows)`. Raise if `data` does not have `rows` rows.
+    Rows are taken by the fixed public order `order(name, rows)`. Raise `WrongInput` if
+    `data` does not have `rows` rows.
     """
     if len(data) != rows:
         raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
@@ -212,7 +216,10 @@ def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data
 
 
 def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
-    """Return images with `pixels` from 0 to `white` scaled to [0, 1], and class codes, checked against the schema."""
+    """Return images with `pixels` (rows, channels, height, width) scaled from [0, white] to [0, 1], and class codes.
+
+    Raise `WrongInput` if the shape of an image or a label does not fit the schema.
+    """
     if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
         raise WrongInput(
             f"expected images of shape {list(schema.shape)} and a label for each image, got the shapes "
@@ -226,7 +233,10 @@ def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: in
 
 
 def binary_table(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
-    """Return a table of binary attributes and its class codes, checked against the schema."""
+    """Return a table of binary attributes and its class codes.
+
+    Raise `WrongInput` for a number of columns or a label that does not fit the schema, and for attributes but 0 and 1.
+    """
     if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
         raise WrongInput(
             f"expected a table of {len(schema.used)} columns and a label for each row, got the shapes "

@@ -113,9 +113,10 @@ def _download(name: str, files: list[File], folder: Path) -> None:
 
 
 def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
-    """Download one file from the first mirror that answers in full; raise if that file has another checksum.
+    """Download one file from the first mirror that answers in full.
 
-    `archives` is the folder for downloaded archives.
+    Raise `WrongInput` if no mirror does, or if the file has another checksum. `archives` is the folder for
+    downloaded archives.
     """
     import pooch
     from requests import RequestException

@@ -31,7 +31,7 @@ def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, .
 
 
 def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
-    """Return training and test images."""
+    """Return training and test images; raise `WrongInput` if a file is damaged."""
     assert folder is not None
     train, test = (_part(folder, part, schema) for part in PARTS)
     return train, test
@@ -43,7 +43,7 @@ def _part(folder: Path, part: str, schema: Schema) -> Data:
 
 
 def _array(path: Path) -> np.ndarray:
-    """Return the array of an IDX file; raise if it is damaged."""
+    """Return the array of an IDX file, of bytes and read-only; raise `WrongInput` if it is damaged."""
     try:
         raw = gzip.decompress(path.read_bytes())
     except (gzip.BadGzipFile, zlib.error, EOFError):

@@ -26,6 +26,7 @@ __all__ = ["source", "load", "schema"]
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORD = 1 + 3 * 32 * 32
+"""Number of bytes of an image with its label, which comes first."""
 FOLDER = "cifar-10-batches-bin"
 CHECKSUMS = {
     "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",

@@ -31,6 +31,7 @@ TEST = 359
 """Rows for testing."""
 
 WHITE = 16
+"""Largest value of a pixel."""
 
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:

@@ -70,8 +70,8 @@ def accumulate(
     trainable). If `total` has more rows than models, each row takes the sum over one of several groups of equal size
     into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
     `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
-    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added. `bf16` is
-    as in `example_gradients`.
+    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
+    returned. `bf16` is as in `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -81,7 +81,11 @@ def accumulate(
 
 
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
-    """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16."""
+    """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16.
+
+    The gradient of an example is the mean over its augmented copies. The entries of a list are disjoint slices of one
+    parameter; a parameter that is not used in slices has one entry.
+    """
     outputs, tape = _forward(stack, batch, bf16)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
@@ -104,7 +108,8 @@ def add_clipped(
 ) -> Tensor:
     """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
 
-    Without `slots` the slots of `stack` are used. The other arguments are those of `accumulate`.
+    Squared norms are measured before clipping. Without `slots` the slots of `stack` are used. Examples whose gradient
+    is not finite are set to zero in `gradients`. The other arguments are those of `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)
@@ -135,7 +140,10 @@ def _forward(stack: Stack, batch: Batch, bf16: bool) -> tuple[Any, Tape]:
 
 
 def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer: bool) -> Tensor:
-    """Return squared gradient norms: (examples, layers) if `by_layer`, otherwise (examples, 1) over all layers."""
+    """Return squared gradient norms: (examples, layers) if `by_layer`, otherwise (examples, 1) over all layers.
+
+    A layer that a model does not train (`stack.excluded`) adds nothing to the norms of this model's examples.
+    """
     columns = stack.layer_numbers if by_layer else dict.fromkeys(gradients, 0)
     width = max(columns.values(), default=0) + 1
     sums: list[Tensor | None] = [None] * width
@@ -157,7 +165,8 @@ def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer
 def add_sums(stack: Stack, slots: Sequence[Slot], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
     """Add `gradients`, weighted by `factors` and summed over examples, to the columns of `total` that `slots` name.
 
-    `factors` are (examples, 1), or (examples, layers).
+    `factors` are (examples, 1), or (examples, layers). `total` has a row for each model, or for each of several equal
+    groups of its examples.
     """
     single = factors.shape[1] == 1
     first = factors.view(-1) if single else factors[:, 0]

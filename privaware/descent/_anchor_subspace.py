@@ -79,7 +79,7 @@ class anchored:
     Parameters
     ----------
     inputs : callable
-        Returns the inputs of the public examples.
+        Returns the inputs of the public examples; it is called without arguments, once for each stack.
     classes : int
         Number of classes of the random labels that public examples get; 0 for random targets in [-1, 1].
     directions : int
@@ -88,7 +88,8 @@ class anchored:
     blocks : int
         Number of blocks of parameters; each has its own subspace.
     residual : float or None
-        The clipping norm of residuals is `residual * norm`. None drops the residuals, which biases gradients.
+        The clipping norm of residuals is `residual * norm`; `residual` is from 0.001 to 1000. None drops the residuals,
+        which biases gradients.
     power : int
         Number of power iterations for a basis.
     refresh : int
@@ -213,8 +214,9 @@ class AnchorSubspace:
     ) -> Tensor:
         """Add an example's clipped coordinates, and what its residual is computed from, to `total`.
 
-        With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates. Return
-        (examples, 2): squared norms of the gradients, and of their coordinates before clipping.
+        With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates. Without residuals
+        there are only clipped coordinates. Return (examples, 2): squared norms of the gradients, and of their
+        coordinates before clipping.
         """
         squares = squared_norms(self.stack, gradients, batch.examples, by_layer=False)
         coordinates = self._coordinates(gradients, batch.examples)
@@ -265,7 +267,7 @@ class AnchorSubspace:
         return torch.cat([gradients - self._expanded(weighted), clipped], 1)
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """Return the gradient: the noisy coordinates times the basis, plus `residual` times the noisy residuals.
+        """Return the gradient sum: the noisy coordinates times the basis, plus `residual` times the noisy residuals.
 
         If `residual` is None there is only the first term.
         """
@@ -312,7 +314,10 @@ def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
 
 
 def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Yield blocks of about equal size, cut between parameters; each has at most `rows` directions."""
+    """Yield at most `settings.blocks` blocks of about equal size, cut between parameters.
+
+    `rows` is the number of public examples; a block has at most this many directions.
+    """
     end = slots[-1].stop
     groups = [
         tuple(group)

@@ -67,7 +67,7 @@ class TrainingState:
             vars(self.rng).update(vars(Rng.restore(streams)))
 
     def copy(self, tensors: dict[str, Tensor]) -> None:
-        """Copy these values into the tensors of this state."""
+        """Copy `tensors`, which have their names in a checkpoint, into the tensors of this state, in place."""
         for name, tensor in tensors.items():  # an optimiser makes its state in its first step
             if name.startswith("update."):
                 self.update.setdefault(name.removeprefix("update."), tensor)
@@ -97,10 +97,11 @@ class Checkpoint:
         expect_count("Checkpoint", every=self.every)
 
     def is_due(self, step: int, steps: int) -> bool:
-        """Return whether to save after `step`: every `every` steps, and after the last of `steps`."""
+        """Return whether to save after `step` of `steps` steps were taken: every `every` steps, and after the last."""
         return step % self.every == 0 or step == steps
 
     def save(self, state: TrainingState) -> None:
+        """Write `state` and the states of torch's generators to the file, readable by its owner only."""
         from safetensors.torch import save
 
         facts = {"step": state.step, "settings": state.fingerprint, "examples": state.examples, "run": self.run}

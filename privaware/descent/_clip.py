@@ -28,8 +28,10 @@ __all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
 class Clip(Protocol):
     """The interface of a clip: how per-example gradients are scaled before they are summed.
 
-    `norm` is the clipping norm. `sensitivity(relation)` is the largest change of the sum between neighbouring data.
-    `factors(squares, norm)` returns the clipping factors for squared gradient norms (examples, layers).
+    `norm` is the clipping norm. `sensitivity(relation)` is the largest change of the sum between neighbouring data;
+    `relation` is "add_remove" or "replace_one". `factors(squares, norm)` returns the clipping factors for squared
+    gradient norms (examples, layers): (examples, 1), or (examples, layers) for a `per_layer` clip. Its `norm` is used
+    instead of the field: one number, or (examples, 1) numbers.
     """
 
     @property
@@ -92,7 +94,10 @@ class flat:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers)."""
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
         return _at_most(_over_layers(squares), norm)
 
 
@@ -107,7 +112,8 @@ class per_layer:
     norm : float
         The clipping norm of the whole gradient: the root of the sum of the layers' squared clipping norms.
     shares : tuple of float, optional
-        Relative clipping norms of the layers, in the order of the module's parameters; equal if not given.
+        Relative clipping norms, above 0, of the layers with trainable parameters, in the order of the module's
+        parameters; equal if not given.
     """
 
     norm: float
@@ -124,7 +130,8 @@ class per_layer:
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """Return factors `min(1, layer's norm / layer's |g|)`, rounded down, from squared norms (examples, layers).
 
-        All are 0 for an example whose gradient is not finite in some layer.
+        `norm` is the clipping norm of the whole gradient. All factors of an example whose gradient is not finite in
+        some layer are 0. Raise `WrongInput` if the number of `shares` is not the number of layers.
         """
         factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
@@ -172,7 +179,10 @@ class automatic:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers)."""
+        """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
         sizes = (_over_layers(squares).sqrt() + self.gamma).mul_(_slack(squares))
         return (norm / sizes).nan_to_num_(0.0)
 
@@ -191,9 +201,9 @@ class quantile:
     norm : float
         The clipping norm of the first step.
     count_noise : float
-        Standard deviation of the noise of the count.
+        Standard deviation of the noise of the count, above half the noise multiplier of every step.
     target : float
-        The quantile: the fraction of examples whose gradient norm should be within the clipping norm.
+        The quantile, in (0, 1): the fraction of examples whose gradient norm should be within the clipping norm.
     lr : float
         Learning rate of the logarithm of the clipping norm.
     low, high : float
@@ -221,7 +231,8 @@ class quantile:
     def gradient_noise(self, noise: float) -> float:
         """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count.
 
-        It is `1 / sqrt(noise**-2 - (2 * count_noise)**-2)`, or 0 without noise. Raise if `noise >= 2 * count_noise`.
+        It is `1 / sqrt(noise**-2 - (2 * count_noise)**-2)`, or 0 without noise.
+        Raise `WrongInput` if `noise >= 2 * count_noise`.
         """
         if noise >= 2 * self.count_noise:
             raise WrongInput(
@@ -233,11 +244,17 @@ class quantile:
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers)."""
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
         return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example."""
+        """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example.
+
+        `squares` are squared norms (examples, layers), and `norm` is one number for each example.
+        """
         return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 
     def updated(self, norm: Tensor, fraction: Tensor) -> Tensor:

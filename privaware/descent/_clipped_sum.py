@@ -59,7 +59,12 @@ def clipped_sum(
     sums : dict of str to Tensor
         The clipped gradient sum of each trainable parameter, by name.
     norms : Tensor
-        The norm of each per-example gradient before clipping.
+        The norm of each per-example gradient before clipping, in the order of the examples.
+
+    Raises
+    ------
+    Refused
+        If per-example gradients of the module cannot be computed, for example because it mixes examples.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def code_facts(value: Any, inside: tuple[int, ...] = ()) -> Any:
     value : Any
         A function, a callable object, or anything that one of them holds.
     inside : tuple of int
-        The objects that hold the value, so that a circle ends.
+        Identities (`id`) of the objects that hold the value; a value that is among them is described as "circle".
 
     Returns
     -------

@@ -267,8 +267,9 @@ def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tenso
 def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, Tensor]:
     """Turn uniform `draws` (samples, width) into Poisson samples of `examples` at sampling rate `rate`.
 
-    The gaps between sampled examples are independent and geometric. Return indices (0 where there is none) and a mask
-    that is True for sampled examples.
+    The gaps between sampled examples are independent and geometric. Return ascending indices (0 where there is none)
+    and a mask that is True for sampled examples, both (samples, width). A sample with more than `width` examples loses
+    those after the first `width`.
 
     >>> index, inside = gaps_to_indices(torch.tensor([[0.1, 0.6, 0.9]]), rate=0.5, examples=4)
     >>> index.tolist(), inside.tolist()
@@ -287,7 +288,7 @@ def capacity(examples: int, rate: float, chance: float) -> int:
     """Return a size that a Poisson sample of `examples` at `rate` exceeds with a probability of at most `chance`.
 
     The size is a multiple of `CAPACITY_MULTIPLE`, or `examples`. The probability is bounded by a Chernoff bound. Raise
-    unless `chance` is in (0, 1).
+    `Refused` unless `chance` is in (0, 1).
 
     >>> capacity(60_000, 256 / 60_000, 1e-22)
     432

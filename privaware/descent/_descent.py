@@ -63,7 +63,8 @@ class Descent(DescentRecipe):
     copies : int
         Number of augmented copies of each example. The mean gradient of the copies is clipped.
     augment : callable, optional
-        `augment(inputs, draws)` returns augmented inputs, with randomness from the `ExampleDraws` only.
+        `augment(inputs, draws)` returns augmented inputs, with randomness from the `ExampleDraws` only. If the module
+        has several inputs, it gets and returns the first.
     precision : str
         "float32"; "tf32", which rounds the factors of products; or "bf16", which rounds outputs of layers too. With the
         latter two, cells of `dpnas` store bf16, and gradients are clipped a little below the clipping norm, because
@@ -116,7 +117,7 @@ class Descent(DescentRecipe):
         Returns
         -------
         nn.Module
-            The trained copy.
+            The trained copy, on the device of `module`.
         """
         member = Member(module, noise)
         return self.run_population([member], inputs, targets, rows=rows, rng=rng, device=device, callbacks=callbacks)[0]

@@ -44,7 +44,7 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the loss; an unknown one raises an error.
+        `name` and the settings of the loss. An unknown name or setting raises `WrongInput`.
     epochs : float
         Length of the training in epochs, for a loss that changes during training.
 
@@ -69,7 +69,7 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
     ----------
     table : mapping
         `name` and the settings of the schedule; `every` (default: 1) and `over` are in epochs. An unknown name or
-        setting raises an error.
+        setting raises `WrongInput`.
     epoch : int
         Number of steps in an epoch.
 
@@ -96,12 +96,12 @@ def build_average(value: float | Mapping[str, Any]) -> Average | None:
     ----------
     value : float or mapping
         The fraction of the steps at the end of training to average over (0 for no average), or a table with the `name`
-        and the settings of an average.
+        and the settings of an average. An unknown name or setting raises `WrongInput`.
 
     Returns
     -------
     Average or None
-        The average.
+        The average; None if `value` is 0.
     """
     if isinstance(value, Mapping):
         average: Average = _build("average", AVERAGES, value)

@@ -68,7 +68,10 @@ class ExactSum:
             self.total.zero_()
 
     def add(self, sums: Tensor) -> None:
-        """Add group sums (models, groups, parameters). A count is a multiple of 1/2, so it needs no lattice."""
+        """Add group sums (models, groups, parameters), with a count as one more column if `counts`.
+
+        A count is a multiple of 1/2, so it needs no lattice.
+        """
         if sums.is_contiguous() and elementwise.fits(sums):
             group_sums.add_on_lattice(sums, self.total, self.offset, self.parameters if self.noisy else 0)
             return

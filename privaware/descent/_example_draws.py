@@ -65,14 +65,14 @@ class ExampleDraws:
     def uniform(self, shape: Sequence[int]) -> Tensor:
         """Return uniform numbers in [0, 1) of the given `shape`, in float64.
 
-        The first dimension counts rows, a multiple of the number of seeds.
+        The first dimension counts rows; raise `Refused` unless it is a multiple of the number of seeds.
         """
         rows, width = self._rows(shape), math.prod(shape[1:])
         words = self._words(self.of_rows(rows), width)
         return words.bitwise_and_(2**53 - 1).double().mul_(2.0**-53).view(shape)
 
     def normal(self, shape: Sequence[int]) -> Tensor:
-        """Return standard normal numbers of the given `shape`, in float64, by the Box-Muller transform."""
+        """Return standard normal numbers of the given `shape`, as in `uniform`, by the Box-Muller transform."""
         radius = (-2.0 * torch.log1p(-self.uniform(shape))).sqrt_()
         return radius.mul_(self.uniform(shape).mul_(2.0 * math.pi).cos_())
 
@@ -125,9 +125,9 @@ class ExampleKey:
         self.numbers = torch.from_numpy(of.numbers).to(device)
 
     def draws(self, numbers: Tensor, step: Any, models: int = 1, copies: int = 1) -> ExampleDraws:
-        """Return the draws of a step for the examples with these `numbers`.
+        """Return the draws of a step for the examples with these `numbers` (models * examples, model-major).
 
-        Rows are in model-major order, and the copies of an example are consecutive. `step` is an int, or in a CUDA
+        Rows are in the same order, and the `copies` of an example are consecutive. `step` is an int, or in a CUDA
         graph a tensor of one entry.
         """
         if not isinstance(step, Tensor):
@@ -142,7 +142,10 @@ class ExampleKey:
 
 
 def _mixed(words: Tensor) -> Tensor:
-    """Apply SplitMix64's mixing function in place. Its shifts are arithmetic: the highest bit is lost, and not used."""
+    """Apply SplitMix64's mixing function to `words` in place, and return `words`.
+
+    Its shifts are arithmetic: the highest bit is lost, and not used.
+    """
     words.bitwise_xor_(words >> 30).mul_(0xBF58476D1CE4E5B9 - 2**64)
     words.bitwise_xor_(words >> 27).mul_(0x94D049BB133111EB - 2**64)
     return words.bitwise_xor_(words >> 31)

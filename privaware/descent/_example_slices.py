@@ -19,9 +19,10 @@ FLOATS_AT_ONCE = 2**22
 
 
 def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
-    """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients).
+    """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients of these examples).
 
-    If the gradients are not in memory already, only those of one slice are materialised at once.
+    `examples` is the number of examples of all `models`. If the gradients are not in memory already, only those of one
+    slice are materialised at once.
     """
     each = examples // models
     complete, size = None, _at_once(use)

@@ -54,7 +54,10 @@ def materialised_limit(device: torch.device) -> int:
 
 
 def square_sums(values: Tensor) -> Tensor:
-    """Return the sum of squares of each example; long examples are summed in blocks, which reduces rounding."""
+    """Return the sum of squares of each example, an entry of the first dimension.
+
+    Long examples are summed in blocks, which reduces rounding.
+    """
     flat = values.reshape(len(values), -1)
     width = flat.shape[1]
     if width <= 2 * NORM_BLOCK:
@@ -155,7 +158,7 @@ def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> N
 
 
 def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Add `left @ right` to `out`, for each model."""
+    """Add `left @ right` to `out` in place, for each model; all three are (models, ., .)."""
     if len(out) == 1:
         out[0].addmm_(left[0], right[0])
     else:
@@ -163,5 +166,8 @@ def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 
 def sum_copies(values: Tensor, examples: int) -> Tensor:
-    """Return `values` summed over the augmented copies of each example."""
+    """Return `values` summed over the augmented copies of each example, which are consecutive rows.
+
+    Without copies `values` itself is returned.
+    """
     return values if len(values) == examples else values.view(examples, -1, *values.shape[1:]).sum(1)

@@ -72,7 +72,8 @@ def module_fingerprint(module: nn.Module) -> tuple[Any, ...]:
 def loss_fingerprint(loss: Any) -> Any:
     """Return a fingerprint of a loss: code and closure of a function, or fields of a module or frozen dataclass.
 
-    Raise `NoFingerprint` for any other loss, and for one that holds an object which may change without notice.
+    A `functools.partial` has the fingerprint of its function and arguments; a builtin function is its own. Raise
+    `NoFingerprint` for any other loss, and for one that holds an object which may change without notice.
     """
     return _Walk(loss).loss(loss)
 

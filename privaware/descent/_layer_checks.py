@@ -45,7 +45,7 @@ def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
     Returns
     -------
     nn.Module
-        The copy, with the same values of all parameters.
+        The copy, with the same values of all parameters; running means and variances are dropped.
 
     Examples
     --------

@@ -156,7 +156,7 @@ def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], 
     """Return the losses of all augmented copies, each divided by the number of copies of an example.
 
     `hidden` are the recorded inputs of watched modules; if there are any, they are passed to `loss`.
-    Raise `WrongInput` if `loss` does not return one value for each copy.
+    Raise `WrongInput` if `loss` does not return a vector of `examples` values, or of a multiple of `examples`.
     """
     losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)
     if not isinstance(losses, Tensor) or losses.ndim != 1 or examples == 0 or len(losses) % examples:

@@ -108,7 +108,10 @@ class LowRank:
         self.tensors = {"reference": stack.theta.clone()}
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Compute new factors of each matrix by one iteration of the power method from a random start."""
+        """Compute new factors of each matrix by one iteration of the power method from a random start.
+
+        After step `warm_up` they are factors of the change of the normalised matrix since that step.
+        """
         reference, theta = self.tensors["reference"], self.stack.theta
         if step == self.settings.warm_up:
             reference.copy_(theta)
@@ -147,7 +150,7 @@ class LowRank:
         return exact
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """Return the gradient by all parameters, rebuilt from the noisy gradient by the factors."""
+        """Return the gradient sum by all parameters (models, trainable), rebuilt from the noisy sum by the factors."""
         noisy = noisy.to(self.stack.dtype)
         by_name = {slot.name: self.stack.view(noisy, slot) for slot in self.slots}
         parts = []

@@ -158,7 +158,7 @@ def microbatches(
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
     """Return how many examples of a model, with `copies` augmented copies each, fit one microbatch, as a power of two.
 
-    The device's free memory decides.
+    The device's free memory decides. Only shapes and types of `inputs` are used.
     """
     example_bytes = _example_bytes(stack, inputs) * MEMORY_OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)

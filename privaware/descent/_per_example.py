@@ -42,8 +42,8 @@ class PerExampleGradient(Protocol):
 
     `squared_norms` returns the squared norm of each example, or None if another representation counts it.
     `materialise` returns the gradients as one tensor (examples, *shape).
-    `add_sum` adds each model's sum of `factors * gradients` to `out`. `zero_others` sets all examples outside the mask
-    `keep` to zero.
+    `add_sum` adds each model's sum of `factors * gradients` to `out` (models, *shape of the whole parameter).
+    `zero_others` sets all examples outside the mask `keep` to zero, in this object.
     """
 
     part: slice | None
@@ -200,7 +200,10 @@ class OuterProductBias:
 
 
 class EmbeddingGradient:
-    """The gradient of an embedding table: the output gradient at a position belongs to the entry that `codes` names."""
+    """The gradient of an embedding table: the output gradient at a position belongs to the entry that `codes` names.
+
+    `codes` is (examples, positions), `gradients` is (examples, positions, width), and `shape` is (entries, width).
+    """
 
     part: slice | None = None
 

@@ -116,6 +116,9 @@ class Population:
     def of(cls, members: Sequence[Member], recipe: DescentRecipe) -> Population:
         """Collect the settings of `members`; those that a member does not give are the recipe's.
 
+        Raise `WrongInput` for a negative number, for noise that is 0 for some models only, and for noise with an
+        infinite norm.
+
         >>> from privaware.descent import Descent, FullBatch, flat, sgd
         >>> recipe = Descent(steps=1, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))
         >>> Population.of([Member(nn.Linear(1, 1), noise=2.0), Member(nn.Linear(1, 1), noise=3.0, lr=0.5)], recipe)
@@ -135,7 +138,7 @@ class Population:
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
     def row(self, recipe: DescentRecipe, step: int) -> ScheduleRow:
-        """Return the public numbers of a step."""
+        """Return the public numbers of `step`, which counts from 0."""
         noise = [recipe.noise_at(value, step) for value in self.noise]
         average = recipe.average
         return ScheduleRow(

@@ -77,7 +77,12 @@ class DescentRecipe:
         Returns
         -------
         Event
-            The cost of all steps, and of `overflow`.
+            The cost of all steps, and of `overflow` if examples are sampled.
+
+        Raises
+        ------
+        WrongInput
+            If the clip is `quantile` and its `count_noise` is at most half the noise multiplier of a step.
         """
         if isinstance(self.clip, quantile):
             for step in range(self.steps):

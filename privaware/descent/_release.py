@@ -18,7 +18,7 @@ __all__ = ["GaussianRelease"]
 
 @dataclass(frozen=True)
 class GaussianRelease:
-    """The release of a step, which adds noise to the exact sums (models, trainable).
+    """The release of a step, which adds noise to the exact sums (models, columns).
 
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
     `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
@@ -37,7 +37,8 @@ class GaussianRelease:
         """Return the noisy sums, and the standard deviation of the noise of each model.
 
         `norm` is the clipping norm of the first model. It is used if `settings.noise` is a float, as for one model
-        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`.
+        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`: it updates
+        them, and scales the count, the last column of `exact`, in place.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)

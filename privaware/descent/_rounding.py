@@ -76,6 +76,7 @@ class Arithmetic:
 
     @property
     def unit(self) -> float:
+        """The unit roundoff of sums; doubled with TF32 or BF16 products, which may truncate."""
         return UNITS[self.bits] * (1 if self.precision == "float32" else 2)
 
     def rounding(self, group: int, groups: int = 2) -> float:

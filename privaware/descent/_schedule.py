@@ -32,7 +32,10 @@ __all__ = [
 
 
 class Schedule(Protocol):
-    """The interface of a schedule: `at(step, steps)` returns the factor of a step, which is known before training."""
+    """The interface of a schedule, whose factors are known before training.
+
+    `at(step, steps)` returns the factor of step number `step`, from 0 to `steps - 1`.
+    """
 
     def at(self, step: int, steps: int) -> float: ...
 
@@ -118,9 +121,9 @@ class time_decay:
     Parameters
     ----------
     decay : float
-        The rate of the decay.
+        The rate of the decay, at least 0.
     every : int
-        Number of steps with the same value.
+        Number of steps with the same value, at least 1.
     """
 
     decay: float
@@ -141,13 +144,13 @@ class polynomial:
     Parameters
     ----------
     power : float
-        The exponent.
+        The exponent, above 0.
     end : float
-        The last factor.
+        The last factor, above 0.
     within : float
-        The fraction of the steps over which t grows from 0 to 1.
+        The fraction of the steps, in (0, 1], over which t grows from 0 to 1.
     every : int
-        Number of steps with the same value.
+        Number of steps with the same value, at least 1.
 
     Examples
     --------
@@ -198,7 +201,7 @@ class warm_up:
     Parameters
     ----------
     over : int
-        Number of steps of the warm-up.
+        Number of steps of the warm-up, at least 1.
     then : Schedule
         The other schedule. It runs from the first step on.
     """
@@ -217,7 +220,7 @@ class piecewise:
     Parameters
     ----------
     factors : sequence of float
-        The factors, in the order of the parts.
+        The factors, in the order of the parts; at least one.
     """
 
     factors: tuple[float, ...]

@@ -84,7 +84,9 @@ class Stack:
     """The stacked parameters of models of one architecture, and one module that computes with them.
 
     `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
-    `module` is a copy of the first module; `stacked` gives its layers their rules.
+    `module` is a copy of the first module; `stacked` gives its layers their rules. `layer_numbers` has the number of
+    the layer of each parameter. `excluded` has, for each parameter of a layer that some model does not train, 1 for the
+    models that train the layer and 0 for the others.
     """
 
     def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:
@@ -133,7 +135,7 @@ class Stack:
     def load(self, modules: Sequence[nn.Module]) -> None:
         """Copy the parameters of `modules` into `theta`; frozen ones are stacked only if they differ between modules.
 
-        Raise if the modules differ in the shape of a parameter, or in which parameters are frozen.
+        Raise `WrongInput` if the modules differ in the shape of a parameter, or in which parameters are frozen.
         """
         trainable = {slot.name: slot for slot in self.slots}
         others = [dict(module.named_parameters()) for module in modules]
@@ -224,7 +226,8 @@ class Stack:
     def forward(self, inputs: tuple[Tensor, ...], examples: int, draws: ExampleDraws | None = None) -> tuple[Any, Tape]:
         """Return the outputs of all models on their examples (model-major), and the record of the forward pass.
 
-        Dropout in training mode takes its masks from `draws`.
+        `examples` is the number of examples of all models; `inputs` may hold several augmented copies of each. Dropout
+        in training mode takes its masks from `draws`.
         """
         self.tape, self.examples, self.draws = Tape(), examples, draws
         self.caller_storages = {item.untyped_storage().data_ptr() for item in inputs}
@@ -239,7 +242,7 @@ class Stack:
         return outputs, tape
 
     def trained(self, modules: Sequence[nn.Module], theta: Tensor) -> list[nn.Module]:
-        """Return copies of `modules` with the parameters `theta`."""
+        """Return copies of `modules`, on their own devices, with the parameters `theta` (models, trainable)."""
         copies = []
         for at, module in enumerate(modules):
             trained = copy.deepcopy(module)

@@ -86,7 +86,7 @@ class Subsets:
         return int(self.sizes.max())
 
     def shuffle(self, rng: Rng) -> None:
-        """Put each subset into random order, for full batches."""
+        """Put the positions of each subset into random order, in place, for full batches."""
         for row, size in zip(self.positions, self.sizes, strict=True):
             rng.shuffle(row[:size])
 

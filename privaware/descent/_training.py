@@ -100,7 +100,8 @@ class Training:
         """Prepare the first step.
 
         `rows` is the declared number of rows. `mask` (models, trainable) is 0 for parameters that a model does not
-        train. With `ranks`, each rank sums a part of the microbatches of a step (`_ranks.py`).
+        train. With `ranks`, each rank sums a part of the microbatches of a step (`_ranks.py`). Raise `WrongInput` if
+        `rows` is not positive.
         """
         expect_count("", rows=rows)
         self.recipe, self.rng, self.ranks = recipe, rng, ranks
@@ -276,7 +277,10 @@ class Training:
         return loss.at(progress) if hasattr(loss, "at") else loss
 
     def samples(self) -> list[np.ndarray]:
-        """Draw each model's sample and shuffle it (`_rounding.py` says why); a full batch was shuffled before."""
+        """Return the positions of a new sample of each model, in random order (`_rounding.py` says why).
+
+        A full batch was put into random order before training.
+        """
         sizes = [self.examples] * self.models if self.subsets is None else self.subsets.sizes.tolist()
         samples = [self.recipe.sampler.draw(self.rng, size) for size in sizes]
         if not isinstance(self.recipe.sampler, FullBatch):
@@ -289,7 +293,7 @@ class Training:
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
 
     def step_on(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool = False) -> None:
-        """Take one step on the microbatches `selections`."""
+        """Take one step on the microbatches `selections`; the caller counts the step in `state.step`."""
         self.exact_sum.start()
         self.accumulate(settings, selections, capturing)
         noisy, deviation = self.noisy_sum(settings)
@@ -338,7 +342,10 @@ class Training:
         return (self.state.norms * margin).repeat_interleave(examples // self.models)[:, None]
 
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
-        """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0."""
+        """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0.
+
+        If ranks train together, their exact sums are added up first.
+        """
         exact = self.exact_sum.value()
         if self.ranks is not None:
             self.ranks.add_up(exact)

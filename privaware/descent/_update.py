@@ -76,7 +76,7 @@ class momentum:
     lr : float
         The learning rate.
     beta : float
-        The factor of the velocity at each step.
+        The factor of the velocity at each step, in [0, 1).
     decay : float
         The weight decay, added to the gradient as `decay * theta`.
     """
@@ -143,7 +143,7 @@ class adam:
     lr : float
         The learning rate.
     betas : tuple of float
-        Decay rates of the first and of the second moment.
+        Decay rates of the first and of the second moment, in [0, 1).
     eps : float
         Added to the root of the second moment.
     correct : bool
@@ -196,8 +196,9 @@ def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
 class Average(Protocol):
     """The interface of an average over steps, which is released instead of the last parameters.
 
-    `weight(step, steps)` returns how far the average moves towards the parameters after a step. `update(theta, state,
-    weight)` moves it. `initial_state(theta)` returns the state before the first step.
+    `weight(step, steps)` returns how far the average moves towards the parameters after step number `step` (from 0): 1
+    replaces it by them. `update(theta, state, weight)` moves it, in place. `initial_state(theta)` returns the state
+    before the first step.
     """
 
     def initial_state(self, theta: Tensor) -> State: ...
@@ -224,7 +225,7 @@ class tail(_Mean):
     Parameters
     ----------
     share : float
-        The fraction of the steps to average over.
+        The fraction of the steps to average over, in (0, 1].
     """
 
     share: float = 0.5
@@ -247,7 +248,7 @@ class ema(_Mean):
     Parameters
     ----------
     decay : float
-        The factor of the average at each step.
+        The factor of the average at each step, in [0, 1).
     """
 
     decay: float = 0.99

@@ -68,7 +68,8 @@ class Column:
     """One declared column.
 
     A number or date without bounds and a category without categories are known by name and kind only. An undecided
-    column is known by its name only: its kind is released under privacy.
+    column is known by its name only: its kind is released under privacy. A field that is not as described below raises
+    `WrongInput`.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class Column:
     categories : tuple of str
         The declared categories; for a boolean, its spellings of false and true, if they are unusual.
     bins : tuple of float
-        Public inner edges of bins of a number.
+        Public inner edges of bins of a number, in increasing order.
     missing : str or float
         How an empty or infinite value is coded: "refuse" (an error), "category" (a category of its own), or, unless the
         column is a category or boolean, a number or date to fill in, which must lie within declared bounds.

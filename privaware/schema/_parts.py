@@ -14,7 +14,7 @@ LEVELS = {
     "weekday": tuple(str(day) for day in range(1, 8)),
     "hour": tuple(str(hour) for hour in range(24)),
 }
-"""Public levels of the parts of a date; weekday 1 is Monday."""
+"""Categories of the parts of a date, which are public; weekday 1 is Monday."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The public facts about a data set. `Schema.read` reads them from a TOML file.
+    """The public facts about a data set. `Schema.read` reads them from a TOML file. Wrong facts raise `WrongInput`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Schema:
     classes
         The classes of the target; empty for regression.
     low, high
-        The range of the target, for regression.
+        The range of the target, for regression; None if it is not declared.
     rows
         The public number of rows.
     unit, cap

@@ -22,7 +22,7 @@ def has_rule(layer: nn.MultiheadAttention) -> bool:
 
 
 def attention(stack: Stack, layer: nn.MultiheadAttention) -> Callable[..., Any]:
-    """Return the forward function of a layer of scaled dot-product attention."""
+    """Return the replacement of the forward function of an attention layer, which records its per-example gradients."""
     projections = _projections(stack, layer)
     output_projection = Affine(stack.parameter(layer.out_proj.weight), stack.parameter(layer.out_proj.bias))
 

@@ -41,6 +41,9 @@ PLAIN_WORK = 8
 class ConvolutionGradient:
     """The per-example gradients of a convolution's filters.
 
+    `inputs` and `gradients` (by the outputs) hold all augmented copies of the `examples` examples of all models;
+    `weight` (models, out, in, *kernel) gives the shape of a gradient.
+
     Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
     traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
     and writes its norm only, because unfolded inputs would take several times the memory of the inputs. The kernel
@@ -234,7 +237,10 @@ class ConvolutionGradient:
 
 
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of a convolution with any stride, padding, dilation and groups."""
+    """Return the replacement of the forward function of a convolution, which records its per-example gradients.
+
+    Any stride, padding, dilation and groups are allowed.
+    """
     geometry = Geometry(layer)
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)

@@ -138,7 +138,9 @@ class Geometry:
 
 
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """Convolve the inputs of each model with its own parameters.
+    """Return the inputs of each model convolved with its own parameters.
+
+    `inputs` are in model-major order. The first dimension of `weight` and `bias` is models, or 1 if all have the same.
 
     A GPU does so in one grouped convolution, unless a model has more than `GROUPED_LIMIT` multiply-adds or the inputs
     have one channel only; then it convolves the models one after another, as a CPU always does.

@@ -23,7 +23,7 @@ __all__ = ["Affine", "affine", "linear", "multiply"]
 
 
 def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of an embedding, a table that integer codes index."""
+    """Return the replacement of the forward function of an embedding, which records its per-example gradients."""
     name, table = stack.parameter(layer.weight)
     assert table is not None
     models, entries, width = table.shape
@@ -70,13 +70,16 @@ class Affine:
 
 
 def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of a linear layer, for inputs (..., width)."""
+    """Return the replacement of the forward function of a linear layer, which records its per-example gradients."""
     parameters = Affine(stack.parameter(layer.weight), stack.parameter(layer.bias))
     return lambda inputs: affine(stack, inputs, parameters)
 
 
 def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
-    """Apply a linear map with each model's own parameters, and record it unless weight and bias are frozen."""
+    """Return the outputs of a linear map with each model's own parameters.
+
+    The map is recorded unless weight and bias are frozen.
+    """
     weight_name, weights = parameters.weight
     bias_name, biases = parameters.bias
     assert weights is not None
@@ -108,7 +111,11 @@ def _bias(outer: OuterProduct, weight_trained: bool, part: slice | None) -> PerE
 
 
 def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
-    """Return `inputs @ weights.T + biases`, with each model's own parameters."""
+    """Return `inputs @ weights.T + biases`, with each model's own parameters.
+
+    `inputs` are in model-major order. The first dimension of `weights` and `biases` is models, or 1 if all have the
+    same.
+    """
     if len(weights) == 1 and (biases is None or len(biases) == 1):
         return F.linear(inputs, weights[0], None if biases is None else biases[0])
     models = max(len(weights), 1 if biases is None else len(biases))
@@ -123,7 +130,10 @@ def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
 
 
 def by_example(values: Tensor, examples: int) -> Tensor:
-    """Return `values` (..., width) as (examples, width), or as (examples, positions, width)."""
+    """Return `values` (..., width) as (examples, width), or as (examples, positions, width).
+
+    Raise `Refused` if the first dimension is no multiple of `examples`.
+    """
     if values.ndim == 2 and len(values) == examples:
         return values
     check_batch_first(values, examples)

@@ -30,7 +30,10 @@ class _Norm:
 
 
 def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of group or instance norm, with one scale and one shift for each channel."""
+    """Return the replacement of the forward function of group or instance norm, which records its gradients.
+
+    Each channel has one scale and one shift.
+    """
     if isinstance(layer, nn.GroupNorm):
 
         def normalise(inputs: Tensor) -> Tensor:
@@ -51,7 +54,10 @@ def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of layer norm or RMS norm, with a scale for each entry of the last dimensions."""
+    """Return the replacement of the forward function of layer norm or RMS norm, which records its gradients.
+
+    Each entry of the last dimensions has its own scale, and for layer norm its own shift.
+    """
     shape = tuple(layer.normalized_shape)
 
     def normalise(inputs: Tensor) -> Tensor:

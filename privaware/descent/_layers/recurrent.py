@@ -30,7 +30,9 @@ PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
-    """Return the forward function of an LSTM, GRU or plain RNN of any depth, in one direction or both.
+    """Return the replacement of the forward function of a recurrent layer, which records its gradients.
+
+    The layer is an LSTM, GRU or plain RNN of any depth, in one direction or both.
 
     Raise `Refused` for an LSTM with `proj_size`. The forward function raises `Refused` for packed sequences, and for
     inputs that do not have three dimensions.
@@ -75,9 +77,9 @@ def _initial_state(layer: Any, values: Tensor, hx: Any, is_lstm: bool) -> tuple[
 
 
 def single_bias_lstm(stack: Stack, layer: Any) -> Callable[..., Any]:
-    """Return the forward function of `privaware.models.LSTM`: one layer, one direction, one bias vector.
+    """Return the replacement of the forward function of `privaware.models.LSTM`, which records its gradients.
 
-    It returns all hidden states.
+    This LSTM has one layer, one direction and one bias vector. The replacement returns all hidden states.
     """
     parameters = {"weight_ih": layer.weight_ih, "weight_hh": layer.weight_hh, "bias_ih": layer.bias}
     direction = _Direction(stack, parameters, _lstm)

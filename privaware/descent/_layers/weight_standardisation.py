@@ -142,7 +142,10 @@ def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -
 
 
 def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of `privaware.models.StandardisedConv2d`."""
+    """Return the replacement of the forward function of `privaware.models.StandardisedConv2d`.
+
+    The replacement records per-example gradients. On a GPU `stack.cancelling` becomes `CANCELLING`.
+    """
     geometry = Geometry.uniform(layer.weight.shape[2:], layer.stride, layer.padding)
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)
