@@ -111,9 +111,8 @@ def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64)
 
     Entries that are not finite become 0. A row with an entry beyond `lattice.bound` is first scaled so that its largest
     entry is `lattice.bound`. Each result depends, bit for bit, on its own row only: squared norms are exact, and all
-    other operations act on single entries. A tensor gives a tensor of the same type on its device; rows of a float64
-    tensor that have entries that are not finite or beyond `lattice.bound` are themselves changed. `dtype` is the type
-    of the result if `rows` is an array. Raise `WrongInput` if squared norms are not exact on `lattice`.
+    other operations act on single entries. A tensor gives a tensor of the same type on its device. `dtype` is the
+    type of the result if `rows` is an array. Raise `WrongInput` if squared norms are not exact on `lattice`.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
@@ -139,7 +138,9 @@ def _clip_array(rows: np.ndarray, most: float, lattice: Lattice) -> np.ndarray:
 
 
 def _clip_tensor(rows: Any, most: float, lattice: Lattice) -> Any:
-    block = rows.double().nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+    import torch
+
+    block = rows.to(torch.float64, copy=True).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
     largest = block.abs().amax(1, keepdim=True)
     block *= (lattice.bound / largest.clamp(min=1e-300)).where(largest > lattice.bound, 1.0)
     block = lattice.nearest(block)

@@ -122,3 +122,10 @@ def test_rows_are_clipped_to_the_same_bits_as_a_tensor() -> None:
     lattice = exact_sums.Lattice(bound=1.0, bits=12)
     array = exact_sums.clip_rows(rows, 1.0, lattice, np.float32)
     assert np.array_equal(array, exact_sums.clip_rows(torch.from_numpy(rows), 1.0, lattice).numpy())
+
+
+def test_clipping_leaves_the_given_tensor_unchanged() -> None:
+    rows = torch.tensor([[1e9, float("nan")], [3.0, 4.0]], dtype=torch.float64)
+    before = rows.clone()
+    clip_rows(rows, 1.0, row_lattice(1.0, 2))
+    assert torch.equal(rows.nan_to_num(), before.nan_to_num())

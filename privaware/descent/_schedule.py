@@ -209,6 +209,10 @@ class warm_up:
     over: int
     then: Schedule = constant()
 
+    def __post_init__(self) -> None:
+        if self.over < 1:
+            raise WrongInput(f"warm_up: expected over >= 1, got {self.over!r}")
+
     def at(self, step: int, steps: int) -> float:
         return min(1.0, (step + 1) / self.over) * self.then.at(step, steps)
 

@@ -169,6 +169,11 @@ def test_lr_schedule_scales_the_step():
     torch.testing.assert_close(updates[0], 4 * updates[1], rtol=1e-4, atol=1e-6)
 
 
+def test_a_warm_up_of_no_step_is_refused():
+    with pytest.raises(WrongInput, match="expected over >= 1"):
+        warm_up(0)
+
+
 def test_several_inputs_may_be_numpy_arrays():
     class Two(nn.Module):
         def __init__(self):
