@@ -61,7 +61,7 @@ def rows_after(
     Matrix products of networks round differently for different microbatch shapes. All microbatches therefore have the
     same shape, and empty rows fill the last one. While a probe on synthetic rows finds that a row's result depends on
     its position in the microbatch, the microbatch is made four times smaller, down to one row. `progress` is called
-    with the declared number of rows, never with the actual number.
+    with the rows done, the declared number of rows, the seconds left and "features", never with the actual number.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -130,7 +130,7 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
 
 
 def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (position of the first row, rows after the features) for each microbatch of `size` rows.
+    """Yield (position of the first row, rows after the features) for each microbatch of `size` rows, fewer in the last.
 
     There is one microbatch at least. If this process leads ranks, each of them computes a part of the microbatches.
     """

@@ -101,7 +101,8 @@ class Linear(Learner):
         Entry of a row that carries the bias; noise grows with it. The default is 1, or 0.1 with `features`.
     centre, base, weigh : float
         Fractions of the budget for a private mean of the rows, for the class frequencies whose logarithms are the
-        initial biases (classification only), and for weighting the feature blocks of a row. 0 skips the release.
+        initial biases (classification only), and for weighting the feature blocks of a row (classification only). 0
+        skips the release.
     check : float
         Largest fraction of the budget for comparing a regression with the mean of its target; with many rows less is
         used.

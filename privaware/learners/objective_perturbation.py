@@ -195,7 +195,8 @@ def fit_many(
     labels : numpy.ndarray
         Labels 0 and 1 (or -1 and 1), one array for all problems or one for each (problems, rows).
     epsilons : float or array
-        The epsilon of each problem. Problem p costs `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
+        The epsilon of each problem, finite and above 0, or `WrongInput` is raised. Problem p costs
+        `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
     rng : Rng
         The source of noise.
     masks : numpy.ndarray, optional
@@ -210,7 +211,7 @@ def fit_many(
     Returns
     -------
     numpy.ndarray
-        Weights (problems, columns).
+        Weights (problems, columns). If a minimum is not certified, `Refused` is raised and nothing is released.
 
     >>> rows = np.random.default_rng(0).random((50, 3))
     >>> weights = fit_many(rows, rows[:, 0] > 0.5, epsilons=[1.0, 1e9], rng=Rng(seed=1), norm=2.0)

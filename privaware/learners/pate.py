@@ -70,9 +70,10 @@ class Teachers:
     descent: PlainDescent
 
     def votes(self, rows: np.ndarray, labels: np.ndarray, shard: np.ndarray, pool: np.ndarray, rng: Rng) -> np.ndarray:
-        """Return how many teachers vote for each class: (rows of the pool, classes).
+        """Return how many teachers vote for each class, without noise: (rows of the pool, classes).
 
-        `shard` is the number of the teacher that each row goes to.
+        `rows` and `labels` are private; `shard` is the number of the teacher that each of them goes to. `pool` are the
+        public rows that teachers vote on. Rows and pool are inputs of the networks, after the features.
         """
         exact_votes = np.zeros((len(pool), int(self.architecture["outputs"])))
         size = self._population(rows.shape[1:])

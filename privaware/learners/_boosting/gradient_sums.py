@@ -58,7 +58,10 @@ class TargetSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCounts(ArraySum):
-    """The number of rows of each class, in all and at each level of each column: (classes, 1 + all levels)."""
+    """The number of rows of each class, in all and at each level of each column: (classes, 1 + all levels).
+
+    A row changes it by sqrt(1 + columns) in L2 norm.
+    """
 
     layout: CodedLayout
 
@@ -82,7 +85,7 @@ class GradientSums(ArraySum):
     """Sums of negative gradients at the outputs of the additive model with these `weights`.
 
     Released are the sum over all rows, over the rows of each level, and the sums times each number and each cosine.
-    `unit` is the residual of a regression that gives a gradient of 1.
+    `unit` is the residual of a regression that gives a gradient of 1. The outputs so far of the rows are not used.
     """
 
     layout: CodedLayout
@@ -235,7 +238,7 @@ class LeafSums(ArraySum):
 
 
 def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
-    """Return `tensors` in float32; with two classes one output v becomes the two outputs -v / 2 and v / 2."""
+    """Return `tensors` in float32; with two classes the one output v, on the last axis, becomes -v / 2 and v / 2."""
     if classes == 2:
         tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
     return {name: value.astype(np.float32) for name, value in tensors.items()}

@@ -77,7 +77,9 @@ class Monotone:
 
 
 def _rising(values: np.ndarray) -> np.ndarray:
-    """Return the nearest sequence that never falls, for each output, by pooling neighbours that fall.
+    """Return the nearest sequence that never falls, for each output of `values` (levels, outputs).
+
+    Neighbours that fall are replaced by their mean.
 
     >>> _rising(np.array([[1.0], [3.0], [2.0]])).ravel().tolist()
     [1.0, 2.5, 2.5]

@@ -73,7 +73,7 @@ def signs(data: Data) -> np.ndarray:
 
 
 def targets(data: Data, reach: float) -> np.ndarray:
-    """Return the `signs` of classes, or (1, rows) targets scaled to [-1, 1] and divided by `reach`."""
+    """Return the `signs` of classes or, for regression, targets (1, rows) scaled to [-1, 1] and divided by `reach`."""
     if data.schema.classes:
         return signs(data)
     values = scaled(np.nan_to_num(data.y.astype(float)), data.schema)

@@ -53,7 +53,7 @@ class Problems(ProblemArrays):
     """
 
     def solve(self, tilt: Array) -> Array:
-        """Return the minimisers (problems, columns)."""
+        """Return the minimisers (problems, columns) with the linear terms `tilt` (problems, columns); see `solve`."""
         return solve(self, tilt)
 
     def implied(self, weights: Array) -> tuple[Array, Array]:

@@ -29,8 +29,9 @@ ROWS_PER_BLOCK = 2**14
 
 
 class SparseRows:
-    """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, their `columns`, and the `ends` of
-    the rows.
+    """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, and their `columns`.
+
+    The entries of row i are at positions `ends[i]` to `ends[i + 1]`, the last of which is excluded.
 
     `known` keeps, for each block of rows and settings of a gradient, what does not change from step to step.
     """
