@@ -126,7 +126,10 @@ class Expected:
     weights: np.ndarray
 
     def at(self, epsilon: float) -> tuple[float, float, float]:
-        """Return the weighted 10%, 50% and 90% quantiles of the accuracies of the curves at `epsilon`."""
+        """Return the weighted 10%, 50% and 90% quantiles of the accuracies of the curves at `epsilon`.
+
+        Outside `GRID` the accuracies at its nearest end are taken.
+        """
         column = [np.interp(math.log(epsilon), np.log(GRID), curve) for curve in self.accuracies]
         low, middle, high = (_quantile(np.array(column), self.weights, share) for share in QUANTILES)
         return low, middle, high

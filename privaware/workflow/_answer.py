@@ -37,7 +37,11 @@ LIKELY_ENOUGH = 0.15
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The `estimate` and the `curve` of `advise --json`."""
+    """The `estimate` and the `curve` of `advise --json`.
+
+    `estimate` has the `epsilon` that the accuracy needs, with its 80% interval from `low` to `high`, and the `reason`
+    if one of them is not known; each may be None. `curve` is a result of `Expected.curve`, or empty.
+    """
 
     estimate: dict[str, Any]
     curve: list[dict[str, float]]

@@ -287,7 +287,8 @@ def with_score(
 
     `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
     `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
-    score. Default: it follows from their number.
+    score. Default: it follows from their number. Raise `WrongInput` if the score costs more than the budget (0.9 of it
+    if another release comes first), or if the metric or a table does not fit the task.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested

@@ -131,7 +131,7 @@ def _agree(stated: float, computed: float, event: Event) -> bool:
 
 
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
-    """Return where the sentences, plan, unit or score of `card` contradict its schema, its `event` or its seed.
+    """Return a sentence for each place where words, plan, unit or score of `card` contradict its schema, event or seed.
 
     If unit, cap or relation of the guarantee are not those of the schema, or a model is wrongly called certified, only
     these problems are returned.

@@ -37,7 +37,7 @@ class ReleasedMap:
     assumptions: list[str] = field(repr=False)
 
     def __call__(self, rows: Data) -> np.ndarray:
-        """Compute the features of rows that were encoded by `schema`."""
+        """Return the features (rows, `width`) of rows that were encoded by `schema`, in float64."""
         return np.asarray(self.feature(OneHot()(rows.x, self.schema), self.schema), dtype=np.float64)
 
     @property

@@ -82,14 +82,20 @@ def load(folder: str | Path) -> ReleasedModel:
 
 
 def changed_tensors(folder: Path, card: ModelCard) -> str:
-    """Return a sentence if the hash of the tensor file is not the hash on `card`, else nothing; it may still load."""
+    """Return a sentence if the hash of the tensor file is not the hash on `card`, else an empty text.
+
+    The sentence does not mean that the file is damaged: it may still load.
+    """
     if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
         return ""
     return f"{TENSORS} is not the file that was released: its hash differs from model.json"
 
 
 def loaded(folder: str | Path) -> ReleasedModel:
-    """Load a model from its folder, as `load` does, without comparing the tensor file with the card."""
+    """Load a model from its folder, as `load` does, without comparing the hash of the tensor file with the card.
+
+    Raise `WrongInput` if a file is missing or damaged.
+    """
     card = ModelCard.read(folder)
     tensors = read_tensors(Path(folder))
     try:
@@ -136,7 +142,7 @@ def predict(
     data
         The rows to predict, as for `fit`. The target may be absent.
     out
-        A new CSV or Parquet file, by its suffix.
+        A new CSV or Parquet file, by its suffix. An existing file or another suffix raises `WrongInput`.
     header, sep, decimal, encoding
         The format of a CSV file with rows.
     device
