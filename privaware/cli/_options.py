@@ -45,7 +45,7 @@ Verb = TypeVar("Verb", bound=Callable[..., int | None])
 
 
 def option(text: str, *names: str, completes: str | None = None) -> object:
-    """Return an option with this text in --help.
+    """Return an option with this text in --help; `names` are its spellings, by default the name of its parameter.
 
     If `completes` is a kind, such as "learners", a shell completes the option with the names of this kind and "auto".
     """
@@ -185,7 +185,8 @@ LAST = ("out", "show_values", "seed", "json")
 def with_run_options(verb: Verb) -> Verb:
     """Give a command the options `RUN_OPTIONS` and `--show-values` instead of its `**run_options`.
 
-    Before the command runs, check that its data and its learner exist. `--show-values` is not passed on to the command.
+    Before the command runs, raise `WrongInput` unless its data and its learner exist. `--show-values` is not passed on
+    to the command.
     """
 
     @functools.wraps(verb)
