@@ -87,12 +87,14 @@ class Facts:
 class Entry:
     """One entry of the ledger.
 
-    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `previous` is the hash of
-    the entry before it. `files` maps the names of the files that the entry vouches for to their SHA-256 hashes. A
-    closing entry has no time: the time would reveal how long the run took, and so the number of trials of a private
-    selection. Its `release` names what the run released: a model, a transformation, or the result of a selection, a
-    crossover, an audit or a pilot; old entries do not name it. `rows` is the keyed digest of the rows of a charge. The
-    key is not in the ledger, and without it the digest reveals nothing about the rows.
+    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). Only the first has `facts`,
+    only a charge (spend) has an `event`, and only limit has a `limit`, the new one. `run` is the key of a run that can
+    be resumed. `previous` is the hash of the entry before it. `files` maps the names of the files that the entry
+    vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how long the run took, and
+    so the number of trials of a private selection. Its `release` names what the run released: a model, a
+    transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name it. `rows`
+    is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
+    about the rows.
     """
 
     kind: str
@@ -161,7 +163,8 @@ def hashed(body: str) -> str:
 def parsed(body: Any, digest: Any) -> Entry:
     """Return the entry of a stored `body` whose hash is `digest`.
 
-    Raise `WrongInput` if the hash is wrong, and it or `ValueError`, `TypeError` or `KeyError` if the body is.
+    Raise `WrongInput` if the hash is wrong. A body that is no entry raises `WrongInput`, `ValueError`, `TypeError`,
+    `KeyError`, `OverflowError` or `RecursionError`.
     """
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")

@@ -50,7 +50,7 @@ def note(genesis: str, entry: Entry) -> None:
 
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the copied entries that `entries` neither contain nor replace, in order.
+    """Return the copied entries that `entries` neither contain nor replace, in the order of their numbers.
 
     Return none if the registry does not copy the ledger whose first entry has the hash `genesis`.
     """

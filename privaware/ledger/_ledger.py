@@ -260,7 +260,7 @@ class Ledger(Summarised):
             finished, its entry is returned and nothing is charged. Any other charge for the same run raises
             `WrongInput`.
         partition
-            The part of the rows that the release uses. Default: all rows.
+            The part of the rows that the release uses, a name in `facts.partitions`. Default: all rows.
         seed
             The seed of the run, if it is seeded.
         rows
@@ -294,7 +294,10 @@ class Ledger(Summarised):
         partition: str | None = None,
         seed: int | None = None,
     ) -> None:
-        """Raise what `spend` would raise, and record nothing; a test write checks the disk."""
+        """Raise what `spend` would raise, and record nothing; a test write checks the disk.
+
+        The rows of a run that was charged before are not compared.
+        """
         entry = self.expect_room(event, what=what, run=run, partition=partition, seed=seed)
         with chain.locked(self.path) as db:
             chain.rehearse(db, entry)
@@ -308,7 +311,10 @@ class Ledger(Summarised):
         partition: str | None = None,
         seed: int | None = None,
     ) -> Entry:
-        """Return the entry that `spend` would write, or raise what it would raise; the file is only read."""
+        """Return the entry of this charge, not yet written, or raise what `spend` would raise; the file is only read.
+
+        For a run that was charged before, `spend` would write no entry. Its rows are not compared.
+        """
         entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
         self._admit(self.entries(), entry)
         return entry
@@ -378,7 +384,7 @@ class Ledger(Summarised):
         return self.finish(run, files={}, who=who, what="closed without a result")
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
-        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run.
+        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run; return the entry.
 
         Raise `WrongInput` if `run` is not closed.
         """
@@ -391,9 +397,10 @@ class Ledger(Summarised):
         return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
-        """Change the limit and record the change.
+        """Change the limit to `epsilon`, and return the entry that records the change.
 
-        Raise `WrongInput` if the spent epsilon is above the new limit, and `Refused` if it is infinite.
+        Raise `WrongInput` if the spent epsilon is above the new limit or the new limit is not finite and above 0, and
+        `Refused` if the spent epsilon is infinite.
         """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
