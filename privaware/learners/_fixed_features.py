@@ -77,7 +77,9 @@ def rows_after(
 
 
 def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
-    """Return the rows after the features in `chain`, each a function of its own row alone, with shape and type kept.
+    """Return the rows after the features in `chain`, each a function of its own row alone.
+
+    Unlike the result of `rows_after`, they are not flattened, and have the number type that the features return.
 
     If all features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
     shape, as in `rows_after`.
@@ -215,7 +217,7 @@ def _fixed_size(
 
 
 def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.ndarray) -> bool:
-    """Return whether synthetic rows give the same bits at the next position of a microbatch, next to other rows."""
+    """Return whether `transform` gives a synthetic row the same bits at the next position, next to other rows."""
     before = transform(synthetic)
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # changes the neighbouring rows as well

@@ -219,8 +219,9 @@ class Linear(Learner):
     def _weighed(
         self, data: Data, rows: Any, centre: Centre | None, noise: float, rng: Rng, bias: np.ndarray
     ) -> np.ndarray:
-        """Return weights for the unweighted rows: first steps on blocks of equal norm, then steps on weighted
-        blocks.
+        """Return weights for the unweighted rows: first steps on blocks of equal norm, then steps on weighted blocks.
+
+        `centre` is the centre of `rows`, or None if they are not centred. `bias` holds the initial biases.
         """
         from privaware.learners._linear.gradient import ROWS
 
@@ -402,7 +403,7 @@ class Linear(Learner):
         return descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
 
     def _clipped_sum(self, gradient: LinearGradient | PartsGradient, weights: Tensor, rng: Rng) -> Tensor:
-        """Return the sum of the clipped gradients of one step's batch."""
+        """Return the sum of the clipped gradients at `weights` over one step's batch: all rows, or a Poisson sample."""
         import torch
 
         from privaware.learners._linear.parts import PartsGradient

@@ -237,7 +237,10 @@ def fit_many(
 
 
 def default_ridge(noise: float, norm: float, width: int, distribution: str) -> float:
-    """Return the ridge at which noise alone gives the weights norm `MAX_NOISE_NORM`, but at least 1."""
+    """Return the ridge at which noise alone gives the weights norm `MAX_NOISE_NORM`, but at least 1.
+
+    Rows have `width` columns and norm at most `norm`; `noise` is the noise multiplier of this `distribution`.
+    """
     noise_norm = noise * norm * (width if distribution == "gamma" else math.sqrt(width))
     return max(1.0, noise_norm / MAX_NOISE_NORM)
 
@@ -286,7 +289,9 @@ def _released(
 def _many_terms(
     epsilons: np.ndarray, ridges: np.ndarray, norms: np.ndarray, analysis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the noise and ridge of each pure problem, for one row added or removed.
+    """Return the noise multiplier and the ridge of each pure problem, by its epsilon for one row added or removed.
+
+    `ridges` are raised where the `analysis` ("tight" or "chaudhuri") requires it.
 
     `_released` later multiplies the noise by 1 + 1 / SMEAR.
     """

@@ -136,7 +136,7 @@ class _AddedNoise:
 
 
 def default_ridge(noise: float, width: int, distribution: str) -> float:
-    """Return the ridge at which the noise has norm `MAX_NOISE_NORM`, but at least 1."""
+    """Return the ridge at which the noise in `width` weights has norm `MAX_NOISE_NORM`, but at least 1."""
     return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / MAX_NOISE_NORM)
 
 

@@ -140,7 +140,7 @@ class AdditiveStart(Learner):
         raise NotImplementedError
 
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
-        """Learn trees or features, and add them to the outputs of the rows."""
+        """Learn and return trees or features, and add what they predict to the outputs of the rows of `stage`."""
         raise NotImplementedError
 
     # What all of them share.

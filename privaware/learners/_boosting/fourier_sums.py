@@ -243,7 +243,10 @@ class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
 
 
 def _add_features(part: CodedRows, layout: CodedLayout, frequencies: np.ndarray) -> None:
-    """Give each row its features, scaled to a length of about 1 and clipped to length 1."""
+    """Give each row of `part` its features, scaled to a length of about 1 and clipped to length 1.
+
+    `frequencies` are the result of `random_frequencies`.
+    """
     angles, lookup = GradientSums(layout=layout, weights=frequencies, unit=1.0), Lookup()
     part.features = np.empty((len(part), frequencies.shape[1]))
     for at in range(0, len(part), ROWS_AT_ONCE):

@@ -111,7 +111,10 @@ class GradientSums(ArraySum):
         return super().release(self.layout.basis.released(self.by_weight(total)), noise, rng)
 
     def by_weight(self, total: np.ndarray) -> np.ndarray:
-        """Return the sums for the bias, each level and each slope (weights, outputs), from the sums by code."""
+        """Return the sums for the bias, each level and each slope (weights, outputs), from `total`, the sums by code.
+
+        `total` is what `partial` returns, summed over all parts of the rows.
+        """
         layout = self.layout
         ends = np.cumsum([math.prod(layout.shape(group)) for group in layout.groups])
         by_group = zip(layout.groups, np.split(total, ends[:-1]), strict=True)
@@ -128,7 +131,10 @@ class GradientSums(ArraySum):
         return sums
 
     def outputs(self, part: CodedRows, rows: slice, lookup: Lookup) -> np.ndarray:
-        """Return the outputs (outputs, rows) of the additive model for some rows of `part`, at most one chunk."""
+        """Return the outputs (outputs, rows) of the additive model for the `rows` of `part`, at most `CHUNK` of them.
+
+        `lookup` has the buffers, which several calls may share.
+        """
         values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(part.target[rows]), axis=1)
         for codes, table in zip(part.codes, self._tables, strict=True):
             lookup.add(values, table, codes[rows])

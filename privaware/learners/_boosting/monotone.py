@@ -62,10 +62,10 @@ class Monotone:
         return weights
 
     def leaves(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the leaves (leaves, outputs) of a tree that splits on `columns`, in order along each direction.
+        """Return a copy of the leaves `values` of a tree that splits on `columns`, put in order along each direction.
 
-        Two leaves that differ in one split on a column with a direction both become their mean if they are in the wrong
-        order. This keeps the order along the other splits.
+        `values` is (leaves, outputs). Two leaves that differ in one split on a column with a direction both become
+        their mean if they are in the wrong order. This keeps the order along the other splits.
         """
         shaped = values.reshape(*[2] * len(columns), -1).copy()
         for split, column in enumerate(columns):

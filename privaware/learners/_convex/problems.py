@@ -143,7 +143,7 @@ class ProblemGroup:
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring).
+        """Return the gradients at `weights` (problems, columns), from exact products and sums (see the file's top).
 
         `tilt` are the linear terms. For the squared loss, whose derivative has no bound, only the margins are so
         computed; the sums are rounded.

@@ -241,7 +241,10 @@ class _State:
 
 
 def _solution(matrices: Array, goal: Array) -> Array:
-    """Return the solutions of the linear equations; if any matrix is singular, each `goal` divided by the trace."""
+    """Return the solution x of `matrix @ x = goal` for each problem: (problems, columns).
+
+    If any of `matrices` is singular, return each goal divided by the trace of its matrix instead.
+    """
     try:
         return np.asarray(np.linalg.solve(matrices, goal)[:, :, 0])
     except np.linalg.LinAlgError:
@@ -250,6 +253,8 @@ def _solution(matrices: Array, goal: Array) -> Array:
 
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
     """Return the Newton direction by conjugate gradients, preconditioned by `inverse` unless it is None.
+
+    It solves `Hessian @ direction = goal` for each problem; `curvature` (problems, rows) determines the Hessians.
 
     The iteration ends at a relative accuracy of 1e-3, or after 500 steps.
     """

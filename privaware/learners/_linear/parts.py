@@ -58,7 +58,7 @@ class SparseRows:
         return "SparseRows(rows private)"
 
     def dense(self, at: int) -> np.ndarray:
-        """Return up to `ROWS_PER_BLOCK` dense rows, beginning with row `at`."""
+        """Return up to `ROWS_PER_BLOCK` rows, beginning with row `at`, as a dense float32 array (rows, width)."""
         ends = self.ends[at : at + ROWS_PER_BLOCK + 1]
         rows = np.zeros((len(ends) - 1, self.width), np.float32)
         inside = slice(ends[0], ends[-1])
@@ -172,7 +172,7 @@ class PartsGradient:
         return Batch(draws=rng.by_position(), rate=rate, firsts=self._firsts)
 
     def clipped_sum(self, weights: Tensor, batch: Batch | None = None) -> Tensor:
-        """Return the sum of clipped gradients (outputs, width + 1) over all rows or over `batch`."""
+        """Return the sum of clipped gradients (outputs, width + 1) at `weights`, over all rows or over `batch`."""
         totals = self._parts.total(ClippedSums(weights=weights, batch=batch, **self._settings))
         none = torch.zeros(0)
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)

@@ -388,7 +388,7 @@ def _is_list_of(kind: type, value: Any) -> bool:
 
 
 def targets_of(data: Data) -> Any:
-    """Return class indices (rows,) or, in a regression, targets scaled to [-1, 1] (rows, 1)."""
+    """Return a tensor of class indices (rows,) or, in a regression, of targets scaled to [-1, 1] (rows, 1)."""
     import torch
 
     if data.schema.classes:
