@@ -203,7 +203,10 @@ def _by_place(table: Any) -> pd.DataFrame:
 
 
 def _sources(features: np.ndarray, sketch: Sketch) -> np.ndarray:
-    """Return the hashes of the rows from which transformers computed rows of this table."""
+    """Return the sorted hashes of the rows from which transformers computed rows of the table with these hashes.
+
+    `features` are the hashes of its rows without the target, and `sketch` is their sketch.
+    """
     found = [each.sources for each in TRANSFORMED if each.holds(features, sketch)]
     return np.unique(np.concatenate([np.zeros(0, np.uint64), *found]))
 
