@@ -219,7 +219,7 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 @cache
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
-    """Return the measured curves of tables with at least `MANY_CLASSES` classes, or, if false, with fewer classes."""
+    """Return the measured curves: if `many_classes`, of tables with `MANY_CLASSES` classes or more, else with fewer."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
     entries: Iterable[dict[str, Any]] = (
         {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}

@@ -156,7 +156,8 @@ class AuditSettings:
     `space` (one of `SPACES`) and the number of `canaries` are settings of one_run, and the number of `runs` is a
     setting of many_run. `shadows` is the number of shadow models of a membership attack; None means the default in
     `SHADOWS`. `shadow_training` is "private" (shadow models are trained with the audited mechanism) or
-    "without_privacy" (they are trained without noise, as some papers do).
+    "without_privacy" (they are trained without noise, as some papers do). Values that are not possible raise
+    `WrongInput`.
     """
 
     attack: str = "one_run"

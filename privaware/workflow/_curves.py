@@ -58,6 +58,8 @@ class Point:
 def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Return the ends of the t-interval of the mean of `scores`; both ends are the score if there is only one.
 
+    The interval has this `confidence`, between 0 and 1.
+
     >>> [round(end, 3) for end in interval([0.9, 0.92, 0.94])]
     [0.87, 0.97]
     """

@@ -143,7 +143,7 @@ def _interval_words(estimate: Mapping[str, float]) -> str:
 
 
 def constant_words(metric: str, constant: Mapping[str, float]) -> str:
-    """Return the score of a constant prediction in one sentence.
+    """Return the score of a constant prediction in one sentence; an interval without width means "by definition".
 
     >>> constant_words("accuracy", {"value": 0.6, "low": 0.55, "high": 0.65})
     'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'

@@ -264,7 +264,7 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
 
 
 def _noise_of_a_quarter(plan: Plan) -> float:
-    """Return the noise multiplier at which a model trained on a quarter of the rows has the claimed epsilon."""
+    """Return the noise multiplier at which a model trained on a quarter of the rows has the epsilon of `plan`."""
     quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
     return accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
 

@@ -123,7 +123,7 @@ class Fit(Summarised):
         Parameters
         ----------
         folder
-            The new folder.
+            A new or empty folder; any other raises `WrongInput`.
 
         Returns
         -------
@@ -330,7 +330,10 @@ def _plan_of(
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
-    """Publish a model with its charged score, or the best model of a search with its settings."""
+    """Publish the model of `released`: a model, a scored model, or the result of a search.
+
+    The card gets the charged score, if there is one, and what `search` says, with the chosen candidate as `point`.
+    """
     score = released.score.json() if isinstance(released, ScoredModel) else None
     point = released.point if isinstance(released, (ScoredModel, SearchResult)) else None
     model = released.model if isinstance(released, (ScoredModel, SearchResult)) else released

@@ -240,7 +240,10 @@ def _names(model: ReleasedModel) -> list[str]:
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
-    """Return the columns that are written for `rows`: the prediction, and the probability of each class, if any."""
+    """Return the columns that are written for `rows`, by the names in `_names`.
+
+    They are the prediction, as the training data spell it, and the probability of each class, if there are classes.
+    """
     outputs = model.outputs(rows.x, device)
     columns = {"prediction": model.labels(model.decide(outputs))}
     if model.schema.classes:
