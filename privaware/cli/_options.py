@@ -211,7 +211,7 @@ def with_run_options(verb: Verb) -> Verb:
 
 
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of a repeatable option NAME=VALUE, by name; a value is JSON or else text.
+    """Return the values of the `pairs` NAME=VALUE of a repeatable option, by name; a value is JSON or else text.
 
     Raise `WrongInput`, which names `option`, for a pair without "=".
     """
