@@ -161,7 +161,10 @@ def head(db: sqlite3.Connection) -> str:
 
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
-    """Write more bytes than the entry needs outside the chain, so that a full disk or a read-only file raises now."""
+    """Write more bytes than `entry` needs outside the chain, so that a full disk or a read-only file raises now.
+
+    No entry is written. Call it inside `locked`, which turns errors of the disk into `WrongInput`.
+    """
     size = 8192 + len(body(entry))
     db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
 

@@ -151,7 +151,7 @@ def plain(entry: Entry) -> dict[str, Any]:
 
 
 def body(entry: Entry) -> str:
-    """Return the text that is hashed: all fields but the hash, in canonical form."""
+    """Return the text that is stored and hashed: all fields but the hash and those that are None, as canonical JSON."""
     values = {name: value for name, value in plain(entry).items() if name != "hash"}
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

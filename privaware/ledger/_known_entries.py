@@ -37,7 +37,7 @@ def watch(genesis: str, entries: Iterable[Entry]) -> None:
 
 
 def note(genesis: str, entry: Entry) -> None:
-    """Copy an entry that is on disk, if the registry knows the ledger.
+    """Copy an entry that is on disk, if the registry copies the ledger whose first entry has the hash `genesis`.
 
     The charge is already written, so a full disk causes a warning and does not stop the run.
     """

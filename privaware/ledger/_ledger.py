@@ -457,7 +457,9 @@ class Ledger(Summarised):
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
-        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events.
+        """Return the whole ledger as plain values, which `printable` in `_print.py` lists.
+
+        The epsilon of an event is its cost without the other events.
 
         With `totals`, each event also has the `total` of all events up to and including it, composed. This needs one
         more run of the accountant for each event.

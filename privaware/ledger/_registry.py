@@ -197,7 +197,10 @@ def knows_rows() -> bool:
 
 
 def forget_sketch(digest: str) -> None:
-    """Remove an unreadable sketch; the next charge for its rows writes it again."""
+    """Remove the sketch of the rows with this `digest`, because it cannot be read, if it exists.
+
+    The next charge for these rows writes it again.
+    """
     with suppress(OSError):
         (owner_folder() / f"{digest}.sketch").unlink(missing_ok=True)
 
