@@ -165,8 +165,8 @@ class LeafSums(ArraySum):
     """Sums in each leaf of a tree (leaves, outputs + 1): negative gradients, then second derivatives.
 
     Second derivatives are divided by the curvature and multiplied by `SECOND_WEIGHT`. `columns` and `right` are the
-    splits of the tree (`Splits`). Up to depth `COUNTED`, rows of two classes are counted by leaf, class and cell of the
-    logit instead of summed; the sums follow from the counts.
+    splits of the tree (`Splits`), and `unit` is as in `GradientSums`. Up to depth `COUNTED`, rows of two classes are
+    counted by leaf, class and cell of the logit instead of summed; the sums follow from the counts.
     """
 
     layout: CodedLayout

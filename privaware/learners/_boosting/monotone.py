@@ -15,7 +15,7 @@ __all__ = ["Monotone"]
 
 @dataclass(frozen=True)
 class Monotone:
-    """The wanted direction of each column and of each number's slope: 1 rises, -1 falls, 0 is free.
+    """The wanted `directions` of columns, and of the `slopes` of number columns: 1 rises, -1 falls, 0 is free.
 
     `missing` says of each column whether its last level is for missing values.
     """

@@ -118,7 +118,7 @@ def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
 
 
 class _State:
-    """Weights, margins and gradients of the problems that are not solved yet."""
+    """Weights, margins, gradients and their norms (`length`) of the problems that are not solved yet."""
 
     length: Array
 

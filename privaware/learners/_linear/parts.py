@@ -78,7 +78,7 @@ def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """A Poisson sample of the rows, with one random draw for the position of each row.
+    """A Poisson sample of the rows at sampling rate `rate`, with one random draw for the position of each row.
 
     `firsts` maps the `begin` of a part to the position of the part's first row.
     """

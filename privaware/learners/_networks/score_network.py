@@ -217,7 +217,7 @@ def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTraining:
-    """Adam on gradients that the caller provides; the result is a moving average of the weights.
+    """`steps` steps of Adam on gradients that the caller provides; the result is a moving average of the weights.
 
     The decay of the average is `step / (step + 10)` in the first steps, and `ema` from then on.
     """
