@@ -32,7 +32,7 @@ ASSUMED = ("the number of rows, as the length of X", "the number of columns, the
 
 
 class PrivateEstimator(BaseEstimator):
-    """Base class of all estimators: a budget, and the declared facts about X.
+    """Base class of all estimators: a budget, and the declared facts about X (`PrivateClassifier` explains them).
 
     After `fit`, `epsilon_` is the epsilon of the fit, `certified_` says whether its guarantee is certified,
     `guarantee_` is the guarantee in words, and `assumptions_` lists the facts that it takes as public or trusted.

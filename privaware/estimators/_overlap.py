@@ -79,7 +79,10 @@ class PastFit:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Transformed:
-    """The output of a transformer: hashes and the sketch of its rows, and hashes of the rows that they come from."""
+    """The output of a transformer: sorted hashes (`outputs`) and the sketch of its rows.
+
+    `sources` are the sorted hashes of the rows that they were computed from.
+    """
 
     outputs: np.ndarray
     sketch: Sketch
