@@ -76,7 +76,7 @@ class TableFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The accuracy of `fit` on one measured table at several `epsilons`, without those at which it trained a constant.
+    """The `accuracies` of `fit` on one measured table at `epsilons`, without those at which it trained a constant.
 
     `constant` is the accuracy of the constant prediction of the most frequent class.
     """

@@ -27,7 +27,7 @@ SCORES = Lattice(bound=1.0, bits=20)
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two compared learners, with its columns and its noise multiplier at each epsilon."""
+    """One of the two compared learners (`mechanism`), with its columns, and its noise multiplier at each epsilon."""
 
     mechanism: Mechanism[Model]
     columns: tuple[str, ...]

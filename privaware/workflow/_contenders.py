@@ -23,7 +23,7 @@ EXPECTED_FORMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One of the two compared models; `name` is its description as it was given.
+    """One of the two compared models, a `learner` with its `settings`; `name` is its description as it was given.
 
     It uses all columns if `columns` is None.
     """

@@ -78,9 +78,10 @@ class Score:
     """A noisy score `value` with its 95% interval from `low` to `high`, released with `epsilon`.
 
     `rows` is the noisy number of held-out rows. `constant` is the score of a constant prediction, with `value`, `low`
-    and `high`. `confusion[true][predicted]` is the noisy confusion matrix; with two classes it comes with every
-    accuracy. `threshold` is the threshold with the largest noisy balanced accuracy. `calibration` compares predicted
-    probabilities with observed rates, by tenths. Tables that were not requested are None.
+    and `high`. `confusion[true][predicted]` is the noisy confusion matrix, and `confusion_low` and `confusion_high` are
+    the ends of its intervals; with two classes it comes with every accuracy. `threshold` is the threshold with the
+    largest noisy balanced accuracy. `calibration` compares predicted probabilities with observed rates, by tenths.
+    Tables that were not requested are None.
     """
 
     metric: str

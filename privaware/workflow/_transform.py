@@ -26,7 +26,10 @@ __all__ = ["ReleasedMap", "transform"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedMap:
-    """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both."""
+    """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both.
+
+    `sentence` states the guarantee, and `assumptions` what it takes for granted.
+    """
 
     schema: Schema
     feature: Any

@@ -57,7 +57,7 @@ PLOT = "crossover.svg"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crossover(Summarised, Result):
-    """The crossover epsilon, both score curves, and the total cost.
+    """The crossover epsilon, both score curves, and the total cost; `models` are the two models by their names.
 
     In a dry run `crossover` is None, and the curves have no points. `evaluation` says whether the scores are exact
     scores on the public test rows of a built-in data set; otherwise they are noisy scores on held-out private rows.

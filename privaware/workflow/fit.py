@@ -45,7 +45,7 @@ NO_SCORE = (
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """The epsilon of a score to release, and the tables to release with it; no score if `epsilon` is None."""
+    """The epsilon of a score to release, and the tables (`also`, of `SCORE_ALSO`); no score if `epsilon` is None."""
 
     epsilon: float | None = None
     also: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ def fit(
     data
         A path, a DataFrame or the name of a built-in data set.
     epsilon
-        The privacy budget of this run. The result never costs more.
+        The privacy budget of this run. The result never costs more. A ledger without room raises `BudgetExceeded`.
     learner
         The name of a learner (`privaware list learners`). "auto" chooses one from public facts.
     settings

@@ -100,7 +100,7 @@ def select(
     method
         The name of a selector (`privaware list selectors`).
     epsilon
-        The privacy budget of the selection.
+        The privacy budget of the selection. A ledger without room for it raises `BudgetExceeded`.
     settings
         Settings of the selector, such as `columns`, the largest number of columns.
     describe
