@@ -88,10 +88,11 @@ class Entry:
     """One entry of the ledger.
 
     `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). Only the first has `facts`,
-    only a charge (spend) has an `event`, and only limit has a `limit`, the new one. `run` is the key of a run that can
-    be resumed. `previous` is the hash of the entry before it. `files` maps the names of the files that the entry
-    vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how long the run took, and
-    so the number of trials of a private selection. Its `release` names what the run released: a model, a
+    only a charge (spend) has an `event`, and only limit has a `limit`, the new one. `who` wrote the entry, and `what`
+    is its purpose in words. `partition` is the part of the rows that a charge uses (None: all rows). `run` is the key
+    of a run that can be resumed. `previous` is the hash of the entry before it. `files` maps the names of the files
+    that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how long the
+    run took, and so the number of trials of a private selection. Its `release` names what the run released: a model, a
     transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name it. `rows`
     is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
     about the rows.
