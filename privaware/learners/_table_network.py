@@ -32,13 +32,13 @@ LARGEST_SCORE = 6.0
 """Estimates of a score are clipped to this absolute value."""
 
 TOKEN = 16
-"""Input numbers of the network for each level of a column."""
+"""Number of inputs of the network for each level of a column."""
 
 COLUMN = 8
-"""Input numbers of the network for each column."""
+"""Number of inputs of the network for each column."""
 
 WHOLE = 16
-"""Input numbers of the network for the whole table."""
+"""Number of inputs of the network for the whole table."""
 
 MOST_LOG_ROWS = math.log(2**14)
 """Logarithm of the number of rows at which the input for rows is capped; the input for noise / rows is not."""

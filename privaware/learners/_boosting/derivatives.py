@@ -19,7 +19,7 @@ __all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 
 CELLS = 2048
-"""Cells of the logit of two classes; the first and the last cell have no end."""
+"""Number of cells of the logit of two classes; the first and the last cell extend to infinity."""
 
 STEPS = 64
 """Cells in one unit of the logit."""

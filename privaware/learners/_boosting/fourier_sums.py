@@ -70,10 +70,13 @@ STEADY_OF_NUMBERS = 1.9
 """Largest learning rate times rows times curvature in a regression; centred rows share no direction."""
 
 MOST_DROPPED = 0.75
-"""Largest fraction by which amplitudes shrink that noise alone explains: with classes, and if no column is a number."""
+"""Fraction by which amplitudes that noise alone explains shrink, in a classification with categories only.
+
+With number columns they shrink less, in proportion to the fraction of categories. A regression does not shrink them.
+"""
 
 KEPT_BY_SIGNAL = 2.5
-"""What the factor on the amplitudes gains by the fraction of their squared norm that noise does not explain."""
+"""The factor on amplitudes is `least + KEPT_BY_SIGNAL * signal`, at most 1 (see `_kept`)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -133,7 +133,7 @@ class PlainDescent:
     ) -> Any:
         """Return the sum over networks of the mean cross-entropy of a batch; each network gets its own gradient.
 
-        `positions` (networks, batch) are the rows of `examples` in the batch; -1 means no example, which adds 0.
+        `positions` (networks, batch) are the rows of `examples` in the batch; -1 means an input and a target of zeros.
         """
         import torch
 
