@@ -111,7 +111,7 @@ class PrivateEstimator(BaseEstimator):
         """Return the schema that the types of `X` and the settings of the estimator declare.
 
         Return None for an array if the settings declare nothing: `missing` is "refuse" and `unit` is None. Raise
-        `WrongInput` if `unit` or `text` names a column that `X` does not have, or if `X` is an array without names.
+        `WrongInput` if `unit` or `text` names a column, and `X` has no such column or is an array.
         """
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
@@ -183,7 +183,7 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
 def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
     """Validate X, or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
-    Text among numbers raises `WrongInput`, which names only its position, and so do gaps (NaN) that are not allowed.
+    Text among numbers raises `WrongInput`, which names only its position. NaN in X, where it is not allowed, does too.
     Other problems raise the `ValueError` of scikit-learn.
     """
     try:

@@ -43,7 +43,7 @@ NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
-"""Information in labels, as the growth of their compressed size in bytes, from which on they identify a table."""
+"""Labels identify a table if their compressed size exceeds that of equally many equal labels by this many bytes."""
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
 """Prefixes of the names of processes that joblib starts, even if they do not know their parent."""
 
