@@ -56,7 +56,7 @@ SHIFTS = (-0.4, -0.2, 0.0, 0.2, 0.4)
 SHIFT_SPREAD = 0.3
 """Standard deviation of the Gaussian weight of a variant by its shift, in powers of ten of the signal."""
 TOLERANCE = 0.02
-"""Difference of accuracies up to which an accuracy counts about as the requested accuracy."""
+"""Difference from the requested accuracy within which another accuracy counts about as much."""
 SEED_SPREAD = 0.01
 """Standard deviation of the accuracy of `fit` between two runs with different noise."""
 

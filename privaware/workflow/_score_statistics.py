@@ -118,7 +118,7 @@ class NoisyCells:
     def calibration(self) -> list[dict[str, float]]:
         """Return, for each tenth of a predicted probability, the noisy number of rows and the observed rate.
 
-        A tenth reaches `from` one probability `to` another. `observed` is the rate, with its interval `low` to `high`.
+        `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`.
 
         With two classes it is the probability of the second class, and the rate is the frequency of this class. With
         more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
