@@ -178,7 +178,7 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "sign": (SIGN, None),
     "seed": (SEED, None),
 }
-"""The options of every command that reads private rows, with their defaults."""
+"""The options that `with_run_options` gives to commands that may charge a ledger, with their defaults."""
 LAST = ("out", "show_values", "seed", "json")
 
 
