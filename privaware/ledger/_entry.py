@@ -34,7 +34,7 @@ __all__ = [
 
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
-"""Kinds of entries that name a run, and the hashes of its files."""
+"""Kinds of entries that must name a run, and may have the hashes of its files."""
 RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot")
 """Kinds of releases that a closing entry can name."""
 
@@ -87,7 +87,7 @@ class Facts:
 class Entry:
     """One entry of the ledger.
 
-    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). Only the first has `facts`,
+    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). Only created has `facts`,
     only a charge (spend) has an `event`, and only limit has a `limit`, the new one. `who` wrote the entry, and `what`
     is its purpose in words. `partition` is the part of the rows that a charge uses (None: all rows). `run` is the key
     of a run that can be resumed. `previous` is the hash of the entry before it. `files` maps the names of the files

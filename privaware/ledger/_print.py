@@ -17,7 +17,7 @@ from privaware.ledger._spent import epsilon_of, limit_of
 __all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable"]
 
 EQUAL_WITHIN = 1e-3
-"""Relative difference of two epsilons below which they are printed as equal."""
+"""Relative difference of two epsilons up to which `explained_lines` takes them as equal."""
 
 
 def printable(
