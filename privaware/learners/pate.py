@@ -185,8 +185,8 @@ class Pate(Student):
     ) -> np.ndarray:
         """Return the labels of the queries, as `_labels` does, by teachers that are networks.
 
-        Teachers are trained on the private `rows` with the labels `truth`. The journal keeps them, so that a killed run
-        does not release them a second time.
+        Teachers are trained on the private `rows` with the labels `truth`. The journal keeps the labels of the queries,
+        so that a killed run does not release them a second time.
         """
         count = self._teacher_count(schema)
         shard = rng.shards(len(rows), (1.0,) * count)

@@ -184,7 +184,7 @@ class LeafSums(ArraySum):
         return sums.T
 
     def _counted(self, part: CodedRows) -> np.ndarray:
-        """Return the sums of two classes: the derivatives of each cell times the number of its rows."""
+        """Return the sums (2, leaves) for two classes: the derivatives of each cell times the number of its rows."""
         places, cells = self._places(part), np.empty(len(part), np.intp)
         for rows in chunks(part):
             cells[rows] = logit_cells(part.values[0, rows], places[rows])

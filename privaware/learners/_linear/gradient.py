@@ -265,7 +265,10 @@ class LinearGradient:
 
 
 def _product_sum(by_chunk: Tensor, chunks: Tensor) -> Tensor:
-    """Return the sum over chunks of (outputs, chunks, rows) times (chunks, rows, width), each product in float32."""
+    """Return the sum over chunks of `by_chunk` (outputs, chunks, rows) times `chunks` (chunks, rows, width).
+
+    Each product is computed in float32, and the sum (outputs, width) in float64.
+    """
     products = torch.bmm(by_chunk.transpose(0, 1), chunks)
     if products.is_cuda:
         return products.sum(0, dtype=torch.float64)
