@@ -79,7 +79,10 @@ class PrivateEstimator(BaseEstimator):
         return overlap
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags; `non_deterministic` stays false: a fit with a `random_state` is reproducible."""
+        """Return the tags of scikit-learn: NaN is allowed if `missing`, or a column of a given `Schema`, allows gaps.
+
+        `non_deterministic` stays false: a fit with a `random_state` is reproducible.
+        """
         tags = super().__sklearn_tags__()
         if self.schema is None:
             tags.input_tags.allow_nan = self.missing != "refuse"

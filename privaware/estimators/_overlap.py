@@ -134,7 +134,7 @@ def is_worker() -> bool:
 
 
 def note_transformed(before: Any, after: Any) -> None:
-    """Remember that a transformer computed the table `after` from the table `before`, each with one row a record.
+    """Remember that a transformer computed the table `after`, row by row, from the table `before`.
 
     A later fit on rows of `after` is a fit on rows of `before`. A process that has fitted nothing remembers nothing.
     """
