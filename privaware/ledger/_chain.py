@@ -98,7 +98,10 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
 
 
 def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Return every entry, starting with the entry of the creation; raise `WrongInput` if the hash chain is broken."""
+    """Return every entry, starting with the entry of the creation.
+
+    Raise `WrongInput` if the file is no ledger, or if an entry was changed, moved or removed.
+    """
     entries, problems = examine(path, db)
     if problems:
         raise WrongInput(f"{shown_path(path)} was changed: {problems[0]}")

@@ -159,8 +159,9 @@ class Ledger(Summarised):
     ) -> Ledger:
         """Open the ledger at `path`, or create it with these facts; raise `WrongInput` if it has other facts.
 
-        `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
-        `new_limit` (which must then be given), the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
+        `unit`, `relation` and `cap` are compared always; `limit`, `delta` and `partitions` only if they are not None. A
+        new ledger then gets the limit `new_limit` (which must then be given), the delta
+        `privaware.accounting.DEFAULT_DELTA` and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
         requested = {"limit": limit, "delta": delta} | facts
