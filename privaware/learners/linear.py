@@ -276,8 +276,9 @@ class Linear(Learner):
     def _compared(
         self, gradient: LinearGradient | PartsGradient, weights: Tensor, schema: Schema, noise: float, rng: Rng
     ) -> Tensor:
-        """Return `weights`, or the constant mean of the target if the check finds no clear gain of `weights`
-        over it.
+        """Return `weights`, or weights that predict the noisy target mean if the check finds no clear gain.
+
+        Without a check (`check` 0, or classes), return `weights`.
         """
         check = self._check(schema, noise)
         if not check:

@@ -264,7 +264,10 @@ def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -
 
 
 def _solution(rows: np.ndarray, goal: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights and biases by the primal or the dual equations, whichever are fewer."""
+    """Return weights and biases by the primal or the dual equations, whichever are fewer.
+
+    `goal` are the one-hot classes of `rows`. Raise `numpy.linalg.LinAlgError` if the equations are singular.
+    """
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
     if wide.shape[1] <= len(wide):
         theta = np.linalg.solve(wide.T @ wide + strength * np.eye(wide.shape[1]), wide.T @ goal)

@@ -53,11 +53,17 @@ class Problems(ProblemArrays):
     """
 
     def solve(self, tilt: Array) -> Array:
-        """Return the minimisers (problems, columns) with the linear terms `tilt` (problems, columns); see `solve`."""
+        """Return the minimisers (problems, columns) with the linear terms `tilt` (problems, columns).
+
+        Raise `Refused` if a minimiser is not certified.
+        """
         return solve(self, tilt)
 
     def implied(self, weights: Array) -> tuple[Array, Array]:
-        """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there."""
+        """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there.
+
+        Their shapes are (problems, columns), as that of `weights`, and (problems,).
+        """
         tilts, volumes = np.empty_like(weights), np.empty(len(weights))
         for at in range(len(weights)):
             group = ProblemGroup(self, np.array([at]))

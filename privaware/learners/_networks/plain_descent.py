@@ -157,7 +157,10 @@ class PlainDescent:
 
 
 def of_stage(progress: Progress | None, what: str) -> Progress | None:
-    """Return a callback for the steps of the stage `what`, which passes that name to `progress`; None without one."""
+    """Return a callback that passes steps taken, all steps, remaining seconds and the stage `what` to `progress`.
+
+    The callback takes the first three. Return None if `progress` is None.
+    """
     return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
 
 
