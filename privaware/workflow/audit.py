@@ -290,7 +290,8 @@ def _result(
 def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
     """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model.
 
-    The claim that is tested is the epsilon of all events on the card. A dry run attacks and writes nothing.
+    The claim that is tested is the epsilon of all events on the card. A dry run neither attacks nor writes. Raise
+    `WrongInput` for an attack without canaries, and if an output folder is given.
     """
     card = ModelCard.read(folder)
     if not asked.of_canaries:
