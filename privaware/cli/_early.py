@@ -16,7 +16,7 @@ MIN_SIMILARITY = 0.75
 
 
 def expect_data(data: str) -> None:
-    """Raise, with the nearest known name, if `data` is neither an existing path nor a built-in data set.
+    """Raise `WrongInput`, with the nearest known name, if `data` is neither an existing path nor a built-in data set.
 
     An empty name or a name with a zero character passes: reading it raises later.
     """
@@ -30,7 +30,10 @@ def expect_data(data: str) -> None:
 
 
 def expect_model(folder: Path) -> None:
-    """Raise if `folder` has no `model.json`, and suggest the nearest model folder next to it."""
+    """Raise `WrongInput` if `folder` has no `model.json`, and suggest the nearest model folder next to it.
+
+    A name with a zero character passes: reading it raises later.
+    """
     if "\0" in str(folder) or (folder / "model.json").is_file():
         return
     near = nearest(
@@ -43,19 +46,22 @@ def expect_model(folder: Path) -> None:
 
 
 def expect_learner(learner: str) -> None:
-    """Raise if there is no learner of this name; "auto" is accepted."""
+    """Raise `WrongInput` if there is no learner of this name; "auto" is accepted."""
     if learner != "auto":
         expect_name("learners", learner)
 
 
 def expect_named(kind: str, name: str | None) -> None:
-    """Raise if `name` is not a name of this kind, such as strategies; None is accepted."""
+    """Raise `WrongInput` if `name` is not a name of this `kind`, such as "strategies"; None is accepted."""
     if name is not None:
         expect_name(kind, name)
 
 
 def _beside(path: str) -> list[str]:
-    """Return the files and folders next to `path`, spelt with the same folder."""
+    """Return the files and folders in the folder of `path`, spelt with the same folder, without hidden ones.
+
+    Return none if the folder cannot be read.
+    """
     folder = os.path.dirname(path)
     try:
         return [os.path.join(folder, name) for name in os.listdir(folder or ".") if not name.startswith(".")]

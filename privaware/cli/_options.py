@@ -45,7 +45,7 @@ Verb = TypeVar("Verb", bound=Callable[..., int | None])
 
 
 def option(text: str, *names: str, completes: str | None = None) -> object:
-    """Return an option with this text in --help.
+    """Return an option with this text in --help; `names` are its spellings, by default the name of its parameter.
 
     If `completes` is a kind, such as "learners", a shell completes the option with the names of this kind and "auto".
     """
@@ -178,14 +178,15 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "sign": (SIGN, None),
     "seed": (SEED, None),
 }
-"""The options of every command that reads private rows, with their defaults."""
+"""The options that `with_run_options` gives to commands that may charge a ledger, with their defaults."""
 LAST = ("out", "show_values", "seed", "json")
 
 
 def with_run_options(verb: Verb) -> Verb:
     """Give a command the options `RUN_OPTIONS` and `--show-values` instead of its `**run_options`.
 
-    Before the command runs, check that its data and its learner exist. `--show-values` is not passed on to the command.
+    Before the command runs, raise `WrongInput` unless its data and its learner exist. `--show-values` is not passed on
+    to the command.
     """
 
     @functools.wraps(verb)
@@ -210,7 +211,7 @@ def with_run_options(verb: Verb) -> Verb:
 
 
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of a repeatable option NAME=VALUE, by name; a value is JSON or else text.
+    """Return the values of the `pairs` NAME=VALUE of a repeatable option, by name; a value is JSON or else text.
 
     Raise `WrongInput`, which names `option`, for a pair without "=".
     """

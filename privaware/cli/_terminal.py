@@ -72,7 +72,10 @@ say = Terminal()
 
 
 def show(result: dict[str, Any], lines: list[str], json: bool) -> None:
-    """Print the result, as JSON or as lines for a person."""
+    """Print `result` as one line of JSON if `json` is true, else print `lines`, for a person.
+
+    Characters that standard output cannot encode are escaped. NaN or infinity in JSON raises `ValueError`.
+    """
     say.close()
     text = json_.dumps(result, allow_nan=False) if json else "\n".join(lines)
     encoding = sys.stdout.encoding or "utf-8"

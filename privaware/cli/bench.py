@@ -81,7 +81,7 @@ def run(
 def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, str]]]:
     """Return the cells that can be run, and the combinations that are skipped, with their reasons.
 
-    Raise if a combination is impossible and `skip` is not set, or if all combinations are impossible.
+    Raise `WrongInput` if a combination is impossible and `skip` is false, or if all combinations are impossible.
     """
     from privaware.bench._possible import combination, combination_name, impossible, refusal
     from privaware.errors import WrongInput
@@ -157,7 +157,7 @@ def report(
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
     """Return the cells of a store, and how many there are: all, trained, failed, and with failed attacks.
 
-    Raise if the store has no cell of a grid.
+    Raise `WrongInput` if the store has no cell of a grid.
     """
     from privaware.bench._run import failed_attacks, failed_cells
     from privaware.bench._store import Store

@@ -53,7 +53,10 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.
 
 
 def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the description and settings of the algorithm `name`, as JSON values and as lines; raise if unknown."""
+    """Return the description and settings of the algorithm `name` of this `kind`, as JSON values and as lines.
+
+    Raise `WrongInput` if the kind or the name is unknown.
+    """
     from privaware.registry import find
     from privaware.workflow.run.learner_settings import described_settings
 
@@ -71,7 +74,9 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Return names and descriptions by kind, for one `kind` or, if it is None, for all kinds.
+    """Return names (`name`) and descriptions (`what`) by kind, for one `kind` or, if it is None, for all kinds.
+
+    A kind is one of `FOLDERS` or "spaces". For learners, the facts in `COLUMNS` are added.
 
     Raise `WrongInput` for an unknown kind.
 

@@ -41,4 +41,4 @@ __all__ = [
 ]
 
 EXPECTED_FAILED_CHECKS: dict[str, str] = {}
-"""The scikit-learn checks that these estimators must fail for privacy, with the reasons: none."""
+"""The scikit-learn checks that these estimators are expected to fail, with the reasons; there are none."""

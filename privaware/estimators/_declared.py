@@ -32,7 +32,7 @@ ASSUMED = ("the number of rows, as the length of X", "the number of columns, the
 
 
 class PrivateEstimator(BaseEstimator):
-    """Base class of all estimators: a budget, and the declared facts about X.
+    """Base class of all estimators: a budget, and the declared facts about X (`PrivateClassifier` explains them).
 
     After `fit`, `epsilon_` is the epsilon of the fit, `certified_` says whether its guarantee is certified,
     `guarantee_` is the guarantee in words, and `assumptions_` lists the facts that it takes as public or trusted.
@@ -79,7 +79,10 @@ class PrivateEstimator(BaseEstimator):
         return overlap
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags; `non_deterministic` stays false: a fit with a `random_state` is reproducible."""
+        """Return the tags of scikit-learn: NaN is allowed if `missing`, or a column of a given `Schema`, allows gaps.
+
+        `non_deterministic` stays false: a fit with a `random_state` is reproducible.
+        """
         tags = super().__sklearn_tags__()
         if self.schema is None:
             tags.input_tags.allow_nan = self.missing != "refuse"
@@ -90,7 +93,8 @@ class PrivateEstimator(BaseEstimator):
     def _declared(self, X: Any, task: str) -> Schema | None:
         """Return the given schema; without one, return what `_from_types` returns.
 
-        Raise if the given schema is for another task than `task`, or for images.
+        If the estimator has a `unit`, its `unit` and `cap` replace those of the given schema. Raise `WrongInput` if the
+        given schema is for another task than `task`, or for images.
         """
         if self.schema is None:
             return self._from_types(X)
@@ -109,7 +113,8 @@ class PrivateEstimator(BaseEstimator):
     def _from_types(self, X: Any) -> Schema | None:
         """Return the schema that the types of `X` and the settings of the estimator declare.
 
-        Return None for an array if the settings declare nothing: `missing` is "refuse" and `unit` is None.
+        Return None for an array if the settings declare nothing: `missing` is "refuse" and `unit` is None. Raise
+        `WrongInput` if `unit` or `text` names a column, and `X` has no such column or is an array.
         """
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
@@ -165,7 +170,11 @@ def as_pandas(X: Any) -> Any:
 
 
 def input_checks(schema: Schema | None) -> dict[str, Any]:
-    """Return the checks of X by scikit-learn: finite numbers, or only the shape if the schema declares more."""
+    """Return the arguments with which `validate_data` checks X.
+
+    Without a schema, or if it has only numbers without gaps, X must hold finite numbers. Otherwise only the shape of X
+    is checked, because the schema allows text, gaps or a column of persons.
+    """
     plain = schema is None or (
         schema.unit in ("row", "label") and all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
     )
@@ -177,7 +186,8 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
 def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
     """Validate X, or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
-    Text among numbers raises an error that names only its position.
+    Text among numbers raises `WrongInput`, which names only its position. NaN in X, where it is not allowed, does too.
+    Other problems raise the `ValueError` of scikit-learn.
     """
     try:
         if not y_numeric:
@@ -209,7 +219,7 @@ def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str
     """Build a schema from the types of the columns of a DataFrame; values are never read.
 
     Numbers have no bounds, and their gaps are treated as `missing` says. Truth values are numbers from 0 to 1. Columns
-    of text or categories are categories, and columns named in `text` are free text. Other types raise.
+    of text or categories are categories, and columns named in `text` are free text. Other types raise `WrongInput`.
     """
     kinds = {str(name): kind for name, kind in X.dtypes.items()}
     free = {name: Column(name=name, kind="text") for name in text}
@@ -234,7 +244,8 @@ def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], cl
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
     `classes` are the classes of the target; without them it is a regression. Columns, unit and cap are those of
-    `typed`. Without `typed` all columns are numbers and the unit is a row. The public number of rows is `shape[0]`.
+    `typed`. Without `typed` all columns are numbers and the unit is a row. The public number of rows is `shape[0]`. The
+    target is called "target", followed by underscores if a column has this name.
     """
     columns = typed.columns if typed else tuple(Column(name=n) for n in _column_names(estimator, shape[1]))
     target = "target"
@@ -260,7 +271,8 @@ def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
     """Return the rows as a data frame.
 
     A data frame keeps its column names, as text; its values are those of `checked` if they are floats. An array gets
-    the column names of the schema, in their order, and raises if it has another number of columns.
+    the column names of the schema, in their order, and raises `WrongInput` if it has another number of columns. If the
+    schema has no columns, the result for an array has none either.
     """
     if isinstance(X, pd.DataFrame):
         plain = checked.dtype == np.float64

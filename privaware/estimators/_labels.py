@@ -14,7 +14,7 @@ __all__ = ["declared_labels", "label_set", "spelling"]
 def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the labels that occur in `y`, sorted, and their names in the schema.
 
-    Raise for fewer than two labels, or if two labels have the same name.
+    Raise `WrongInput` for fewer than two labels, or if two labels have the same name.
     """
     classes = np.unique(y)
     names = tuple(_spelled(label) for label in classes)
@@ -31,7 +31,7 @@ def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the declared classes `names` as labels of the type `kind` of y, sorted, and the names in the same order.
 
-    Raise if a name cannot be converted to this type.
+    Raise `WrongInput` if a name cannot be converted to this type.
     """
     try:
         if kind.kind == "b":
@@ -50,7 +50,10 @@ def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tupl
 
 
 def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """Return for each label of `y` its name in the schema; raise for a label that is not among the sorted `classes`."""
+    """Return for each label of `y` its name in the schema; `names` are in the order of the sorted `classes`.
+
+    Raise `WrongInput` for a label that is not among `classes`.
+    """
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     wrong = classes[at] != y
     if wrong.any():

@@ -78,7 +78,10 @@ class PrivateModel(PrivateEstimator):
         self.not_persons = not_persons
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
-        """Plan, charge and train; keep only what may be published."""
+        """Plan, charge and train on `frame`, which has the target too; set `release_`, `model_` and `score_`.
+
+        Only what may be published is kept.
+        """
         seed = seed_of(self.random_state)
         with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
             result = fit(
@@ -107,7 +110,7 @@ class PrivateModel(PrivateEstimator):
         Parameters
         ----------
         folder : str or path
-            The new folder, which `privaware.load` and all commands read.
+            A new or empty folder, which `privaware.load` and all commands read. Any other folder raises `WrongInput`.
 
         Returns
         -------
@@ -118,7 +121,7 @@ class PrivateModel(PrivateEstimator):
         return self.release_.save(folder)
 
     def _rows(self, X: Any) -> Data:
-        """Read new rows by the released schema."""
+        """Return the new rows `X`, coded by the released schema and without a target."""
         check_is_fitted(self, "model_")
         X = as_pandas(X)
         schema = self.model_.schema

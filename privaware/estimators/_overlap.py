@@ -43,7 +43,7 @@ NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
-"""Information in labels, as the growth of their compressed size in bytes, from which on they identify a table."""
+"""Labels identify a table if their compressed size exceeds that of equally many equal labels by this many bytes."""
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
 """Prefixes of the names of processes that joblib starts, even if they do not know their parent."""
 
@@ -79,7 +79,10 @@ class PastFit:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Transformed:
-    """The output of a transformer: hashes and the sketch of its rows, and hashes of the rows that they come from."""
+    """The output of a transformer: sorted hashes (`outputs`) and the sketch of its rows.
+
+    `sources` are the sorted hashes of the rows that they were computed from.
+    """
 
     outputs: np.ndarray
     sketch: Sketch
@@ -131,7 +134,7 @@ def is_worker() -> bool:
 
 
 def note_transformed(before: Any, after: Any) -> None:
-    """Remember that a transformer computed the table `after` from the table `before`, each with one row a record.
+    """Remember that a transformer computed the table `after`, row by row, from the table `before`.
 
     A later fit on rows of `after` is a fit on rows of `before`. A process that has fitted nothing remembers nothing.
     """
@@ -203,7 +206,10 @@ def _by_place(table: Any) -> pd.DataFrame:
 
 
 def _sources(features: np.ndarray, sketch: Sketch) -> np.ndarray:
-    """Return the hashes of the rows from which transformers computed rows of this table."""
+    """Return the sorted hashes of the rows from which transformers computed rows of the table with these hashes.
+
+    `features` are the hashes of its rows without the target, and `sketch` is their sketch.
+    """
     found = [each.sources for each in TRANSFORMED if each.holds(features, sketch)]
     return np.unique(np.concatenate([np.zeros(0, np.uint64), *found]))
 

@@ -52,7 +52,8 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    A private learner after the selector in a pipeline has its own cost. Give both the same ledger.
+    After `fit`, `columns_` has the names of the selected columns. A private learner after the selector in a pipeline
+    has its own cost. Give both the same ledger.
 
     Examples
     --------

@@ -104,7 +104,10 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         return features
 
     def _columns_declared(self) -> Schema:
-        """Return the given schema, which may be for classification or regression: its target is not used."""
+        """Return the given schema, which may be for classification or regression: its target is not used.
+
+        If the estimator has a `unit`, its `unit` and `cap` replace those of the schema.
+        """
         assert self.schema is not None
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
         return schema if self.unit is None else replace(schema, unit=self.unit, cap=self.cap)

@@ -39,8 +39,8 @@ class Centre:
     def of(cls, noisy_sum: np.ndarray, *, rows: int, deviation: float) -> Centre:
         """Return the centre from `noisy_sum`, the sum of `rows` rows with noise of standard `deviation` in each entry.
 
-        The noisy mean is multiplied by `1 - noise / square`, at least 0: the expected squared norm of its noise divided
-        by its squared norm.
+        The noisy mean is multiplied by `1 - noise / square`, or by 0 if that is negative. Here `noise` is the expected
+        squared norm of the noise in the mean, and `square` the squared norm of the noisy mean.
         """
         mean = noisy_sum / rows
         square = float(mean @ mean)
@@ -51,7 +51,7 @@ class Centre:
     def move(self, rows: Any, lattice: Lattice) -> None:
         """Replace each row in place by `(row - mean) * scale`, clipped to norm 1 on `lattice`.
 
-        Each new row is a function of its own row alone.
+        `rows` is an array or a tensor. Each new row is a function of its own row alone.
         """
         array = isinstance(rows, np.ndarray)
         mean: Any = self.mean if array else rows.new_empty(0).double().new_tensor(self.mean)

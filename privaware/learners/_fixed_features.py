@@ -61,7 +61,7 @@ def rows_after(
     Matrix products of networks round differently for different microbatch shapes. All microbatches therefore have the
     same shape, and empty rows fill the last one. While a probe on synthetic rows finds that a row's result depends on
     its position in the microbatch, the microbatch is made four times smaller, down to one row. `progress` is called
-    with the declared number of rows, never with the actual number.
+    with the rows done, the declared number of rows, the seconds left and "features", never with the actual number.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -77,7 +77,9 @@ def rows_after(
 
 
 def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
-    """Return the rows after the features in `chain`, each a function of its own row alone, with shape and type kept.
+    """Return the rows after the features in `chain`, each a function of its own row alone.
+
+    Unlike the result of `rows_after`, they are not flattened, and have the number type that the features return.
 
     If all features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
     shape, as in `rows_after`.
@@ -130,7 +132,7 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
 
 
 def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (position of the first row, rows after the features) for each microbatch of `size` rows.
+    """Yield (position of the first row, rows after the features) for each microbatch of `size` rows, fewer in the last.
 
     There is one microbatch at least. If this process leads ranks, each of them computes a part of the microbatches.
     """
@@ -215,7 +217,7 @@ def _fixed_size(
 
 
 def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.ndarray) -> bool:
-    """Return whether synthetic rows give the same bits at the next position of a microbatch, next to other rows."""
+    """Return whether `transform` gives a synthetic row the same bits at the next position, next to other rows."""
     before = transform(synthetic)
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # changes the neighbouring rows as well

@@ -11,8 +11,9 @@ MOMENTUM = 0.9
 
 
 def response(steps: int) -> float:
-    """Return the standard deviation of the mean of the last half of the iterates, given noise of deviation 1 in each
-    step.
+    """Return the standard deviation of the mean of the last half of `steps` iterates, at learning rate 1.
+
+    Each step gets noise of standard deviation 1.
 
     Only the effect of momentum is counted: the gradient is taken to be zero.
 

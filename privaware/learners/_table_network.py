@@ -32,13 +32,13 @@ LARGEST_SCORE = 6.0
 """Estimates of a score are clipped to this absolute value."""
 
 TOKEN = 16
-"""Input numbers of the network for each level of a column."""
+"""Number of inputs of the network for each level of a column."""
 
 COLUMN = 8
-"""Input numbers of the network for each column."""
+"""Number of inputs of the network for each column."""
 
 WHOLE = 16
-"""Input numbers of the network for the whole table."""
+"""Number of inputs of the network for the whole table."""
 
 MOST_LOG_ROWS = math.log(2**14)
 """Logarithm of the number of rows at which the input for rows is capped; the input for noise / rows is not."""
@@ -233,7 +233,11 @@ class _Block(nn.Module):
 
 
 def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the inputs for levels, columns and the table, and the estimates of scores that the outputs combine."""
+    """Return the inputs for levels, columns and the table, and the estimates of scores that the outputs combine.
+
+    Their shapes are (tables, views, columns, levels, `TOKEN`), (tables, views, columns, `COLUMN`), (tables, views,
+    `WHOLE`) and (tables, views, columns, levels, estimates).
+    """
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]
     exists = facts.exists[:, None]
@@ -301,7 +305,10 @@ def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
 
 
 def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None:
-    """Write the weights in half precision as safetensors, with `metadata` that says how they were made."""
+    """Write the weights of `network` to `file`, in half precision as safetensors.
+
+    `metadata` says how the weights were made; the width, blocks and heads of the network are added to it.
+    """
     from safetensors.torch import save_file
 
     tensors = {name: value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()}

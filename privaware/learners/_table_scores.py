@@ -67,7 +67,10 @@ class Rounds:
         return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the sums of a release: levels (copies, views, columns, most levels), harmonics, and all rows."""
+        """Return the sums of the release `noisy`, by level, by harmonic and over all rows.
+
+        Their shapes are (copies, outputs, columns, most levels), (copies, outputs, columns, 4) and (copies, outputs).
+        """
         total, levels, harmonics = self.sums.split(noisy)
         most = max(len(matrix) for matrix in self.sums.matrices)
         padded = np.zeros((*noisy.shape[:2], len(levels), most))

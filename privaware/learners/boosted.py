@@ -56,7 +56,7 @@ __all__ = ["Boosted"]
 class Boosted(RandomTrees):
     """A learner that starts from an additive model and adds `trees` of depth `depth`.
 
-    Outputs of a skewed target are corrected.
+    Outputs of a skewed target are corrected with strength `skew_correction`.
     """
 
     skew_correction: float = 0.3

@@ -59,7 +59,7 @@ PLAUSIBLE = 5.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Training pairs: rows with noise, the position of the row that is each one's `answer`, and their noise levels."""
+    """Training pairs: `noisy` rows, the position of the row that is the `answer` of each, and its noise `level`."""
 
     noisy: np.ndarray
     answer: np.ndarray

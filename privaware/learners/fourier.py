@@ -74,7 +74,8 @@ DEPTH = 3
 class Fourier(AdditiveStart):
     """A learner that starts from an additive model and adds `count` random Fourier features.
 
-    Outputs of a skewed target are corrected.
+    Outputs of a skewed target are corrected with strength `skew_correction`. `AdditiveStart` explains the other
+    settings.
     """
 
     _piece: ClassVar[str] = "random Fourier feature"

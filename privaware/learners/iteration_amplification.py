@@ -143,7 +143,10 @@ class IterationAmplification(Learner):
 
 
 def _steps(weights: np.ndarray, *, rows: np.ndarray, goal: np.ndarray, lr: float, schema: Schema) -> np.ndarray:
-    """Return the weights after one gradient step for each of `rows`, in order."""
+    """Return new weights after one gradient step with learning rate `lr` for each of `rows`, in order.
+
+    `goal` are the targets of these rows, as `targets` returns them.
+    """
     weights = weights.copy()
     for at in range(len(rows)):
         row = rows[at : at + 1]

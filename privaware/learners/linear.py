@@ -101,7 +101,8 @@ class Linear(Learner):
         Entry of a row that carries the bias; noise grows with it. The default is 1, or 0.1 with `features`.
     centre, base, weigh : float
         Fractions of the budget for a private mean of the rows, for the class frequencies whose logarithms are the
-        initial biases (classification only), and for weighting the feature blocks of a row. 0 skips the release.
+        initial biases (classification only), and for weighting the feature blocks of a row (classification only). 0
+        skips the release.
     check : float
         Largest fraction of the budget for comparing a regression with the mean of its target; with many rows less is
         used.
@@ -218,8 +219,9 @@ class Linear(Learner):
     def _weighed(
         self, data: Data, rows: Any, centre: Centre | None, noise: float, rng: Rng, bias: np.ndarray
     ) -> np.ndarray:
-        """Return weights for the unweighted rows: first steps on blocks of equal norm, then steps on weighted
-        blocks.
+        """Return weights for the unweighted rows: first steps on blocks of equal norm, then steps on weighted blocks.
+
+        `centre` is the centre of `rows`, or None if they are not centred. `bias` holds the initial biases.
         """
         from privaware.learners._linear.gradient import ROWS
 
@@ -274,8 +276,9 @@ class Linear(Learner):
     def _compared(
         self, gradient: LinearGradient | PartsGradient, weights: Tensor, schema: Schema, noise: float, rng: Rng
     ) -> Tensor:
-        """Return `weights`, or the constant mean of the target if the check finds no clear gain of `weights`
-        over it.
+        """Return `weights`, or weights that predict the noisy target mean if the check finds no clear gain.
+
+        Without a check (`check` 0, or classes), return `weights`.
         """
         check = self._check(schema, noise)
         if not check:
@@ -401,7 +404,7 @@ class Linear(Learner):
         return descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
 
     def _clipped_sum(self, gradient: LinearGradient | PartsGradient, weights: Tensor, rng: Rng) -> Tensor:
-        """Return the sum of the clipped gradients of one step's batch."""
+        """Return the sum of the clipped gradients at `weights` over one step's batch: all rows, or a Poisson sample."""
         import torch
 
         from privaware.learners._linear.parts import PartsGradient

@@ -54,7 +54,7 @@ class Mean(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSum(Sum[Data, Total, float]):
-    """The sum of the targets, scaled to [-1, 1]; a missing target counts as 0."""
+    """The sum of the targets, scaled to [-1, 1]; a missing target counts as 0, the middle of the declared range."""
 
     def partial(self, part: Data) -> Total:
         total = Total()

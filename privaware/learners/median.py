@@ -59,9 +59,10 @@ class Median(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, np.ndarray, float]):
-    """The number of targets at each candidate and between neighbouring candidates.
+    """The number of targets at each candidate (even positions) and between neighbouring candidates (odd positions).
 
-    Targets outside the range count at its ends. Missing targets are not counted.
+    Targets outside the range count at its ends. Missing targets are not counted. `release` returns a private median,
+    one of `GRID`.
     """
 
     def partial(self, part: Data) -> np.ndarray:

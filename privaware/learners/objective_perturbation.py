@@ -195,7 +195,8 @@ def fit_many(
     labels : numpy.ndarray
         Labels 0 and 1 (or -1 and 1), one array for all problems or one for each (problems, rows).
     epsilons : float or array
-        The epsilon of each problem. Problem p costs `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
+        The epsilon of each problem, finite and above 0, or `WrongInput` is raised. Problem p costs
+        `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
     rng : Rng
         The source of noise.
     masks : numpy.ndarray, optional
@@ -210,7 +211,7 @@ def fit_many(
     Returns
     -------
     numpy.ndarray
-        Weights (problems, columns).
+        Weights (problems, columns). If a minimum is not certified, `Refused` is raised and nothing is released.
 
     >>> rows = np.random.default_rng(0).random((50, 3))
     >>> weights = fit_many(rows, rows[:, 0] > 0.5, epsilons=[1.0, 1e9], rng=Rng(seed=1), norm=2.0)
@@ -236,7 +237,10 @@ def fit_many(
 
 
 def default_ridge(noise: float, norm: float, width: int, distribution: str) -> float:
-    """Return the ridge at which noise alone gives the weights norm `MAX_NOISE_NORM`, but at least 1."""
+    """Return the ridge at which noise alone gives the weights norm `MAX_NOISE_NORM`, but at least 1.
+
+    Rows have `width` columns and norm at most `norm`; `noise` is the noise multiplier of this `distribution`.
+    """
     noise_norm = noise * norm * (width if distribution == "gamma" else math.sqrt(width))
     return max(1.0, noise_norm / MAX_NOISE_NORM)
 
@@ -285,7 +289,9 @@ def _released(
 def _many_terms(
     epsilons: np.ndarray, ridges: np.ndarray, norms: np.ndarray, analysis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the noise and ridge of each pure problem, for one row added or removed.
+    """Return the noise multiplier and the ridge of each pure problem, by its epsilon for one row added or removed.
+
+    `ridges` are raised where the `analysis` ("tight" or "chaudhuri") requires it.
 
     `_released` later multiplies the noise by 1 + 1 / SMEAR.
     """

@@ -136,7 +136,10 @@ class _AddedNoise:
 
 
 def default_ridge(noise: float, width: int, distribution: str) -> float:
-    """Return the ridge at which the noise has norm `MAX_NOISE_NORM`, but at least 1."""
+    """Return the ridge at which the noise in `width` weights has norm `MAX_NOISE_NORM`, but at least 1.
+
+    `noise` is the noise multiplier of this `distribution`, for rows of norm at most `NORM`.
+    """
     return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / MAX_NOISE_NORM)
 
 

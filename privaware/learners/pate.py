@@ -70,9 +70,10 @@ class Teachers:
     descent: PlainDescent
 
     def votes(self, rows: np.ndarray, labels: np.ndarray, shard: np.ndarray, pool: np.ndarray, rng: Rng) -> np.ndarray:
-        """Return how many teachers vote for each class: (rows of the pool, classes).
+        """Return how many teachers vote for each class, without noise: (rows of the pool, classes).
 
-        `shard` is the number of the teacher that each row goes to.
+        `rows` and `labels` are private; `shard` is the number of the teacher that each of them goes to. `pool` are the
+        public rows that teachers vote on. Rows and pool are inputs of the networks, after the features.
         """
         exact_votes = np.zeros((len(pool), int(self.architecture["outputs"])))
         size = self._population(rows.shape[1:])
@@ -182,9 +183,10 @@ class Pate(Student):
     def _voted(
         self, schema: Schema, rows: np.ndarray, truth: np.ndarray, queries: np.ndarray, noise: float, rng: Rng
     ) -> np.ndarray:
-        """Return the labels of the queries by teachers that are networks.
+        """Return the labels of the queries, as `_labels` does, by teachers that are networks.
 
-        The journal keeps them, so that a killed run does not release them a second time.
+        Teachers are trained on the private `rows` with the labels `truth`. The journal keeps the labels of the queries,
+        so that a killed run does not release them a second time.
         """
         count = self._teacher_count(schema)
         shard = rng.shards(len(rows), (1.0,) * count)
@@ -207,7 +209,10 @@ class Pate(Student):
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes; -1 where too few teachers agree or `answer_count` is reached."""
+        """Return the winners of noisy votes; -1 where too few teachers agree or `answer_count` is reached.
+
+        `exact_votes` (queries, classes) are the numbers of teachers, of which there are `teachers`.
+        """
         labels = np.full(len(exact_votes), NO_LABEL)
         answered = np.arange(len(exact_votes))
         if self.vote == "confident_gnmax":
@@ -246,7 +251,7 @@ MOST_QUERIES = 200
 
 
 def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (classes, width) and biases of ridge regression onto the one-hot classes.
+    """Return weights (classes, width) and biases of ridge regression of `rows` onto the one-hot classes of `labels`.
 
     `strength` is the penalty. Both are zeros if there are no rows or no solution.
     """
@@ -259,7 +264,10 @@ def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -
 
 
 def _solution(rows: np.ndarray, goal: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights and biases by the primal or the dual equations, whichever are fewer."""
+    """Return weights and biases by the primal or the dual equations, whichever are fewer.
+
+    `goal` are the one-hot classes of `rows`. Raise `numpy.linalg.LinAlgError` if the equations are singular.
+    """
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
     if wide.shape[1] <= len(wide):
         theta = np.linalg.solve(wide.T @ wide + strength * np.eye(wide.shape[1]), wide.T @ goal)

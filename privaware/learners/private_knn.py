@@ -182,7 +182,7 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
 class LastHidden:
     """The last hidden activations of a released network: the inputs of its last linear layer.
 
-    It takes rows to which the network's features were applied.
+    It takes rows to which the network's features were applied, and returns one row of activations for each.
     """
 
     module: Any

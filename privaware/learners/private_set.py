@@ -119,7 +119,10 @@ class PrivateSet(PlainNetwork):
         return self._model(data.schema, module)
 
     def condense(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """Return the synthetic rows, in the form after `features`, and their class codes; the release costs `cost`."""
+        """Return the synthetic rows, in the form after `features`, and their class codes, one class after another.
+
+        The release costs `cost`.
+        """
         import torch
 
         from privaware.descent import gradient_queries

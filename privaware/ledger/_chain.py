@@ -70,7 +70,10 @@ def rehearse_creation(path: Path, entry: Entry) -> None:
 
 @contextmanager
 def _draft(path: Path, entry: Entry) -> Iterator[Path]:
-    """Yield a file next to `path` with a ledger and its first entry; it is removed when the block ends."""
+    """Yield a file next to `path` with a ledger and its first entry; it is removed when the block ends.
+
+    A missing folder, and each `OSError`, also one inside the block, is raised as `WrongInput`.
+    """
     if not path.parent.is_dir():
         raise WrongInput(f"{shown_path(path)}: its folder does not exist; make it first")
     draft = path.parent / f".ledger-{secrets.token_hex(8)}"
@@ -95,7 +98,10 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
 
 
 def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Return every entry, starting with the entry of the creation; raise `WrongInput` if the hash chain is broken."""
+    """Return every entry, starting with the entry of the creation.
+
+    Raise `WrongInput` if the file is no ledger, or if an entry was changed, moved or removed.
+    """
     entries, problems = examine(path, db)
     if problems:
         raise WrongInput(f"{shown_path(path)} was changed: {problems[0]}")
@@ -104,6 +110,8 @@ def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
 
 def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
     """Return the entries up to the first unreadable one, and the problems that were found, one sentence each.
+
+    Raise `WrongInput` if the file is no ledger of this version, is cut off, or has other tables or triggers.
 
     Whether entries are out of place is checked only if each follows the entry before it. Whether entries were removed
     from the end is checked only if there is no other problem.
@@ -129,7 +137,10 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
 
 
 def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
-    """Write `entry` after `head` and return it with its hash; it is on disk when the surrounding lock is released."""
+    """Write `entry` after `head`, the last entry, and return it; it is on disk when the surrounding lock is released.
+
+    The returned entry has its number, its time, the hash of `head` and its own hash. A closing entry has no time.
+    """
     time = "" if entry.kind == "finished" else _now()  # the time at which a run ended is never written
     following = replace(entry, number=head.number + 1, previous=head.hash, time=time)
     return replace(following, hash=_insert(db, following))
@@ -153,7 +164,10 @@ def head(db: sqlite3.Connection) -> str:
 
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
-    """Write more bytes than the entry needs outside the chain, so that a full disk or a read-only file raises now."""
+    """Write more bytes than `entry` needs outside the chain, so that a full disk or a read-only file raises now.
+
+    No entry is written. Call it inside `locked`, which turns errors of the disk into `WrongInput`.
+    """
     size = 8192 + len(body(entry))
     db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
 

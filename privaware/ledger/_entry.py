@@ -34,7 +34,7 @@ __all__ = [
 
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
-"""Kinds of entries that name a run, and the hashes of its files."""
+"""Kinds of entries that must name a run, and may have the hashes of its files."""
 RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot")
 """Kinds of releases that a closing entry can name."""
 
@@ -87,12 +87,15 @@ class Facts:
 class Entry:
     """One entry of the ledger.
 
-    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). `previous` is the hash of
-    the entry before it. `files` maps the names of the files that the entry vouches for to their SHA-256 hashes. A
-    closing entry has no time: the time would reveal how long the run took, and so the number of trials of a private
-    selection. Its `release` names what the run released: a model, a transformation, or the result of a selection, a
-    crossover, an audit or a pilot; old entries do not name it. `rows` is the keyed digest of the rows of a charge. The
-    key is not in the ledger, and without it the digest reveals nothing about the rows.
+    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). Only created has `facts`,
+    only a charge (spend) has an `event`, and only limit has a `limit`, the new one. `who` wrote the entry, and `what`
+    is its purpose in words. `partition` is the part of the rows that a charge uses (None: all rows). `run` is the key
+    of a run that can be resumed. `previous` is the hash of the entry before it. `files` maps the names of the files
+    that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how long the
+    run took, and so the number of trials of a private selection. Its `release` names what the run released: a model, a
+    transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name it. `rows`
+    is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
+    about the rows.
     """
 
     kind: str
@@ -149,7 +152,7 @@ def plain(entry: Entry) -> dict[str, Any]:
 
 
 def body(entry: Entry) -> str:
-    """Return the text that is hashed: all fields but the hash, in canonical form."""
+    """Return the text that is stored and hashed: all fields but the hash and those that are None, as canonical JSON."""
     values = {name: value for name, value in plain(entry).items() if name != "hash"}
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -161,7 +164,8 @@ def hashed(body: str) -> str:
 def parsed(body: Any, digest: Any) -> Entry:
     """Return the entry of a stored `body` whose hash is `digest`.
 
-    Raise `WrongInput` if the hash is wrong, and it or `ValueError`, `TypeError` or `KeyError` if the body is.
+    Raise `WrongInput` if the hash is wrong. A body that is no entry raises `WrongInput`, `ValueError`, `TypeError`,
+    `KeyError`, `OverflowError` or `RecursionError`.
     """
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")

@@ -37,7 +37,7 @@ def watch(genesis: str, entries: Iterable[Entry]) -> None:
 
 
 def note(genesis: str, entry: Entry) -> None:
-    """Copy an entry that is on disk, if the registry knows the ledger.
+    """Copy an entry that is on disk, if the registry copies the ledger whose first entry has the hash `genesis`.
 
     The charge is already written, so a full disk causes a warning and does not stop the run.
     """
@@ -50,7 +50,7 @@ def note(genesis: str, entry: Entry) -> None:
 
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the copied entries that `entries` neither contain nor replace, in order.
+    """Return the copied entries that `entries` neither contain nor replace, in the order of their numbers.
 
     Return none if the registry does not copy the ledger whose first entry has the hash `genesis`.
     """

@@ -159,8 +159,9 @@ class Ledger(Summarised):
     ) -> Ledger:
         """Open the ledger at `path`, or create it with these facts; raise `WrongInput` if it has other facts.
 
-        `limit`, `delta` and `partitions` are not compared if they are None. A new ledger then gets the limit
-        `new_limit` (which must then be given), the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
+        `unit`, `relation` and `cap` are compared always; `limit`, `delta` and `partitions` only if they are not None. A
+        new ledger then gets the limit `new_limit` (which must then be given), the delta
+        `privaware.accounting.DEFAULT_DELTA` and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
         requested = {"limit": limit, "delta": delta} | facts
@@ -260,7 +261,7 @@ class Ledger(Summarised):
             finished, its entry is returned and nothing is charged. Any other charge for the same run raises
             `WrongInput`.
         partition
-            The part of the rows that the release uses. Default: all rows.
+            The part of the rows that the release uses, a name in `facts.partitions`. Default: all rows.
         seed
             The seed of the run, if it is seeded.
         rows
@@ -294,7 +295,10 @@ class Ledger(Summarised):
         partition: str | None = None,
         seed: int | None = None,
     ) -> None:
-        """Raise what `spend` would raise, and record nothing; a test write checks the disk."""
+        """Raise what `spend` would raise, and record nothing; a test write checks the disk.
+
+        The rows of a run that was charged before are not compared.
+        """
         entry = self.expect_room(event, what=what, run=run, partition=partition, seed=seed)
         with chain.locked(self.path) as db:
             chain.rehearse(db, entry)
@@ -308,7 +312,10 @@ class Ledger(Summarised):
         partition: str | None = None,
         seed: int | None = None,
     ) -> Entry:
-        """Return the entry that `spend` would write, or raise what it would raise; the file is only read."""
+        """Return the entry of this charge, not yet written, or raise what `spend` would raise; the file is only read.
+
+        For a run that was charged before, `spend` would write no entry. Its rows are not compared.
+        """
         entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
         self._admit(self.entries(), entry)
         return entry
@@ -378,7 +385,7 @@ class Ledger(Summarised):
         return self.finish(run, files={}, who=who, what="closed without a result")
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
-        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run.
+        """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run; return the entry.
 
         Raise `WrongInput` if `run` is not closed.
         """
@@ -391,9 +398,10 @@ class Ledger(Summarised):
         return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
-        """Change the limit and record the change.
+        """Change the limit to `epsilon`, and return the entry that records the change.
 
-        Raise `WrongInput` if the spent epsilon is above the new limit, and `Refused` if it is infinite.
+        Raise `WrongInput` if the spent epsilon is above the new limit or the new limit is not finite and above 0, and
+        `Refused` if the spent epsilon is infinite.
         """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
@@ -450,7 +458,9 @@ class Ledger(Summarised):
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
-        """Return the whole ledger as plain values; the epsilon of an event is its cost without the other events.
+        """Return the whole ledger as plain values, which `printable` in `_print.py` lists.
+
+        The epsilon of an event is its cost without the other events.
 
         With `totals`, each event also has the `total` of all events up to and including it, composed. This needs one
         more run of the accountant for each event.

@@ -33,7 +33,8 @@ def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connec
 def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
     """Open a connection to the file `path`, in SQLite's `mode`; its errors are raised as `WrongInput` in one sentence.
 
-    The sentence names the file `called`, or `path` if `called` is None.
+    The sentence names the file `called`, or `path` if `called` is None. In the mode "rw" the file must exist; "rwc"
+    creates it if it is missing.
     """
     if mode == "rw":
         expect_file(path)

@@ -43,7 +43,8 @@ def owner_folder() -> Path:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file, one for each line; none if there is no file.
 
-    Lines that are no JSON object are overwritten by spaces, with one warning.
+    Lines that are no JSON object are overwritten by spaces, with one warning. A file that cannot be read raises
+    `WrongInput`.
     """
     try:
         content = path.read_bytes()
@@ -58,7 +59,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Append lines to a file in one durable write; a new file is readable by the user only."""
+    """Append lines to a file in one durable write; a new file is readable by the user only.
+
+    Raise `WrongInput` if the file cannot be written; after a full disk it is as it was before.
+    """
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     try:
         with _locked(path) as handle:

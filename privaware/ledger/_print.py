@@ -17,7 +17,7 @@ from privaware.ledger._spent import epsilon_of, limit_of
 __all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable"]
 
 EQUAL_WITHIN = 1e-3
-"""Relative difference of two epsilons below which they are printed as equal."""
+"""Relative difference of two epsilons up to which `explained_lines` takes them as equal."""
 
 
 def printable(
@@ -101,8 +101,9 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
 def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return all entries in order, each with the texts of its `number`, `time`, `who`, `what` and its amounts.
 
-    `epsilon` is the cost of one charge alone, `total` the composition of all charges up to it, and `limit` the limit at
-    that time. An entry that closes a run has no time and no amounts.
+    `ledger` is the result of `Ledger.json(totals=True)`. The amounts are `epsilon`, the cost of one charge alone,
+    `total`, the composition of all charges up to it, and `limit`, the limit at that time. `epsilon` and `total` are
+    empty for entries other than charges, and `time` is empty for an entry that closes a run.
     """
     created, limit = ledger["created"], rounded_up(ledger["created"]["limit"])
     empty = {"time": "", "epsilon": "", "total": ""}

@@ -94,7 +94,7 @@ class KnownCharges:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownLedger:
-    """A ledger that was charged for some rows: its file at that time, and the hash of its first entry."""
+    """A ledger that was charged for some rows: its file at that time (`path`), and the hash of its first entry."""
 
     path: Path
     genesis: str
@@ -197,7 +197,10 @@ def knows_rows() -> bool:
 
 
 def forget_sketch(digest: str) -> None:
-    """Remove an unreadable sketch; the next charge for its rows writes it again."""
+    """Remove the sketch of the rows with this `digest`, because it cannot be read, if it exists.
+
+    The next charge for these rows writes it again.
+    """
     with suppress(OSError):
         (owner_folder() / f"{digest}.sketch").unlink(missing_ok=True)
 
@@ -214,7 +217,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     ledger : Ledger
         The ledger that will be charged.
     sketch : bytes, optional
-        The sketch of the rows, which recognises most of them in another table.
+        The sketch of the rows, by which another table with most of these rows is recognised.
     """
     known = KnownLedger(path=ledger.path, genesis=ledger.genesis)
     folder = owner_folder()

@@ -56,7 +56,7 @@ SHIFTS = (-0.4, -0.2, 0.0, 0.2, 0.4)
 SHIFT_SPREAD = 0.3
 """Standard deviation of the Gaussian weight of a variant by its shift, in powers of ten of the signal."""
 TOLERANCE = 0.02
-"""Difference of accuracies up to which an accuracy counts about as the requested accuracy."""
+"""Difference from the requested accuracy within which another accuracy counts about as much."""
 SEED_SPREAD = 0.01
 """Standard deviation of the accuracy of `fit` between two runs with different noise."""
 
@@ -76,7 +76,7 @@ class TableFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The accuracy of `fit` on one measured table at several `epsilons`, without those at which it trained a constant.
+    """The `accuracies` of `fit` on one measured table at `epsilons`, without those at which it trained a constant.
 
     `constant` is the accuracy of the constant prediction of the most frequent class.
     """
@@ -126,7 +126,10 @@ class Expected:
     weights: np.ndarray
 
     def at(self, epsilon: float) -> tuple[float, float, float]:
-        """Return the weighted 10%, 50% and 90% quantiles of the accuracies of the curves at `epsilon`."""
+        """Return the weighted 10%, 50% and 90% quantiles of the accuracies of the curves at `epsilon`.
+
+        Outside `GRID` the accuracies at its nearest end are taken.
+        """
         column = [np.interp(math.log(epsilon), np.log(GRID), curve) for curve in self.accuracies]
         low, middle, high = (_quantile(np.array(column), self.weights, share) for share in QUANTILES)
         return low, middle, high
@@ -216,7 +219,7 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 @cache
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
-    """Return the measured curves of tables with at least `MANY_CLASSES` classes, or, if false, with fewer classes."""
+    """Return the measured curves: if `many_classes`, of tables with `MANY_CLASSES` classes or more, else with fewer."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
     entries: Iterable[dict[str, Any]] = (
         {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}

@@ -262,7 +262,10 @@ RULES = (
 
 
 def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
-    """Yield the rules that apply to `facts`, in the order of `RULES`, each with its reason and its evidence."""
+    """Yield the rules that apply to `facts`, in the order of `RULES`.
+
+    Each is a dictionary with `name`, `rule` (the advice), `reason` and `evidence` (a list of entries of `advice.json`).
+    """
     stored = stored_evidence()["evidence"]
     for rule in RULES:
         if rule.applies(facts):

@@ -37,7 +37,11 @@ LIKELY_ENOUGH = 0.15
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The `estimate` and the `curve` of `advise --json`."""
+    """The `estimate` and the `curve` of `advise --json`.
+
+    `estimate` has the `epsilon` that the accuracy needs, with its 80% interval from `low` to `high`, and the `reason`
+    if one of them is not known; each may be None. `curve` is a result of `Expected.curve`, or empty.
+    """
 
     estimate: dict[str, Any]
     curve: list[dict[str, float]]
@@ -104,9 +108,9 @@ def _curves(schema: Schema) -> tuple[Curve, ...]:
 
 
 def _similar(curves: Sequence[Curve], rows: int) -> list[Curve]:
-    """Return one curve for each table measured at a similar size: the curve whose number of rows is nearest to `rows`.
+    """Return one of `curves` for each table measured at a similar size: the one whose number of rows is nearest.
 
-    A size is similar if it differs from `rows` by a factor of at most `SIZE_FACTOR`.
+    The nearest to `rows` comes first. A size is similar if it differs from `rows` by a factor of at most `SIZE_FACTOR`.
     """
     nearest: dict[str, Curve] = {}
     for curve in sorted(curves, key=lambda curve: abs(math.log(curve.rows / rows))):

@@ -49,12 +49,13 @@ ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shad
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Audit(Summarised):
-    """The claimed epsilon of a mechanism, and what an attack on it measured.
+    """The claimed epsilon of a mechanism (`epsilon_claimed`), and what an attack on it measured.
 
-    `subject` is the audited learner or model folder. `found` holds the numbers of the attack: AUC, true positive rates,
-    and `epsilon_lower` with its `confidence`. It is empty if the attack was not run. `epsilon` is the cost of the audit
-    itself, which is charged unless the run is a dry run; it is 0 for attacks that cost nothing. If `owner_only` is
-    true, nothing was charged, and `json` puts all numbers of the attack under `internal`.
+    `subject` is the audited learner or model folder. `settings` are those of the attack (`AuditSettings.json`). `found`
+    holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is empty if
+    the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry run; it
+    is 0 for attacks that cost nothing. If `owner_only` is true, nothing was charged, and `json` puts all numbers of the
+    attack under `internal`.
     """
 
     subject: str
@@ -156,7 +157,8 @@ class AuditSettings:
     `space` (one of `SPACES`) and the number of `canaries` are settings of one_run, and the number of `runs` is a
     setting of many_run. `shadows` is the number of shadow models of a membership attack; None means the default in
     `SHADOWS`. `shadow_training` is "private" (shadow models are trained with the audited mechanism) or
-    "without_privacy" (they are trained without noise, as some papers do).
+    "without_privacy" (they are trained without noise, as some papers do). Values that are not possible raise
+    `WrongInput`.
     """
 
     attack: str = "one_run"

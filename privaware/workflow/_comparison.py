@@ -27,7 +27,7 @@ SCORES = Lattice(bound=1.0, bits=20)
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two compared learners, with its columns and its noise multiplier at each epsilon."""
+    """One of the two compared learners (`mechanism`), with its columns, and its noise multiplier at each epsilon."""
 
     mechanism: Mechanism[Model]
     columns: tuple[str, ...]
@@ -138,7 +138,10 @@ def correct(model: Model, data: Data) -> float:
 
 
 def _repeated(mechanism: Mechanism[Model], data: Data, noise: float, repeats: int, rng: Rng) -> Sequence[Model]:
-    """Train `repeats` models, as one population if the learner supports it, else one after another."""
+    """Train and return `repeats` models, as one population if the learner supports it, else one after another.
+
+    Each of them has the noise multiplier `noise` and is a release of its own.
+    """
     if isinstance(mechanism, PopulationLearner):
         return mechanism.run_population([mechanism] * repeats, data, noise, rng)
     return [mechanism.run(data, noise, rng) for _ in range(repeats)]

@@ -143,7 +143,7 @@ def _side(plans: Sequence[Plan]) -> Side:
 
 
 def _facts(sides: Mapping[str, Contender], design: Design, source: Source) -> dict[str, Any]:
-    """Return the settings of a plan and its reasons in words."""
+    """Return the entries `settings` and `reasons` (sentences) of the plan that compares `sides` by `design`."""
     settings: dict[str, Any] = {name: contender.json() for name, contender in sides.items()}
     settings |= {"epsilons": list(design.epsilons), "repeats": design.repeats}
     return {"settings": settings, "reasons": _reasons(sides, design.epsilons, design.repeats, source)}

@@ -23,7 +23,7 @@ EXPECTED_FORMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One of the two compared models; `name` is its description as it was given.
+    """One of the two compared models, a `learner` with its `settings`; `name` is its description as it was given.
 
     It uses all columns if `columns` is None.
     """
@@ -36,7 +36,8 @@ class Contender:
     def restricted(self, schema: Schema) -> Schema:
         """Return `schema` with only the columns of this model; unchanged if `columns` is None.
 
-        Raise `WrongInput` for a column that is not in `schema`, for no columns, and for data that are no table.
+        Columns keep the order of `schema`. Raise `WrongInput` for a column that is not in `schema`, for no columns, and
+        for data that are no table.
         """
         if self.columns is None:
             return schema

@@ -87,7 +87,8 @@ def crossing(epsilons: Sequence[float], simple: Any, complex: Any, *, confidence
         The estimate and its interval. Between two epsilons the difference of scores in each repeat is interpolated
         linearly in log epsilon. `low` is the largest epsilon at which a paired t-test finds the simple model better.
         `high` is the smallest epsilon from which on the test finds the complex model better everywhere. Each end is
-        wrong with probability `(1 - confidence) / 2`.
+        wrong with probability `(1 - confidence) / 2`. Epsilons that do not rise from above 0, scores of another shape
+        or not finite, and a `confidence` outside (0, 1) raise `WrongInput`.
 
     >>> result = crossing([0.1, 1.0, 10.0], [[0.6, 0.7, 0.7]] * 2, [[0.5, 0.6, 0.8]] * 2)
     >>> round(result.estimate, 2)  # half-way in log epsilon

@@ -35,7 +35,7 @@ class Result:
         raise TypeError(f"{type(self).__name__} has no chart of its own")
 
     def plot(self, path: str | Path) -> Path:
-        """Write the chart to `path` as PNG, SVG or PDF, by the suffix of `path`."""
+        """Write the chart to `path` as PNG, SVG or PDF, by the suffix of `path`, and return the path."""
         return _charts.save(self.chart(), Path(path))
 
 
@@ -58,6 +58,8 @@ class Point:
 def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Return the ends of the t-interval of the mean of `scores`; both ends are the score if there is only one.
 
+    The interval has this `confidence`, between 0 and 1.
+
     >>> [round(end, 3) for end in interval([0.9, 0.92, 0.94])]
     [0.87, 0.97]
     """
@@ -73,7 +75,7 @@ def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, 
 
 
 def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
-    """Return one point of a curve from its scores; `share=True` limits the interval to [0, 1]."""
+    """Return the point at `x` of the curve called `curve`; `share=True` limits the interval of its scores to [0, 1]."""
     low, high = interval(scores, confidence)
     if share:
         low, high = max(low, 0.0), min(high, 1.0)

@@ -99,5 +99,5 @@ def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice
 
 
 def always_beats_a_constant(metric: str | None) -> bool:
-    """Whether no model is expected to score below a constant prediction, which is so for "auc" only."""
+    """Whether no model is expected to score below a constant by this `metric`, which is so for "auc" only."""
     return metric == "auc"

@@ -51,7 +51,9 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) ->
 
 
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
-    """Charge and run a pilot; return what it released, and what it cost in words.
+    """Charge and run a pilot that costs `pilot`; return what it released, and what it cost in words.
+
+    A new ledger also gets room for a model that costs `epsilon`.
 
     If the same pilot was charged and published before, its stored result is returned. A dry run returns None and a
     sentence.
@@ -75,8 +77,8 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
 def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:
     """Return the released accuracy with its standard error, the signal of the training, and the constant's accuracy.
 
-    The standard error follows from the 95% interval of `score`. The accuracy of a constant prediction is clipped to
-    [1 / classes, 0.99]; it is None if it was not released.
+    The standard error follows from the 95% interval of `score`, and the signal from the epsilon of `plan`. The accuracy
+    of a constant prediction is clipped to [1 / classes, 0.99]; it is None if it was not released.
     """
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=0.0)
     constant = None if score.constant is None else score.constant["value"]

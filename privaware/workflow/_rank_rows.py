@@ -19,10 +19,10 @@ __all__ = ["rows_of_all"]
 
 
 def rows_of_all(ranks: Ranks, inputs: Any, targets: Any, *, own_rows: bool) -> tuple[Any, Any]:
-    """Return the inputs and targets of all ranks, on rank 0; before any charge, raise if they do not fit together.
+    """Return the inputs and targets of all ranks; before any charge, raise `WrongInput` if they do not fit together.
 
-    With `own_rows` they are the parts of all ranks, in the order of ranks. Otherwise every rank has to give the same
-    rows.
+    With `own_rows`, rank 0 gets the parts of all ranks, in the order of ranks, and any other rank its own part; parts
+    with common rows raise. Otherwise every rank has to give the same rows, which are returned.
     """
     examples = examples_of(inputs, targets)
     ranks.expect_equal({"own_rows": repr(own_rows)})

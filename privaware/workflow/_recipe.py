@@ -179,7 +179,7 @@ class Recipe:
         atomic_write(path, text.encode())
 
     def restricted(self, schema: Schema) -> Schema:
-        """Return `schema` with only `columns`; unchanged if `columns` is None.
+        """Return `schema` with only `columns`, in the order of `schema`; unchanged if `columns` is None.
 
         Raise `WrongInput` for unknown columns, for no columns, and for data that are no table.
         """

@@ -78,9 +78,10 @@ class Score:
     """A noisy score `value` with its 95% interval from `low` to `high`, released with `epsilon`.
 
     `rows` is the noisy number of held-out rows. `constant` is the score of a constant prediction, with `value`, `low`
-    and `high`. `confusion[true][predicted]` is the noisy confusion matrix; with two classes it comes with every
-    accuracy. `threshold` is the threshold with the largest noisy balanced accuracy. `calibration` compares predicted
-    probabilities with observed rates, by tenths. Tables that were not requested are None.
+    and `high`. `confusion[true][predicted]` is the noisy confusion matrix, and `confusion_low` and `confusion_high` are
+    the ends of its intervals; with two classes it comes with every accuracy. `threshold` is the threshold with the
+    largest noisy balanced accuracy. `calibration` compares predicted probabilities with observed rates, by tenths.
+    Tables that were not requested are None.
     """
 
     metric: str
@@ -143,7 +144,7 @@ def _interval_words(estimate: Mapping[str, float]) -> str:
 
 
 def constant_words(metric: str, constant: Mapping[str, float]) -> str:
-    """Return the score of a constant prediction in one sentence.
+    """Return the score of a constant prediction in one sentence; an interval without width means "by definition".
 
     >>> constant_words("accuracy", {"value": 0.6, "low": 0.55, "high": 0.65})
     'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'
@@ -287,7 +288,8 @@ def with_score(
 
     `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
     `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
-    score. Default: it follows from their number.
+    score. Default: it follows from their number. Raise `WrongInput` if the score costs more than the budget (0.9 of it
+    if another release comes first), or if the metric or a table does not fit the task.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested

@@ -96,8 +96,9 @@ class NoisyCells:
     def threshold(self) -> dict[str, Any]:
         """Return the threshold from 0.1 to 0.9 with the largest noisy balanced accuracy, for two classes.
 
-        The threshold is on the probability of the second class. Its interval, the balanced accuracies there and at 0.5,
-        and its sensitivity and specificity are returned, too.
+        The threshold `value` is on the probability of the second class; its interval is from `low` to `high`.
+        `balanced_accuracy` and `at_half` are the balanced accuracies at the threshold and at 0.5. These,
+        `sensitivity` and `specificity` have a `value`, `low` and `high` each.
         """
         best = int(self._balanced(self.noisy[None])[0].argmax())
         draws = DECILES[self._balanced(self._resampled).argmax(axis=1)]
@@ -116,6 +117,8 @@ class NoisyCells:
 
     def calibration(self) -> list[dict[str, float]]:
         """Return, for each tenth of a predicted probability, the noisy number of rows and the observed rate.
+
+        `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`.
 
         With two classes it is the probability of the second class, and the rate is the frequency of this class. With
         more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
@@ -217,7 +220,10 @@ class NoisyCells:
         return self._split(cells, self.cells.edges.index(0.0))
 
     def _split(self, cells: np.ndarray, edge: int) -> np.ndarray:
-        """Return the counts of each true class below and above the edge number `edge`, of shape (samples, 2, 2)."""
+        """Return the counts of each true class below and above the edge number `edge`, of shape (samples, 2, 2).
+
+        `cells` is (samples, cells). The second axis is the true class; the third is below, then above.
+        """
         histogram = self._histogram(cells)
         return np.stack([histogram[:, :, : edge + 1].sum(axis=2), histogram[:, :, edge + 1 :].sum(axis=2)], axis=2)
 

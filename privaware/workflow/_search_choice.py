@@ -82,7 +82,7 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
 
 
 def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
-    """Return the sentences of the plan about a search with `trials` expected trials."""
+    """Return the sentences of the plan about a search with these `settings` and `trials` expected trials."""
     space, candidates = settings.space, " or ".join(settings.space.learners)
     tunes = f"{settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials"
     rows = round(schema.rows * settings.held_out)

@@ -107,7 +107,7 @@ def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], pri
 
 
 def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
-    """Return a sentence for each accountant whose recomputed epsilon differs from the epsilon on the card.
+    """Return a sentence for each accountant whose epsilon in `priced` disagrees with the epsilon on the card.
 
     Return one more sentence if the card names an accountant as its method and has no epsilon by it.
     """
@@ -131,7 +131,7 @@ def _agree(stated: float, computed: float, event: Event) -> bool:
 
 
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
-    """Return where the sentences, plan, unit or score of `card` contradict its schema, its `event` or its seed.
+    """Return a sentence for each place where words, plan, unit or score of `card` contradict its schema, event or seed.
 
     If unit, cap or relation of the guarantee are not those of the schema, or a model is wrongly called certified, only
     these problems are returned.
@@ -174,7 +174,7 @@ def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
 
 
 def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:
-    """Return a sentence if a score is outside its own interval, or if no event of its own paid for it.
+    """Return a sentence if a score is outside its own interval, or if no event of its own among `parts` paid for it.
 
     The event of a score is the last event of the release that trained the model and names the score. A Laplace event of
     another release, such as a count, does not pay for the score, even if its noise is the same.

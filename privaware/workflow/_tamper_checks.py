@@ -33,7 +33,8 @@ OLD_SIGNATURE = (
 class Claim:
     """What a folder states about itself: the kind of its release, and the facts of its charge that the ledger has too.
 
-    `entry` is the hash of the charge in the ledger. `run` is None if the files do not name the run.
+    `release` is the kind, a key of `RELEASE_FILES`. `entry` is the hash of the charge in the ledger, and `event` its
+    cost. `run` is None if the files do not name the run.
     """
 
     release: str

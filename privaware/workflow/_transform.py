@@ -26,7 +26,10 @@ __all__ = ["ReleasedMap", "transform"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedMap:
-    """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both."""
+    """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both.
+
+    `sentence` states the guarantee, and `assumptions` what it takes for granted.
+    """
 
     schema: Schema
     feature: Any
@@ -37,7 +40,7 @@ class ReleasedMap:
     assumptions: list[str] = field(repr=False)
 
     def __call__(self, rows: Data) -> np.ndarray:
-        """Compute the features of rows that were encoded by `schema`."""
+        """Return the features (rows, `width`) of rows that were encoded by `schema`, in float64."""
         return np.asarray(self.feature(OneHot()(rows.x, self.schema), self.schema), dtype=np.float64)
 
     @property

@@ -264,7 +264,7 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
 
 
 def _noise_of_a_quarter(plan: Plan) -> float:
-    """Return the noise multiplier at which a model trained on a quarter of the rows has the claimed epsilon."""
+    """Return the noise multiplier at which a model trained on a quarter of the rows has the epsilon of `plan`."""
     quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
     return accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
 
@@ -290,7 +290,8 @@ def _result(
 def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
     """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model.
 
-    The claim that is tested is the epsilon of all events on the card. A dry run attacks and writes nothing.
+    The claim that is tested is the epsilon of all events on the card. A dry run neither attacks nor writes. Raise
+    `WrongInput` for an attack without canaries, and if an output folder is given.
     """
     card = ModelCard.read(folder)
     if not asked.of_canaries:

@@ -57,7 +57,7 @@ PLOT = "crossover.svg"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crossover(Summarised, Result):
-    """The crossover epsilon, both score curves, and the total cost.
+    """The crossover epsilon, both score curves, and the total cost; `models` are the two models by their names.
 
     In a dry run `crossover` is None, and the curves have no points. `evaluation` says whether the scores are exact
     scores on the public test rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
@@ -206,7 +206,11 @@ def crossover(
 
 
 def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float | None) -> list[float] | None:
-    """Return the epsilons as a list, or None; raise `WrongInput` if one of the arguments is not valid."""
+    """Return the epsilons as a list of floats, or None if they are None.
+
+    Raise `WrongInput` unless they rise from above 0 to below a million, `repeats` is from 1 to 1000 and `total` is
+    above 0; None is valid for each.
+    """
     grid = None if epsilons is None else [float(epsilon) for epsilon in epsilons]
     if grid is not None:
         rising = bool(grid) and sorted(set(grid)) == grid and 0 < grid[0] <= grid[-1] < 1e6
@@ -234,7 +238,7 @@ def _bound(total: float | None, run: ChargedRun) -> float:
 
 
 def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], design: Design) -> bool:
-    """Charge `plan`, and return whether its mechanism is left to execute.
+    """Charge `plan`, and return whether its mechanism is left to execute; not after a dry run or a published result.
 
     If the ledger has no room for it, raise `BudgetExceeded` and name a smaller design that fits into the ledger.
     """

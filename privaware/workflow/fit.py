@@ -45,7 +45,7 @@ NO_SCORE = (
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """The epsilon of a score to release, and the tables to release with it; no score if `epsilon` is None."""
+    """The epsilon of a score to release, and the tables (`also`, of `SCORE_ALSO`); no score if `epsilon` is None."""
 
     epsilon: float | None = None
     also: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Fit(Summarised):
         Parameters
         ----------
         folder
-            The new folder.
+            A new or empty folder; any other raises `WrongInput`.
 
         Returns
         -------
@@ -211,7 +211,7 @@ def fit(
     data
         A path, a DataFrame or the name of a built-in data set.
     epsilon
-        The privacy budget of this run. The result never costs more.
+        The privacy budget of this run. The result never costs more. A ledger without room raises `BudgetExceeded`.
     learner
         The name of a learner (`privaware list learners`). "auto" chooses one from public facts.
     settings
@@ -330,7 +330,10 @@ def _plan_of(
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
-    """Publish a model with its charged score, or the best model of a search with its settings."""
+    """Publish the model of `released`: a model, a scored model, or the result of a search.
+
+    The card gets the charged score, if there is one, and what `search` says, with the chosen candidate as `point`.
+    """
     score = released.score.json() if isinstance(released, ScoredModel) else None
     point = released.point if isinstance(released, (ScoredModel, SearchResult)) else None
     model = released.model if isinstance(released, (ScoredModel, SearchResult)) else released

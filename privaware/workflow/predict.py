@@ -82,14 +82,20 @@ def load(folder: str | Path) -> ReleasedModel:
 
 
 def changed_tensors(folder: Path, card: ModelCard) -> str:
-    """Return a sentence if the hash of the tensor file is not the hash on `card`, else nothing; it may still load."""
+    """Return a sentence if the hash of the tensor file is not the hash on `card`, else an empty text.
+
+    The sentence does not mean that the file is damaged: it may still load.
+    """
     if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
         return ""
     return f"{TENSORS} is not the file that was released: its hash differs from model.json"
 
 
 def loaded(folder: str | Path) -> ReleasedModel:
-    """Load a model from its folder, as `load` does, without comparing the tensor file with the card."""
+    """Load a model from its folder, as `load` does, without comparing the hash of the tensor file with the card.
+
+    Raise `WrongInput` if a file is missing or damaged.
+    """
     card = ModelCard.read(folder)
     tensors = read_tensors(Path(folder))
     try:
@@ -136,7 +142,7 @@ def predict(
     data
         The rows to predict, as for `fit`. The target may be absent.
     out
-        A new CSV or Parquet file, by its suffix.
+        A new CSV or Parquet file, by its suffix. An existing file or another suffix raises `WrongInput`.
     header, sep, decimal, encoding
         The format of a CSV file with rows.
     device
@@ -234,7 +240,10 @@ def _names(model: ReleasedModel) -> list[str]:
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
-    """Return the columns that are written for `rows`: the prediction, and the probability of each class, if any."""
+    """Return the columns that are written for `rows`, by the names in `_names`.
+
+    They are the prediction, as the training data spell it, and the probability of each class, if there are classes.
+    """
     outputs = model.outputs(rows.x, device)
     columns = {"prediction": model.labels(model.decide(outputs))}
     if model.schema.classes:

@@ -132,7 +132,7 @@ def search(
     strategy
         The search strategy (`privaware list strategies`).
     epsilon, model_epsilon
-        The budget: either the total `epsilon` of search and model, or the epsilon of one model.
+        The budget: either the total `epsilon` of search and model, or the epsilon of one model; not both.
     trials
         The number of candidates. It is the expected number if the strategy draws the number at random.
     settings

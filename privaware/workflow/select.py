@@ -28,9 +28,9 @@ NO_NOISE = 1e-9
 class Selection(Summarised):
     """The selected columns and their cost.
 
-    `columns` is None in a dry run. `sentence` states the guarantee, and `assumptions` what it takes for granted.
-    `internal` is for the data owner only. If the number of trials is secret, `seconds` is None, and the running time is
-    only in `internal`.
+    `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. `sentence`
+    states the guarantee, and `assumptions` what it takes for granted. `internal` is for the data owner only. If the
+    number of trials is secret, `seconds` is None, and the running time is only in `internal`.
     """
 
     columns: tuple[str, ...] | None
@@ -100,7 +100,7 @@ def select(
     method
         The name of a selector (`privaware list selectors`).
     epsilon
-        The privacy budget of the selection.
+        The privacy budget of the selection. A ledger without room for it raises `BudgetExceeded`.
     settings
         Settings of the selector, such as `columns`, the largest number of columns.
     describe
@@ -144,7 +144,7 @@ def select(
 
 
 def _without_noise(run: ChargedRun, method: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Select columns on the rows of a built-in data set without noise."""
+    """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one."""
     rows = run.public_rows()
     kept = keep_columns(rows, selector_for(run.schema, method, settings).run(rows, NO_NOISE, run.rng.spawn()))
     return tuple(column.name for column in kept.schema.used)

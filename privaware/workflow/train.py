@@ -232,6 +232,8 @@ def _bound_to(entry: Entry, digest: str) -> str:
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
     """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
 
+    `entry` is the earlier charge of this run, or None, and `digest` identifies the rows. A missing file passes.
+
     Resuming from such a checkpoint would repeat noise.
     """
     saved_run = saved.saved_run()
@@ -243,7 +245,7 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """Return the digest and the sketch of the rows, each with its target.
+    """Return the keyed digest and the sketch of the rows, each with its target, by which rows are recognised again.
 
     Inputs and targets of different lengths raise `WrongInput`.
     """

@@ -83,7 +83,8 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
     Parameters
     ----------
     model
-        A model folder, or a folder that `select`, `crossover`, `audit` or a pilot of `advise` wrote.
+        A model folder, or a folder that `select`, `crossover`, `audit` or a pilot of `advise` wrote. If its files
+        cannot be read, `WrongInput` is raised.
     ledger
         The ledger of the data set. With it, the hash chain, the charge and the hashes of all files are checked.
     key

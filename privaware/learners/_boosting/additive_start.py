@@ -43,10 +43,10 @@ from privaware.schema import Schema
 __all__ = ["CLIP", "AdditiveStart"]
 
 START_FRACTION = 0.05
-"""Fraction of the budget for the bias; in a regression the least fraction, also for spread and last mean residual."""
+"""Fraction of the budget that releases the bias, and in a regression also the spread and the mean of last residuals."""
 
 MAX_START_FRACTION = 0.3
-"""Upper bound of that fraction in a regression, where it grows until the noise of the bias is `BIAS_TOLERANCE`."""
+"""A regression takes up to this fraction if with `START_FRACTION` the bias had more noise than `BIAS_TOLERANCE`."""
 
 BIAS_TOLERANCE = 0.07
 """Wanted standard deviation of the noise in the bias of a regression, in units of gradients (`Start.unit`)."""
@@ -58,7 +58,10 @@ MAX_CHECK_FRACTION = 0.1
 """Largest fraction of the budget for the check that a regression is better than a constant prediction."""
 
 CHECK_SIGNAL = 200.0
-"""With `bias_clip > 1` the check takes `(CHECK_SIGNAL * noise / rows)**2` of the budget, up to `MAX_CHECK_FRACTION`."""
+"""The check takes `(CHECK_SIGNAL * noise / rows)**2` of the budget, at most `MAX_CHECK_FRACTION`.
+
+If `bias_clip` is at most 1, there is no check.
+"""
 
 CLIP = 0.5
 """Clipping norm of the gradients of classes, as a fraction of their largest norm; noise shrinks in proportion."""
@@ -76,7 +79,7 @@ class AdditiveStart(Learner):
         Fraction for these steps of the budget that bias and check leave: 1 without trees and features, 0 if `steps` is
         0.
     cells
-        About the number of levels of a number without declared bins.
+        About how many levels a number column without declared bins has, from 4 to 4096.
     residual_clip
         Where residuals of a regression are clipped, as a multiple of the spread of the target.
     bias_clip
@@ -137,7 +140,7 @@ class AdditiveStart(Learner):
         raise NotImplementedError
 
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
-        """Learn trees or features, and add them to the outputs of the rows."""
+        """Learn and return trees or features, and add what they predict to the outputs of the rows of `stage`."""
         raise NotImplementedError
 
     # What all of them share.

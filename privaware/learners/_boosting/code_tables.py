@@ -13,7 +13,7 @@ CHUNK = 2**15
 
 
 def chunks(part: Sized) -> Iterator[slice]:
-    """Return slices of at most `CHUNK` rows that together cover `part`."""
+    """Return an iterator of slices of at most `CHUNK` rows that cover `part` in order."""
     return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
 
 
@@ -36,5 +36,8 @@ class Lookup:
 
 
 def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Return the sums (outputs, size) of `values` (outputs, rows) over the rows of each code below `size`."""
+    """Return the sums (outputs, size) of `values` (outputs, rows) over the rows of each code.
+
+    All `codes` (rows,) must be below `size`.
+    """
     return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values]).astype(np.float64, copy=False)

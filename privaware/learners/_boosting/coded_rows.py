@@ -110,6 +110,8 @@ class CodedLayout:
     `feature` gives the levels of each column. Gradients of classes are clipped to a fraction `clip` of their largest
     norm. `length` is the largest norm of a row's gradient after clipping. `curvature` is the largest second derivative
     of a row's loss. `stable` is the largest learning rate times the largest curvature that all rows together can have.
+    `outputs` is 1 for a regression and for two classes, else the number of classes (`classes`, 0 in a regression).
+    `levels` is the number of levels of each used column, in the order of the schema, by which columns are numbered.
     """
 
     schema: Schema
@@ -192,7 +194,7 @@ class CodedLayout:
 
     @cached_property
     def groups(self) -> list[tuple[int, ...]]:
-        """Return groups of neighbouring columns; the columns of a group share one code.
+        """Return groups of neighbouring columns, by position; the columns of a group share one code.
 
         With fewer than `MANY` declared rows each column is a group of its own.
         """
@@ -210,7 +212,7 @@ class CodedLayout:
         return tuple(self.sizes[at] for at in group)
 
     def by_group(self, at: int, values: np.ndarray) -> np.ndarray:
-        """Return `values` (..., codes of column `at`) repeated for each code of the column's group."""
+        """Return `values` (..., codes of column `at`) as (..., codes of its group), repeated for the other columns."""
         group = self.group_of(at)
         axes = tuple(self.sizes[at] if other == at else 1 for other in group)
         shape = (*values.shape[:-1], *self.shape(group))

@@ -70,7 +70,9 @@ class CurveBasis:
         return math.sqrt(1 + levels + SLOPE**2 * len(self.numbers) + cosines)
 
     def released(self, sums: np.ndarray) -> np.ndarray:
-        """Return the exact `sums` times their weights, then their sums over cosines.
+        """Return the exact `sums` (bias, levels and slopes, outputs) times `terms`, then their sums over cosines.
+
+        The result is (width, outputs).
 
         The sums over cosines are computed in integers, so they have no rounding error.
         """

@@ -19,7 +19,7 @@ __all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 
 CELLS = 2048
-"""Cells of the logit of two classes; the first and the last cell have no end."""
+"""Number of cells of the logit of two classes; the first and the last cell extend to infinity."""
 
 STEPS = 64
 """Cells in one unit of the logit."""
@@ -50,7 +50,10 @@ def derivatives(
 
 
 def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return `group * CELLS` plus the cell of each logit; `group` is a row's class, or 2 * leaf + class."""
+    """Return, for each row, `group * CELLS` plus the cell of its logit; `group` is its class, or 2 * leaf + class.
+
+    `logits` are of the second of two classes.
+    """
     places = logits * np.float32(STEPS)
     places += np.float32(CELLS / 2 + 0.5)
     np.clip(places, 0, CELLS - 1, out=places)

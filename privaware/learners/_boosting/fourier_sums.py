@@ -70,10 +70,13 @@ STEADY_OF_NUMBERS = 1.9
 """Largest learning rate times rows times curvature in a regression; centred rows share no direction."""
 
 MOST_DROPPED = 0.75
-"""Largest fraction by which amplitudes shrink that noise alone explains: with classes, and if no column is a number."""
+"""Fraction by which amplitudes that noise alone explains shrink, in a classification with categories only.
+
+With number columns they shrink less, in proportion to the fraction of categories. A regression does not shrink them.
+"""
 
 KEPT_BY_SIGNAL = 2.5
-"""What the factor on the amplitudes gains by the fraction of their squared norm that noise does not explain."""
+"""The factor on amplitudes is `least + KEPT_BY_SIGNAL * signal`, at most 1 (see `_kept`)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -243,7 +246,10 @@ class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
 
 
 def _add_features(part: CodedRows, layout: CodedLayout, frequencies: np.ndarray) -> None:
-    """Give each row its features, scaled to a length of about 1 and clipped to length 1."""
+    """Give each row of `part` its features, scaled to a length of about 1 and clipped to length 1.
+
+    `frequencies` are the result of `random_frequencies`.
+    """
     angles, lookup = GradientSums(layout=layout, weights=frequencies, unit=1.0), Lookup()
     part.features = np.empty((len(part), frequencies.shape[1]))
     for at in range(0, len(part), ROWS_AT_ONCE):

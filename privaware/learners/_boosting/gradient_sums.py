@@ -58,7 +58,10 @@ class TargetSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCounts(ArraySum):
-    """The number of rows of each class, in all and at each level of each column: (classes, 1 + all levels)."""
+    """The number of rows of each class, in all and at each level of each column: (classes, 1 + all levels).
+
+    A row changes it by sqrt(1 + columns) in L2 norm.
+    """
 
     layout: CodedLayout
 
@@ -82,7 +85,7 @@ class GradientSums(ArraySum):
     """Sums of negative gradients at the outputs of the additive model with these `weights`.
 
     Released are the sum over all rows, over the rows of each level, and the sums times each number and each cosine.
-    `unit` is the residual of a regression that gives a gradient of 1.
+    `unit` is the residual of a regression that gives a gradient of 1. The outputs so far of the rows are not used.
     """
 
     layout: CodedLayout
@@ -108,7 +111,10 @@ class GradientSums(ArraySum):
         return super().release(self.layout.basis.released(self.by_weight(total)), noise, rng)
 
     def by_weight(self, total: np.ndarray) -> np.ndarray:
-        """Return the sums for the bias, each level and each slope (weights, outputs), from the sums by code."""
+        """Return the sums for the bias, each level and each slope (weights, outputs), from `total`, the sums by code.
+
+        `total` is what `partial` returns, summed over all parts of the rows.
+        """
         layout = self.layout
         ends = np.cumsum([math.prod(layout.shape(group)) for group in layout.groups])
         by_group = zip(layout.groups, np.split(total, ends[:-1]), strict=True)
@@ -125,7 +131,10 @@ class GradientSums(ArraySum):
         return sums
 
     def outputs(self, part: CodedRows, rows: slice, lookup: Lookup) -> np.ndarray:
-        """Return the outputs (outputs, rows) of the additive model for some rows of `part`, at most one chunk."""
+        """Return the outputs (outputs, rows) of the additive model for the `rows` of `part`, at most `CHUNK` of them.
+
+        `lookup` has the buffers, which several calls may share.
+        """
         values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(part.target[rows]), axis=1)
         for codes, table in zip(part.codes, self._tables, strict=True):
             lookup.add(values, table, codes[rows])
@@ -156,8 +165,8 @@ class LeafSums(ArraySum):
     """Sums in each leaf of a tree (leaves, outputs + 1): negative gradients, then second derivatives.
 
     Second derivatives are divided by the curvature and multiplied by `SECOND_WEIGHT`. `columns` and `right` are the
-    splits of the tree (`Splits`). Up to depth `COUNTED`, rows of two classes are counted by leaf, class and cell of the
-    logit instead of summed; the sums follow from the counts.
+    splits of the tree (`Splits`), and `unit` is as in `GradientSums`. Up to depth `COUNTED`, rows of two classes are
+    counted by leaf, class and cell of the logit instead of summed; the sums follow from the counts.
     """
 
     layout: CodedLayout
@@ -175,7 +184,7 @@ class LeafSums(ArraySum):
         return sums.T
 
     def _counted(self, part: CodedRows) -> np.ndarray:
-        """Return the sums of two classes: the derivatives of each cell times the number of its rows."""
+        """Return the sums (2, leaves) for two classes: the derivatives of each cell times the number of its rows."""
         places, cells = self._places(part), np.empty(len(part), np.intp)
         for rows in chunks(part):
             cells[rows] = logit_cells(part.values[0, rows], places[rows])
@@ -235,7 +244,7 @@ class LeafSums(ArraySum):
 
 
 def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
-    """Return `tensors` in float32; with two classes one output v becomes the two outputs -v / 2 and v / 2."""
+    """Return `tensors` in float32; with two classes the one output v, on the last axis, becomes -v / 2 and v / 2."""
     if classes == 2:
         tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
     return {name: value.astype(np.float32) for name, value in tensors.items()}

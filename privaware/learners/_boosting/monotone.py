@@ -15,7 +15,7 @@ __all__ = ["Monotone"]
 
 @dataclass(frozen=True)
 class Monotone:
-    """The wanted direction of each column and of each number's slope: 1 rises, -1 falls, 0 is free.
+    """The wanted `directions` of columns, and of the `slopes` of number columns: 1 rises, -1 falls, 0 is free.
 
     `missing` says of each column whether its last level is for missing values.
     """
@@ -62,10 +62,10 @@ class Monotone:
         return weights
 
     def leaves(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the leaves (leaves, outputs) of a tree that splits on `columns`, in order along each direction.
+        """Return a copy of the leaves `values` of a tree that splits on `columns`, put in order along each direction.
 
-        Two leaves that differ in one split on a column with a direction both become their mean if they are in the wrong
-        order. This keeps the order along the other splits.
+        `values` is (leaves, outputs). Two leaves that differ in one split on a column with a direction both become
+        their mean if they are in the wrong order. This keeps the order along the other splits.
         """
         shaped = values.reshape(*[2] * len(columns), -1).copy()
         for split, column in enumerate(columns):
@@ -77,7 +77,9 @@ class Monotone:
 
 
 def _rising(values: np.ndarray) -> np.ndarray:
-    """Return the nearest sequence that never falls, for each output, by pooling neighbours that fall.
+    """Return the nearest sequence that never falls, for each output of `values` (levels, outputs).
+
+    Neighbours that fall are replaced by their mean.
 
     >>> _rising(np.array([[1.0], [3.0], [2.0]])).ravel().tolist()
     [1.0, 2.5, 2.5]

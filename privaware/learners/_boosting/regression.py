@@ -102,7 +102,7 @@ def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: R
 
 
 def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
-    """Release the spread of the residuals of the outputs so far."""
+    """Release the spread of the residuals of the outputs so far: one of `SPREADS`, with noise multiplier `noise`."""
     return _spread(release(SpreadCounts(centre=0.0), data.rows, noise, rng), data.layout.schema.rows)
 
 
@@ -225,9 +225,10 @@ def judge(
 ) -> Verdict:
     """Release the mean of the outputs, and whether outputs are better than this noisy mean as a constant prediction.
 
-    These are two releases with noise multiplier `noise`. Outputs are better if the noisy sum of `GainSums` is at least
-    `noise`. The constant is the mean of the outputs, not of the targets, because gains are clipped: clipped gains
-    favour outputs that have only moved from the mean of a skewed target to its median.
+    These are two releases with noise multiplier `noise`. `rows` is the declared number of rows. Outputs are better if
+    the noisy sum of `GainSums` is at least `noise`. The constant is the mean of the outputs, not of the targets,
+    because gains are clipped: clipped gains favour outputs that have only moved from the mean of a skewed target to its
+    median.
 
     Both the mean of the start and the shifted outputs estimate the mean of the target, each with noise of standard
     deviation `deviation` (in units). `Verdict.mean` and `Verdict.shift` move each towards the other by the weight that

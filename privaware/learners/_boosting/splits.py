@@ -24,7 +24,7 @@ ANY_COLUMN = 0.2
 class Splits:
     """Splits of trees: the `columns` (trees, depth), and whether each level goes `right` (trees, depth, levels).
 
-    All nodes of a tree at the same depth have the same split.
+    `levels` is the largest number of levels of a column. All nodes of a tree at the same depth have the same split.
     """
 
     columns: np.ndarray
@@ -61,7 +61,9 @@ def random_splits(
     generator: np.random.Generator,
     chances: np.ndarray | None = None,
 ) -> Splits:
-    """Draw splits: a level of a number goes right above a random edge, a level of a category with probability 1/2.
+    """Draw `depth` splits for each of `trees` trees on columns that have these numbers of `levels`.
+
+    A level of a number goes right above a random edge, a level of a category with probability 1/2.
 
     A missing value of a number goes right. Columns are drawn by their probabilities `chances` (None: equal ones),
     perhaps more than once in a tree.

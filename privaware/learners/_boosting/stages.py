@@ -37,7 +37,7 @@ class Releases:
 
 @dataclass(frozen=True, kw_only=True)
 class Noises:
-    """The noise multiplier of one release of each stage; infinity means that the stage has no release.
+    """The noise multiplier of one release of each stage (see `Budget`); infinity means that the stage has no release.
 
     `all` is the noise multiplier of the one Gaussian release that costs as much as all releases together.
     """
@@ -54,6 +54,9 @@ class Noises:
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The releases of each stage; their fractions sum to 1.
+
+    The stages are `start` (bias and, in a regression, spread), `steps` of the additive model, `trees`, the mean of the
+    random Fourier features, the steps on their amplitudes, and the `check` of a regression against a constant.
 
     `start` also holds later releases of a regression: the spread of residuals and the mean of the last residuals.
     """

@@ -73,7 +73,7 @@ def signs(data: Data) -> np.ndarray:
 
 
 def targets(data: Data, reach: float) -> np.ndarray:
-    """Return the `signs` of classes, or (1, rows) targets scaled to [-1, 1] and divided by `reach`."""
+    """Return the `signs` of classes or, for regression, targets (1, rows) scaled to [-1, 1] and divided by `reach`."""
     if data.schema.classes:
         return signs(data)
     values = scaled(np.nan_to_num(data.y.astype(float)), data.schema)
@@ -81,7 +81,7 @@ def targets(data: Data, reach: float) -> np.ndarray:
 
 
 def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float = 1.0) -> Model:
-    """Return the linear model for `weights` (problems, width + 1) on rows with a constant column.
+    """Return the linear model for `weights` (problems, width + 1) on rows after `feature` with a constant column.
 
     The weights of a regression are multiplied by `reach`. One problem for two classes becomes two opposite outputs.
     """
@@ -92,7 +92,10 @@ def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float
 
 
 def slope_bounds(schema: Schema) -> tuple[float, float]:
-    """Return bounds on the first and second derivative of the loss: logistic, softmax, or log cosh for regression."""
+    """Return bounds on the first and second derivative of the loss: logistic, softmax, or log cosh for regression.
+
+    For a softmax they bound the norm of its gradient and the eigenvalues of its Hessian, with respect to the outputs.
+    """
     if not schema.classes:
         return 1.0, 1.0
     return (math.sqrt(2.0), 0.5) if len(schema.classes) > 2 else (1.0, 0.25)
@@ -116,6 +119,8 @@ SLOPES = Lattice(bound=1.0, bits=20)
 
 def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Return the exact sums over rows of derivative times row (problems, width) at public `weights`.
+
+    `goal` are targets as `targets` returns them, and `rows` are those of `with_constant`.
 
     Derivatives are rounded towards zero. Rows and weights lie on lattices that keep their products within 53 bits, so
     margins are exact.

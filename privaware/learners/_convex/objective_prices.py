@@ -153,7 +153,7 @@ def _hockey(threshold: float, s: float, shift: float) -> float:
 
 
 def redberg_epsilon(noise: float, delta: float, shrink: float) -> float:
-    """Return the smallest epsilon at which `redberg_delta` is at most `delta`."""
+    """Return the smallest epsilon at which `redberg_delta`, for this `noise` and `shrink`, is at most `delta`."""
     return _least(lambda epsilon: redberg_delta(epsilon, noise, shrink), delta)
 
 

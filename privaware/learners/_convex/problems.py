@@ -53,7 +53,9 @@ LOW = Lattice(bound=2.0**-25, bits=25)
 class ProblemArrays:
     """Convex problems over the same `rows` (rows, columns), with `targets` (1 or problems, rows) and one `loss`.
 
-    `ridge`, `norm` and `tolerance` hold one number for each problem, and `masks` one row of columns for each problem.
+    `masks` (problems, columns) says which columns a problem uses. `ridge`, the norm to which rows are clipped (`norm`)
+    and the gradient norm at which a problem is solved (`tolerance`) hold one number above 0 for each problem. Wrong
+    shapes, values and losses raise `WrongInput`.
     """
 
     rows: Array
@@ -114,7 +116,7 @@ class ProblemArrays:
 
 
 class ProblemGroup:
-    """Some of the problems (numbers `at`), with the arithmetic of their margins, gradients and Hessians."""
+    """The problems at positions `at` in `problems`, with the arithmetic of their margins, gradients and Hessians."""
 
     def __init__(self, problems: ProblemArrays, at: Array) -> None:
         self.problems, self.at, self.x = problems, at, problems.lattice_rows
@@ -141,7 +143,7 @@ class ProblemGroup:
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """Return the gradients at `weights`, computed from exact products and sums (see the module's docstring).
+        """Return the gradients at `weights` (problems, columns), from exact products and sums (see the file's top).
 
         `tilt` are the linear terms. For the squared loss, whose derivative has no bound, only the margins are so
         computed; the sums are rounded.
@@ -169,7 +171,7 @@ class ProblemGroup:
         return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
 
     def hessians(self, curvature: Array) -> Array:
-        """Return one Hessian for each problem; columns outside the mask have only a 1 on the diagonal.
+        """Return Hessians (problems, columns, columns); columns outside the mask have only a 1 on the diagonal.
 
         `curvature` (problems, rows) holds the second derivatives of the losses.
         """
@@ -181,7 +183,7 @@ class ProblemGroup:
         return self._regularised(hessians.reshape(len(self.at), columns, columns))
 
     def preconditioner(self, curvature: Array) -> Array:
-        """Return the inverse Hessian of the mean of all problems, with the mask and ridge of each problem.
+        """Return an inverse Hessian for each problem: with its mask and ridge, but `curvature` averaged over problems.
 
         If the Hessian is singular in float64, return the inverse of its diagonal.
         """

@@ -53,11 +53,17 @@ class Problems(ProblemArrays):
     """
 
     def solve(self, tilt: Array) -> Array:
-        """Return the minimisers (problems, columns)."""
+        """Return the minimisers (problems, columns) with the linear terms `tilt` (problems, columns).
+
+        Raise `Refused` if a minimiser is not certified.
+        """
         return solve(self, tilt)
 
     def implied(self, weights: Array) -> tuple[Array, Array]:
-        """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there."""
+        """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there.
+
+        Their shapes are (problems, columns), as that of `weights`, and (problems,).
+        """
         tilts, volumes = np.empty_like(weights), np.empty(len(weights))
         for at in range(len(weights)):
             group = ProblemGroup(self, np.array([at]))
@@ -118,7 +124,7 @@ def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
 
 
 class _State:
-    """Weights, margins and gradients of the problems that are not solved yet."""
+    """Weights, margins, gradients and their norms (`length`) of the problems that are not solved yet."""
 
     length: Array
 
@@ -241,7 +247,10 @@ class _State:
 
 
 def _solution(matrices: Array, goal: Array) -> Array:
-    """Return the solutions of the linear equations; if any matrix is singular, each `goal` divided by the trace."""
+    """Return the solution x of `matrix @ x = goal` for each problem: (problems, columns).
+
+    If any of `matrices` is singular, return each goal divided by the trace of its matrix instead.
+    """
     try:
         return np.asarray(np.linalg.solve(matrices, goal)[:, :, 0])
     except np.linalg.LinAlgError:
@@ -250,6 +259,8 @@ def _solution(matrices: Array, goal: Array) -> Array:
 
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
     """Return the Newton direction by conjugate gradients, preconditioned by `inverse` unless it is None.
+
+    It solves `Hessian @ direction = goal` for each problem; `curvature` (problems, rows) determines the Hessians.
 
     The iteration ends at a relative accuracy of 1e-3, or after 500 steps.
     """

@@ -83,7 +83,7 @@ class LinearGradient:
         return self.combined(self.totals(weights, batch))
 
     def totals(self, weights: Tensor, batch: Tensor | None = None) -> Totals:
-        """Return the totals from which `combined` computes the sum of clipped gradients.
+        """Return the totals from which `combined` computes the sum of clipped gradients at float64 `weights`.
 
         `batch` holds positions of rows; None means all rows. Totals of several `LinearGradient` objects may be merged,
         in any order, before `combined` is called.
@@ -122,7 +122,7 @@ class LinearGradient:
         return np.array(sums)
 
     def gains(self, weights: Tensor, mean: float) -> Total:
-        """Return two exact sums over rows of a regression: the gains of the outputs over `mean`, and the targets.
+        """Return two exact sums over rows of a regression: gains of the outputs at `weights` over `mean`, and targets.
 
         The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the
         output is clipped to [-1, 1] first.
@@ -265,7 +265,10 @@ class LinearGradient:
 
 
 def _product_sum(by_chunk: Tensor, chunks: Tensor) -> Tensor:
-    """Return the sum over chunks of (outputs, chunks, rows) times (chunks, rows, width), each product in float32."""
+    """Return the sum over chunks of `by_chunk` (outputs, chunks, rows) times `chunks` (chunks, rows, width).
+
+    Each product is computed in float32, and the sum (outputs, width) in float64.
+    """
     products = torch.bmm(by_chunk.transpose(0, 1), chunks)
     if products.is_cuda:
         return products.sum(0, dtype=torch.float64)

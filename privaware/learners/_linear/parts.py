@@ -29,8 +29,9 @@ ROWS_PER_BLOCK = 2**14
 
 
 class SparseRows:
-    """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, their `columns`, and the `ends` of
-    the rows.
+    """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, and their `columns`.
+
+    The entries of row i are at positions `ends[i]` to `ends[i + 1]`, the last of which is excluded.
 
     `known` keeps, for each block of rows and settings of a gradient, what does not change from step to step.
     """
@@ -57,7 +58,7 @@ class SparseRows:
         return "SparseRows(rows private)"
 
     def dense(self, at: int) -> np.ndarray:
-        """Return up to `ROWS_PER_BLOCK` dense rows, beginning with row `at`."""
+        """Return up to `ROWS_PER_BLOCK` rows, beginning with row `at`, as a dense float32 array (rows, width)."""
         ends = self.ends[at : at + ROWS_PER_BLOCK + 1]
         rows = np.zeros((len(ends) - 1, self.width), np.float32)
         inside = slice(ends[0], ends[-1])
@@ -77,7 +78,7 @@ def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """A Poisson sample of the rows, with one random draw for the position of each row.
+    """A Poisson sample of the rows at sampling rate `rate`, with one random draw for the position of each row.
 
     `firsts` maps the `begin` of a part to the position of the part's first row.
     """
@@ -171,7 +172,7 @@ class PartsGradient:
         return Batch(draws=rng.by_position(), rate=rate, firsts=self._firsts)
 
     def clipped_sum(self, weights: Tensor, batch: Batch | None = None) -> Tensor:
-        """Return the sum of clipped gradients (outputs, width + 1) over all rows or over `batch`."""
+        """Return the sum of clipped gradients (outputs, width + 1) at `weights`, over all rows or over `batch`."""
         totals = self._parts.total(ClippedSums(weights=weights, batch=batch, **self._settings))
         none = torch.zeros(0)
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)

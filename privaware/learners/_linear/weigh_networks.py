@@ -63,6 +63,8 @@ def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
 def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> np.ndarray:
     """Return a weight for each block, proportional to its norm in `parts` times its margin to the power `MARGIN_POWER`.
 
+    Margins are `noisy_margins`, at least 0, plus `ADDED_DEVIATIONS` deviations of their noise.
+
     The weights together have norm 1. When noise of `deviation` dominates all margins, the weights are proportional to
     the norms in `parts`.
     """

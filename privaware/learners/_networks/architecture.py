@@ -28,8 +28,10 @@ WIDTH = 32
 
 
 def network_feature(schema: Schema, description: dict[str, Any] | None = None) -> Any:
-    """Return the feature of a network's inputs: numbers of size about 1, or word codes for a network that reads
-    sequences.
+    """Return the default feature of a network's inputs: numbers of size about 1, or word codes.
+
+    `description` is the architecture, or None for the default one. Only texts for `SEQUENCE` get word codes, with the
+    numbers `words` and `length` of the description, if it has them.
     """
     if schema.form == "text" and (description or {}).get("name") == SEQUENCE:
         sizes = {name: value for name, value in (description or {}).items() if name in ("words", "length")}

@@ -38,7 +38,7 @@ def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndar
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
     """Return the sum of 1 - cosine similarity of two lists of gradients over the output units of all weights.
 
-    Biases and norm scales do not count.
+    The lists hold gradients of the same parameters, in the same order. Biases and norm scales do not count.
 
     >>> weight = [torch.tensor([[3.0, 4.0], [0.0, 1.0]]), torch.ones(2)]
     >>> opposite = [-one for one in weight]
@@ -118,7 +118,7 @@ class Condensation:
     def _match(
         self, private: dict[str, Tensor], network: nn.Module, examples: Tensor, labels: Tensor, optimiser: Any
     ) -> None:
-        """Move `examples` so that their mean gradient turns towards the noisy gradient `private`."""
+        """Move `examples` in place, so that their mean gradient of `network` turns towards the noisy one, `private`."""
         weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
         loss = functional.cross_entropy(network(examples), labels)
         synthetic = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
@@ -127,7 +127,7 @@ class Condensation:
         optimiser.step()
 
     def _teach(self, network: nn.Module, examples: Tensor, labels: Tensor, generator: np.random.Generator) -> None:
-        """Train `network` on the synthetic examples, in batches of a new random order in each epoch."""
+        """Train `network` in place on the synthetic examples, in batches of a new random order in each epoch."""
         optimiser = torch.optim.SGD(network.parameters(), lr=self.network_lr)
         for _ in range(self.inner):
             order = torch.from_numpy(generator.permutation(len(labels))).to(labels.device)

@@ -65,7 +65,10 @@ class PlainDescent:
     progress: Progress | None = None
 
     def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
-        """Return a trained copy of `module`; `inputs` are rows after the features, and entries not finite become 0."""
+        """Return a trained copy of `module`; `inputs` are rows after the features, and entries not finite become 0.
+
+        `targets` has one of the forms of `Targets`.
+        """
         return self.run_population([module], inputs, targets, rng)[0]
 
     def run_population(
@@ -128,7 +131,10 @@ class PlainDescent:
         generators: Sequence[np.random.Generator],
         rng: Rng,
     ) -> Any:
-        """Return the sum over networks of the mean cross-entropy of a batch; each network gets its own gradient."""
+        """Return the sum over networks of the mean cross-entropy of a batch; each network gets its own gradient.
+
+        `positions` (networks, batch) are the rows of `examples` in the batch; -1 means an input and a target of zeros.
+        """
         import torch
 
         present, at = positions >= 0, positions.clamp_min(0)
@@ -151,7 +157,10 @@ class PlainDescent:
 
 
 def of_stage(progress: Progress | None, what: str) -> Progress | None:
-    """Return a callback for the steps of the stage `what`, which passes that name to `progress`; None without one."""
+    """Return a callback that passes steps taken, all steps, remaining seconds and the stage `what` to `progress`.
+
+    The callback takes the first three. Return None if `progress` is None.
+    """
     return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
 
 

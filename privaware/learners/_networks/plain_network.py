@@ -90,7 +90,7 @@ class PlainNetwork(Learner):
     def run_population(
         learners: Sequence[PlainNetwork], data: Data, noise: float | Sequence[float], rng: Rng
     ) -> list[Model]:
-        """Train `learners` and return their models; learners of equal settings are trained together.
+        """Train `learners` and return their models in the same order; learners of equal settings are trained together.
 
         Each model is a release of its own, with its own noise. Several learners use no journal.
         """

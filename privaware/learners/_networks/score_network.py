@@ -217,7 +217,7 @@ def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTraining:
-    """Adam on gradients that the caller provides; the result is a moving average of the weights.
+    """`steps` steps of Adam on gradients that the caller provides; the result is a moving average of the weights.
 
     The decay of the average is `step / (step + 10)` in the first steps, and `ema` from then on.
     """
@@ -230,7 +230,9 @@ class ScoreTraining:
     def run(
         self, network: nn.Module, gradients: Callable[[], Sequence[Tensor]], journal: ReleaseJournal | None = None
     ) -> nn.Module:
-        """Return the averaged network; `gradients()` returns the gradients of the network's current parameters.
+        """Train `network` in place, and return another network with the average of its weights.
+
+        `gradients()` returns the gradients of the current parameters, in the order of `network.parameters()`.
 
         The `journal` stores the state every `KEPT_EVERY` seconds, and a run resumes from the last stored state.
         """
@@ -271,7 +273,7 @@ def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam,
 
 
 def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> int:
-    """Restore a state that `_state` returned, and return its number of steps."""
+    """Set parameters, optimiser and average to the state `known`, a result of `_state`; return its number of steps."""
     with torch.no_grad():
         for at, (parameter, mean) in enumerate(zip(parameters, average.parameters(), strict=True)):
             stored = {

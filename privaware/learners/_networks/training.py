@@ -40,12 +40,10 @@ One row changes the count by 1/2, so the count takes 1/400 of a step's cost: `(1
 """
 
 LEAST_NORM = 0.5
-"""Lower bound on the clipping norm of quantile clipping, in initial norms; a smaller norm slows training down too
-early.
-"""
+"""Lower bound on the clipping norm of quantile clipping, as a multiple of `norm`; a smaller one slows training down."""
 
 MOST_NORM = 4.0
-"""Upper bound on the clipping norm of quantile clipping, in initial norms; `lr` is chosen for the initial norm."""
+"""Upper bound on the clipping norm of quantile clipping, as a multiple of `norm`; `lr` is chosen for `norm`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,7 +386,7 @@ def _is_list_of(kind: type, value: Any) -> bool:
 
 
 def targets_of(data: Data) -> Any:
-    """Return class indices (rows,) or, in a regression, targets scaled to [-1, 1] (rows, 1)."""
+    """Return a tensor of class indices (rows,) or, in a regression, of targets scaled to [-1, 1] (rows, 1)."""
     import torch
 
     if data.schema.classes:

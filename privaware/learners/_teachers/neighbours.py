@@ -49,7 +49,10 @@ class Embedding:
 
     @classmethod
     def of(cls, pool: np.ndarray, generator: np.random.Generator) -> Embedding:
-        """Return the embedding on the principal directions of the public rows `pool`."""
+        """Return the embedding on the principal directions of the public rows `pool`.
+
+        `generator` draws the vectors from which the search for these directions starts.
+        """
         rows = np.nan_to_num(pool.astype(float), posinf=0.0, neginf=0.0)
         centre = rows.mean(axis=0)
         rows -= centre
@@ -90,7 +93,7 @@ def _directions(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 
 class Neighbours:
-    """Embedded private rows and their labels, on a device."""
+    """Private rows, as `Embedding` returns them, and their class codes, on a device."""
 
     def __init__(self, rows: np.ndarray, labels: np.ndarray, classes: int, device: str) -> None:
         import torch
@@ -103,7 +106,7 @@ class Neighbours:
         return len(self.rows)
 
     def votes(self, queries: np.ndarray, samples: np.ndarray, count: int) -> np.ndarray:
-        """Return, for each query, the number of votes for each class (queries, classes).
+        """Return, for each query (embedded as the rows are), the number of votes for each class (queries, classes).
 
         The `count` nearest rows of a query's sample vote; `samples` (queries, rows) is the mask of each sample. If a
         sample has fewer rows than `count`, all of them vote. Rows at the distance of the last neighbour share the

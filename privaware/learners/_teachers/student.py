@@ -129,7 +129,8 @@ class Student(PlainNetwork):
     def _targets(self, labels: np.ndarray, classes: int) -> Any:
         """Return the function that gives the targets of each network at positions (networks, batch); see `Targets`.
 
-        Network i learns from row i of `labels`.
+        Network i learns from row i of `labels`. The target of a labelled row is its class. The target of an unlabelled
+        row is the sharpened prediction, times `unlabelled`, if the prediction is surer than `confidence`, else zeros.
         """
         import torch
 

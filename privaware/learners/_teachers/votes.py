@@ -39,6 +39,8 @@ def vote_event(vote: str, noise: float) -> Event:
 def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
 
+    `vote` is one of `VOTES`; there is no test of confidence here.
+
     Each query gets its own noise: Laplace of scale 2 * noise for "lnmax", or Gaussian of standard deviation sqrt(2) *
     noise for the other votes.
     """
@@ -55,7 +57,7 @@ def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> 
 def is_confident(exact_votes: np.ndarray, least: float, noise: float, rng: Rng) -> np.ndarray:
     """Return, for each query, whether its largest number of votes is at least `least` after noise.
 
-    The noise is Gaussian with standard deviation `noise`.
+    `exact_votes` is (queries, classes). The noise is Gaussian with standard deviation `noise`.
     """
     each = np.full(len(exact_votes), noise)
     return np.asarray(rng.gaussian(exact_votes.max(axis=1), noise=each, sensitivity=MARGIN) >= least)
