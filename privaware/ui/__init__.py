@@ -73,9 +73,18 @@ def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) 
         bound.listen()
         port = bound.getsockname()[1]
         page = application(folder, token=token, port=port)
-        import uvicorn
-
-        quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "on"}
-        server = uvicorn.Server(uvicorn.Config(page, timeout_graceful_shutdown=2, **quiet))
+        server = _server(page)
         started(f"http://{HOST}:{port}/{token}/")
         server.run(sockets=[bound])
+
+
+def _server(page: Any) -> Any:
+    """Return the uvicorn server of `page`, an ASGI application.
+
+    The server logs warnings and errors with the log handlers of its process. The logging configuration of uvicorn would
+    close these handlers, and absl's handler then closes the stream that was standard error when absl was imported.
+    """
+    import uvicorn
+
+    quiet: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
+    return uvicorn.Server(uvicorn.Config(page, lifespan="on", timeout_graceful_shutdown=2, **quiet))

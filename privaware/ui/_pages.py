@@ -26,6 +26,7 @@ from privaware.ledger import Ledger, explained_lines, ledger_rows
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._guard import Guard
+from privaware.ui._labels import with_labels
 from privaware.ui._plan import column_names, number_of, planned_view
 from privaware.ui._runs import COMMAND, Run, Runs
 from privaware.ui._tasks import Task, audit_task, fit_task, predict_task
@@ -339,7 +340,9 @@ def _page(template: str, *, up: str, status: int = 200, **values: Any) -> Respon
 def _templates() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(loader=PackageLoader("privaware", "ui"), autoescape=True, undefined=StrictUndefined)
+    templates = Environment(loader=PackageLoader("privaware", "ui"), autoescape=True, undefined=StrictUndefined)
+    templates.filters["labels"] = with_labels
+    return templates
 
 
 def _asset(name: str, kind: str) -> Callable[[Request], Response]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from privaware.ui import _pages, application
+from privaware.ui import _pages, _server, application
 
 TOKEN = "a-token-of-this-test"
 SECONDS = 120
@@ -85,8 +85,6 @@ class Served:
 @contextmanager
 def served(folder: Path, command: Sequence[str] = ()) -> Iterator[Served]:
     """The page of a folder; `command` is called instead of the command line."""
-    import uvicorn
-
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
@@ -94,8 +92,7 @@ def served(folder: Path, command: Sequence[str] = ()) -> Iterator[Served]:
         page = application(folder, token=TOKEN, port=port)
         if command:
             page = _pages.guarded(folder, TOKEN, port, command=command)
-        config = uvicorn.Config(page, log_level="error", lifespan="on", timeout_graceful_shutdown=2)
-        server = uvicorn.Server(config)
+        server = _server(page)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:

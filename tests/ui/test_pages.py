@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import subprocess
@@ -219,6 +220,13 @@ def test_command_serves_at_its_address_until_interrupted(folder: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
+
+
+def test_server_closes_no_log_handler_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler, closed = logging.StreamHandler(), list[str]()
+    monkeypatch.setattr(handler, "close", lambda: closed.append("closed"))
+    with served(tmp_path):
+        assert closed == []
 
 
 def test_missing_folder_and_taken_port_are_refused(page: Served, folder: Path, tmp_path: Path) -> None:
