@@ -25,6 +25,7 @@ from privaware.descent import (
     warm_up,
 )
 from privaware.descent._rounding import ROUNDING
+from privaware.errors import WrongInput
 from privaware.events import leaves
 from privaware.noise import Rng
 from tests.descent.small_training import ROWS, RecordingRng, examples, flat_of, net, recipe, train
