@@ -320,7 +320,9 @@ def with_score(
     settings |= {"score_also": list(tables)} if tables else {}
     reason = _reason(schema, share, (NAMES[chosen], *tables), epsilon, total)
     cells = ScoreCells.of(chosen, len(schema.classes), tables)
-    reason += _expected(cells, schema.rows * share, len(cells.sizes) * rows / epsilon, at_most=of_persons(schema))
+    assert isinstance(mechanism, ScoredTraining)
+    scale = len(cells.sizes) * mechanism.changes * mechanism.noise
+    reason += _expected(cells, schema.rows * share, scale, at_most=of_persons(schema))
     if schema.unit in ("row", "label") and not outside and epsilon < total:
         reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -496,3 +497,13 @@ def test_score_of_persons_is_forecast_as_an_upper_limit() -> None:
     [*_, reason] = with_score(plan, epsilon=0.1, metric=None).reasons
     assert "20% of the rows used, at most about 400, are held out" in reason
     assert "with 400 rows, and wider with fewer." in reason
+
+
+def test_forecast_of_protected_labels_counts_both_cells_of_a_label() -> None:
+    def width(unit: str, learner: str) -> float:
+        plan = training_plan(replace(TABLE, rows=2000, unit=unit), epsilon=1.0, delta=1e-5, learner=learner)
+        [*_, reason] = with_score(plan, epsilon=0.1, metric="accuracy").reasons
+        low, high = re.findall(r"about ([\d.]+) to ([\d.]+)", reason)[0]
+        return float(high.rstrip(".")) - float(low)
+
+    assert width("label", "alibi") > 1.2 * width("row", "linear")
