@@ -45,7 +45,10 @@ def percent(x: float) -> str:
 
 
 def _towards(x: float, digits: int, rounding: str) -> str:
-    """Round `x` to the nearest number of twelve digits, then by the decimal mode `rounding` to `digits` digits."""
+    """Return `x` as text, rounded to twelve significant digits, then by the decimal mode `rounding` to `digits`.
+
+    Return "infinite" if `x` is not finite.
+    """
     if not math.isfinite(x):
         return "infinite"
     # Round to twelve digits first: further digits are artefacts of binary fractions.

@@ -66,7 +66,8 @@ def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, cla
 def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: bool = False) -> float:
     """Return the smallest epsilon at `delta` over `orders`, where `curve` has the Rényi divergence at each order.
 
-    `classic` uses the conversion of Mironov, else the improved one; both are at the top of the file.
+    `classic` uses the conversion of Mironov, else the improved one; both are at the top of the file. A curve of zeros
+    gives 0. With the improved conversion, so does a divergence that implies a total variation below `delta`.
     """
     a = np.asarray(orders, dtype=float)
     if not np.any(curve):

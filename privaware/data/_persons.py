@@ -61,9 +61,7 @@ class CountedRows:
     parts: list[tuple[int, np.ndarray]]
 
     def bits(self, begin: int, end: int) -> np.ndarray:
-        """Return packed bits for the rows of all parts that begin at `begin` or later and before `end`, in
-        their order.
-        """
+        """Return packed bits of the rows of every part whose first row is in [`begin`, `end`), part after part."""
         parts = self.parts[bisect_left(self.begins, begin) : bisect_left(self.begins, end)]
         masks = [np.unpackbits(bits, count=rows) for rows, bits in parts]
         return np.packbits(np.concatenate(masks)) if masks else np.zeros(0, np.uint8)

@@ -252,7 +252,7 @@ def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
 
 
 def _after(slots: Sequence[Slot], slot: Slot) -> Slot:
-    """Return `slot` moved behind the last of `slots`."""
+    """Return `slot` moved so that it begins where the last of `slots` stops, or at 0 if there are none."""
     start = slots[-1].stop if slots else 0
     return Slot(slot.name, slot.shape, start, start + slot.stop - slot.start)
 

@@ -231,7 +231,10 @@ class Prior:
         return transform
 
     def width(self, schema: Schema | None = None) -> int:
-        """Return the number of entries of a row; raise `WrongInput` if the network has no block of the last depth."""
+        """Return the number of entries of a row; `schema` is not used.
+
+        Raise `WrongInput` if the last of `depths` is beyond the blocks of the large network.
+        """
         from privaware.features._prior.maps import channels_at
         from privaware.features._prior.scattering import COLUMNS
 

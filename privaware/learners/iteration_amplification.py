@@ -74,11 +74,13 @@ class IterationAmplification(Learner):
     Parameters
     ----------
     steps : int
-        Number of slots, among which the rows are divided at random; noise is added after each slot.
+        Number of slots, among which the rows are divided at random. In a slot each row takes one gradient step, one
+        row after the other; then noise is added once.
     tail : int
         Number of times that noise is added after the last slot.
     lr : float, optional
-        Learning rate; by default it is chosen from public facts.
+        Learning rate of the step of a row; by default it is chosen from public facts. A rate at which a step may move
+        two points apart raises `WrongInput`.
     reach : float
         In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
     """

@@ -180,7 +180,7 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
 
 
 def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
-    """Return every row as stored, and the highest entry number ever used (None without rows).
+    """Return every row as stored, and the highest entry number ever used, or None if the ledger has no rows.
 
     Raise `WrongInput` if the file is no ledger of this version, is cut off, or has other tables or triggers.
     """

@@ -78,7 +78,7 @@ class Dpnas(ImageDescription):
         self._check_count("groups")
         self._check_groups("groups", *self.channels, self.squeeze)
         if not self.channels or min(self.inputs[1:]) < 2 ** len(self.channels):
-            raise self._error("channels", "one number for each time the image can be halved")
+            raise self._error("channels", "at least one number, and at most one for each time the image can be halved")
 
     def _module(self) -> nn.Module:
         from collections import OrderedDict

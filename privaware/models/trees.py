@@ -90,7 +90,7 @@ class Trees(Description):
     def _check_bent(self) -> None:
         good = isinstance(self.bent, (list, tuple)) and all(is_finite(value) for value in self.bent)
         if not good or (self.bent and (self.outputs != 1 or len(self.bent) != 4 or not min(self.bent[1:3]) > 0)):
-            raise self._error("bent", "centre, spread, strength and shift of one output, or none")
+            raise self._error("bent", "centre, spread > 0, strength > 0 and shift for a model with one output, or none")
         self._set("bent", tuple(float(value) for value in self.bent))
 
     @property

@@ -201,7 +201,8 @@ class _Family:
 def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
     """Return the families "single", "target" and, with `pairs`, "pair", each with its share of the budget.
 
-    A family whose tables are all constant is left out, except "single".
+    `sizes` are the numbers of slots of the columns, the target last. A family whose tables are all constant is left
+    out, except "single".
     """
     squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
     last = len(sizes) - 1

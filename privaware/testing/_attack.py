@@ -96,7 +96,10 @@ def _check_null(name: str, attack: Attack, game: Game) -> None:
     half = NULL_ROWS // 2
     deviation = np.sqrt((NULL_ROWS + 1) / (12 * half * half))
     if abs(auc(scores[:half], scores[half:]) - 0.5) > MAX_DEVIATIONS * deviation:
-        raise BrokenPromise(f"{name}: rows that trained nothing are told apart: scores use more than rows and models")
+        raise BrokenPromise(
+            f"{name}: scores separate two halves of fresh rows, none of which trained a model: they use more than rows "
+            "and models"
+        )
 
 
 @cache

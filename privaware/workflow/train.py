@@ -84,7 +84,7 @@ def train(
     loss
         A function `loss(outputs, targets)` that returns one value for each row.
     epsilon, delta
-        The guarantee, for adding or removing one row.
+        The guarantee, for adding or removing one row; `delta` must be below 1 / rows.
     steps
         The number of steps.
     sampling_rate

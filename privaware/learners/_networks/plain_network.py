@@ -105,7 +105,7 @@ class PlainNetwork(Learner):
         return [trained[at] for at in range(len(learners))]
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Return one model for each noise multiplier in `noises`."""
+        """Return one model for each noise multiplier in `noises`, in their order. A subclass implements it."""
         raise TypeError(f"{type(self).__name__} has no training of its own")
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
