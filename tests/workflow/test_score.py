@@ -499,7 +499,7 @@ def test_score_of_persons_is_forecast_as_an_upper_limit() -> None:
     assert "with 400 rows, and wider with fewer." in reason
 
 
-def test_forecast_of_protected_labels_counts_both_cells_of_a_label() -> None:
+def test_forecast_for_labels_counts_both_cells() -> None:
     def width(unit: str, learner: str) -> float:
         plan = training_plan(replace(TABLE, rows=2000, unit=unit), epsilon=1.0, delta=1e-5, learner=learner)
         [*_, reason] = with_score(plan, epsilon=0.1, metric="accuracy").reasons
