@@ -394,8 +394,12 @@ def _gathered(total: LossSum) -> LossSum:
 
 
 def _coarser(total: LossSum) -> LossSum:
-    """Round more than `_SCHEDULE` noise multipliers of sampled Gaussians to `_SCHEDULE` values with a common ratio."""
-    noises = [loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)]
+    """Round noise multipliers of sampled Gaussians to the nearest of `_SCHEDULE` values with a common ratio.
+
+    The result is close to `total`, but no bound. `total` is returned unchanged if it has at most `_SCHEDULE` different
+    noise multipliers.
+    """
+    noises = {loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)}
     if len(noises) <= _SCHEDULE:
         return total
     low = math.log(min(noises))

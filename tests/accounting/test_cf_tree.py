@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting
-from privaware.accounting import _cf_tree, _pairs, _price, _profiles, _selection, _terms
+from privaware.accounting import _cf_losses, _cf_tree, _pairs, _price, _profiles, _selection, _terms
 from privaware.errors import Refused
 from privaware.events import (
     AnyOf,
@@ -138,3 +138,9 @@ def test_the_second_accountant_alone_is_exact_for_gaussians() -> None:
     for noise in (0.8, 3.0, 40.0):
         alone = _cf_tree.epsilon(7 * Gaussian(noise=noise), DELTA)
         assert alone == pytest.approx(accounting.epsilon(Gaussian(noise=noise / np.sqrt(7)), DELTA), rel=1e-6)
+
+
+def test_many_rates_of_one_noise_are_composed() -> None:
+    losses = tuple((_cf_losses.MixtureLoss(noise=1.0, rate=0.001 * at, side="remove"), 1) for at in range(1, 99))
+    total = _cf_tree.LossSum(losses=losses)
+    assert _cf_tree._coarser(total) == total

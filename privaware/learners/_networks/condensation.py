@@ -29,7 +29,7 @@ NETWORK_BATCH = 256
 
 
 def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
-    """Return the state from which the next network starts; it is a function of noisy gradients."""
+    """Return the synthetic `examples` and their momentum after `networks` networks: functions of noisy gradients."""
     momentum = optimiser.state[examples].get("momentum_buffer")
     kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
     return {"networks": np.array(networks), **{name: value.detach().cpu().numpy() for name, value in kept.items()}}

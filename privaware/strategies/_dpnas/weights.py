@@ -108,7 +108,7 @@ class SharedWeights:
         self.kinds = 1 + max(number.values())
 
     def step(self, cell: Cell) -> None:
-        """Take one private step on the weights of `cell`."""
+        """Take one private step on the weights of the operations in `cell`, and on those that all cells use."""
         inside = np.zeros(self.kinds, dtype=np.float32)
         inside[0] = 1
         for at, op in enumerate(cell):
