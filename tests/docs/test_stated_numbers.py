@@ -53,9 +53,13 @@ def test_page_of_images_states_the_limits_of_the_policy() -> None:
         RULES[name]["when"]["rows_epsilon"]
         for name in ("colour images with a public network", "grey images with a public network")
     )
-    gpu = RULES["many grey images on a GPU"]["when"]["rows_epsilon"]
-    numbers = [int(re.sub(r"\D", "", each)) for each in (colour, *grey, gpu)]
-    stated = "colour images with n >= {:,}, and of grey images with {:,} <= n < {:,} (on a GPU n < {:,})"
+    colour_gpu, grey_gpu = (
+        RULES[name]["when"]["rows_epsilon"]
+        for name in ("many colour images on a GPU with a public network", "many grey images on a GPU")
+    )
+    numbers = [int(re.sub(r"\D", "", each)) for each in (colour, colour_gpu, *grey, grey_gpu)]
+    of_colour = "colour images with n >= {:,} (on a GPU n < {:,})"
+    stated = of_colour + ", and of grey images with {:,} <= n < {:,} (on a GPU n < {:,})"
     assert stated.format(*numbers) in text
 
 
