@@ -149,10 +149,10 @@ class Schema:
         known = bool(self.classes) or self.low is not None
         return known and all(column.bounded for column in self.declared)
 
-    @cached_property
+    @property
     def has_whole_texts(self) -> bool:
         """Whether rows hold texts: data of form text, or a table with a text column of no hash buckets."""
-        return self.form == "text" or any(column.is_whole_text for column in self.declared)
+        return self.form == "text" or (self.form == "table" and any(each.is_whole_text for each in self.declared))
 
     def with_whole_texts(self) -> Schema:
         """Return the schema of a table whose text columns are kept whole, for features that read texts.

@@ -28,5 +28,5 @@ def test_seldom_best_candidate_has_its_average_as_reason(
     monkeypatch: pytest.MonkeyPatch, candidate: str, words: str
 ) -> None:
     monkeypatch.setattr(_evidence, "evidence", cells)
-    facts = {"form": "table", "rows_epsilon": 100.0, "classes": 2, "channels": 0}
+    facts = {"form": "table", "rows_epsilon": 100.0, "classes": 2, "channels": 0, "cap": 1}
     assert _evidence.benchmark_sentence(candidate, facts).endswith(words)
