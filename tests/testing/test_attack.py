@@ -36,7 +36,7 @@ def changing_rows(game: Game, rng: Rng) -> np.ndarray:
     [
         (by_position, "scores depend on the order of the rows"),
         (by_ranks, "scores depend on the order of the rows"),
-        (by_position_in_large_games, "rows that trained nothing are told apart"),
+        (by_position_in_large_games, "scores separate two halves of fresh rows"),
         (changing_rows, "the rows of the game were changed"),
     ],
 )
