@@ -6,6 +6,7 @@ sum are computed from these recorded tensors, without another pass.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from privaware.descent._clip import Clip, per_layer, quantile
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._losses import example_losses, output_gradient
 from privaware.descent._per_example import PerExampleGradient, combined
-from privaware.descent._stack import Slot, Stack, Tape
+from privaware.descent._stack import Slot, Stack
 
 __all__ = [
     "Batch",
@@ -86,7 +87,8 @@ def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = Fa
     The gradient of an example is the mean over its augmented copies. The entries of a list are disjoint slices of one
     parameter; a parameter that is not used in slices has one entry.
     """
-    outputs, tape = _forward(stack, batch, bf16)
+    with torch.autocast(stack.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext():
+        outputs, tape = stack.forward(batch.inputs, batch.examples, batch.draws)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
         seeds = output_gradient(loss, outputs, batch.targets, batch.examples)
@@ -130,13 +132,6 @@ def zero_others(gradients: Gradients, keep: Tensor) -> None:
     for parts in gradients.values():
         for part in parts:
             part.zero_others(keep)
-
-
-def _forward(stack: Stack, batch: Batch, bf16: bool) -> tuple[Any, Tape]:
-    if not bf16:
-        return stack.forward(batch.inputs, batch.examples, batch.draws)
-    with torch.autocast(stack.device.type, torch.bfloat16):
-        return stack.forward(batch.inputs, batch.examples, batch.draws)
 
 
 def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer: bool) -> Tensor:

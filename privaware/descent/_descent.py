@@ -175,25 +175,9 @@ class Descent(DescentRecipe):
             for turn, group in enumerate(groups):
                 stack = [replace(members[at], module=modules[at]) for at in group]
                 of_stack = callbacks.for_stack(turn, len(groups))
-                models = self._train_stack(
-                    stack, inputs, targets, rows=rows, rng=rng, device=device, callbacks=of_stack
-                )
+                models = TrainingJob(stack, inputs, targets, rows, device).run(self, rng, of_stack)
                 trained |= dict(zip(group, models, strict=True))
         return [trained[at] for at in range(len(members))]
-
-    def _train_stack(
-        self,
-        members: Sequence[Member],
-        inputs: Any,
-        targets: Any,
-        *,
-        rows: int,
-        rng: Rng,
-        device: str,
-        callbacks: Callbacks | None = None,
-    ) -> list[nn.Module]:
-        """Return trained copies of the models of `members`, which fit one stack."""
-        return TrainingJob(members, inputs, targets, rows, device).run(self, rng, callbacks)
 
     def train_together(
         self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Callbacks | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -112,12 +112,12 @@ class losing_less:
 
     def at(self, progress: Any) -> losing_less:
         """Return this loss after the fraction `progress` of the steps."""
-        return losing_less(self.epochs, self.gamma, self.beta, self.turn, progress, self.watch)
+        return replace(self, progress=progress)
 
     @property
     def focal_weight(self) -> Any:
         position = (self.progress - self.turn) * self.epochs
-        return position.sigmoid() if isinstance(position, Tensor) else _sigmoid(position)
+        return position.sigmoid() if isinstance(position, Tensor) else (1 + math.tanh(position / 2)) / 2
 
     def __call__(self, outputs: Tensor, targets: Tensor, hidden: Sequence[Tensor] = ()) -> Tensor:
         near = F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
@@ -165,7 +165,3 @@ def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], 
             f"expected a loss with one value an example ({examples} values), got {shape}; use reduction='none'"
         )
     return losses / (len(losses) // examples) if len(losses) != examples else losses
-
-
-def _sigmoid(position: float) -> float:
-    return 0.5 * (1 + math.tanh(position / 2))

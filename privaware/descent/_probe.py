@@ -29,10 +29,9 @@ from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
 from privaware.descent._stack import Stack
-from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["check_slots", "needs_materialising"]
+__all__ = ["check_slots", "needs_materialising", "synthetic_inputs"]
 
 LOSS_MODULE = "privaware.descent._losses"
 """Name of the module whose losses are assumed to be fixed code."""
@@ -61,6 +60,25 @@ MAX_DRAWS = 3
 A wrong layer rule fails on all sets. In float32, where such a switch is rare, all other sets must agree if the first
 fails. In TF32 one set must agree.
 """
+
+
+def synthetic_inputs(inputs: Sequence[Tensor], examples: int, draw: int = 0) -> tuple[Tensor, ...]:
+    """Return random `examples` with the shapes and types of `inputs`; each `draw` gives other examples.
+
+    Entries are floats in [0, 1], or the integers 0 and 1. No value of `inputs` is read.
+
+    >>> [item.shape for item in synthetic_inputs([torch.zeros(100, 2)], examples=3)]
+    [torch.Size([3, 2])]
+    """
+    return tuple(_synthetic(item, seed, examples) for seed, item in enumerate(inputs, draw * len(inputs)))
+
+
+def _synthetic(like: Tensor, seed: int, examples: int) -> Tensor:
+    generator = torch.Generator().manual_seed(2**31 + seed)
+    shape = (examples, *like.shape[1:])
+    if like.is_floating_point():
+        return torch.rand(shape, generator=generator, dtype=torch.float64).to(like)
+    return torch.randint(2, shape, generator=generator).to(like)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class TrainingJob:
     shapes: Sequence[Any] = ()
     whole: Sequence[Tensor] | None = None
 
-    def run(self, trainer: Trainer, rng: Rng, callbacks: Any) -> list[nn.Module]:
+    def run(self, trainer: Trainer, rng: Rng, callbacks: Any = None) -> list[nn.Module]:
         """Train with all ranks that this process leads, and return the trained modules of the members.
 
         Train alone if this process leads no ranks, or if a member has noise multiplier 0.

@@ -32,7 +32,7 @@ from privaware.descent._microbatches import (
 )
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
-from privaware.descent._probe import check_slots, needs_materialising
+from privaware.descent._probe import check_slots, needs_materialising, synthetic_inputs
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
@@ -40,7 +40,6 @@ from privaware.descent._row_parts import RowParts
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets, settings_digest
-from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from privaware.ranks import Ranks, shares
