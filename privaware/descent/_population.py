@@ -87,7 +87,7 @@ class StepSettings:
     lr: Any
     average_weight: Any
     progress: Any
-    step: Any
+    step: Any = 0
 
 
 @dataclass(frozen=True)
