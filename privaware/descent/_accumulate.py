@@ -1,7 +1,7 @@
 """Sum clipped per-example gradients.
 
-A forward pass records layer inputs, and a backward pass gives the gradients by layer outputs. The norms and the clipped
-sum are computed from these recorded tensors, without another pass.
+A forward pass records layer inputs, and a backward pass gives the gradients with respect to layer outputs. The norms
+and the clipped sum are computed from these recorded tensors, without another pass.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Batch:
 
     `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
     augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
-    padding. `draws` gives dropout its masks; each augmented copy has its own.
+    padding. `draws` gives dropout its masks; each augmented copy has its own masks.
     """
 
     inputs: tuple[Tensor, ...]
@@ -72,7 +72,7 @@ def accumulate(
     into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
     `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
     the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
-    returned. `bf16` is as in `example_gradients`.
+    returned. `bf16` is passed to `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -111,7 +111,7 @@ def add_clipped(
     """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
 
     Squared norms are measured before clipping. Without `slots` the slots of `stack` are used. Examples whose gradient
-    is not finite are set to zero in `gradients`. The other arguments are those of `accumulate`.
+    is not finite are set to zero in `gradients`. The other arguments are as in `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)

@@ -135,7 +135,7 @@ class per_layer(_ByNorm):
     def _layer_norms(self, squares: Tensor) -> Tensor:
         shares = self.shares or (1.0,) * squares.shape[1]
         if len(shares) != squares.shape[1]:
-            raise WrongInput(f"per_layer: expected {squares.shape[1]} shares, one a layer, got {len(shares)}")
+            raise WrongInput(f"per_layer: expected {squares.shape[1]} shares, one for each layer, got {len(shares)}")
         return _layer_norms(shares, squares.dtype, squares.device)
 
 

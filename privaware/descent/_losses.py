@@ -128,10 +128,10 @@ class losing_less:
 
 
 def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Tensor | None:
-    """Return the gradient of the losses by `outputs` if a formula gives it without a backward pass, otherwise None.
+    """Return the gradient of the losses with respect to `outputs`, or None if only a backward pass gives it.
 
-    For cross-entropy the gradient is the class probabilities, minus 1 at the right class, divided by the number of
-    augmented copies of an example.
+    A formula is known for cross-entropy of class numbers: the gradient is the class probabilities, minus 1 at the right
+    class, divided by the number of augmented copies of an example.
     """
     if loss is not cross_entropy or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
@@ -162,6 +162,6 @@ def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], 
     if not isinstance(losses, Tensor) or losses.ndim != 1 or examples == 0 or len(losses) % examples:
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise WrongInput(
-            f"expected a loss with one value an example ({examples} values), got {shape}; use reduction='none'"
+            f"expected a loss with one value for each example ({examples} values), got {shape}; use reduction='none'"
         )
     return losses / (len(losses) // examples) if len(losses) != examples else losses

@@ -46,7 +46,7 @@ CPU_LIMIT = 2**31
 """Largest size of a microbatch on a CPU in bytes; a larger one would not be faster."""
 
 MEMORY_OVERHEAD = 3
-"""Memory of an example divided by the memory that autograd saves for it (gradients, unfolded inputs and copies add)."""
+"""Memory that an example needs, with gradients, unfolded inputs and copies, divided by what autograd saves for it."""
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bo
             if not tf32 or any(map(rounded, cases)):
                 return materialise
             problem = problem or (
-                "with the TF32 products of this run they come out too far from what they should be: "
+                "with the TF32 products of this run they are too far from the float32 gradients: "
                 "use precision='float32'"
             )
         except (PrivawareError, RuntimeError, NotImplementedError) as error:

@@ -77,11 +77,11 @@ class TrainingJob:
 
     @contextlib.contextmanager
     def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[tuple[TrainingJob, Ranks | None]]:
-        """Yield the job of this rank and the ranks that it leads; the others call `follow(ranks, what, job, streams)`.
+        """Yield the job of this rank, and the ranks that it leads.
 
-        `what` is passed on, and `streams` is the state of `rng` without the stream of noise. Every rank gets a part of
-        the examples. Yield this job and None if this process leads no ranks, or if a member has noise multiplier 0:
-        sums without noise are not on a lattice.
+        Every other rank calls `follow(ranks, what, job, streams)`. `what` is passed on unchanged, and `streams` is the
+        state of `rng` without the stream of noise. Every rank gets a part of the examples. Yield this job and None if
+        this process leads no ranks, or if a member has noise multiplier 0: sums without noise are not on a lattice.
         """
         ranks = current()
         if ranks is None or not all(member.noise > 0 for member in self.members):
@@ -156,7 +156,7 @@ class Disagreed(Exception):
 def agreed(ranks: Ranks | None) -> Iterator[None]:
     """Let every rank leave the training if one of them raises a `PrivawareError` inside the block.
 
-    Rank 0 raises the problem, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
+    Rank 0 raises this error, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
     """
     if ranks is None:
         yield

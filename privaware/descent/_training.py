@@ -78,7 +78,7 @@ def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
     """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
-        raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
+        raise WrongInput(f"expected one target for each example, got {len(labels)} for {len(examples[0])} examples")
     return Prepared(stack, examples, labels)
 
 

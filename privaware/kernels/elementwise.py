@@ -209,7 +209,7 @@ def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
 
 
 def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    """Return the gradients (n, channels, kernel height * width) by the weights of a depthwise convolution.
+    """Return the gradients (n, channels, kernel height * width) with respect to the weights of a depthwise convolution.
 
     `x` (n, channels, height, width) are the inputs and `g` the output gradients. `kernel`, `stride`, `padding` and
     `dilation` are (height, width).

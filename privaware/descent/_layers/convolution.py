@@ -41,8 +41,8 @@ PLAIN_WORK = 8
 class ConvolutionGradient:
     """The per-example gradients of a convolution's filters.
 
-    `inputs` and `gradients` (by the outputs) hold all augmented copies of the `examples` examples of all models;
-    `weight` (models, out, in, *kernel) gives the shape of a gradient.
+    `inputs` and `gradients` (with respect to the outputs) hold all augmented copies of the `examples` examples of all
+    models; `weight` (models, out, in, *kernel) gives the shape of a gradient.
 
     Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
     traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
@@ -237,7 +237,7 @@ class ConvolutionGradient:
 
 
 ThroughFilters = Callable[[ConvolutionGradient], PerExampleGradient]
-"""A function from per-example gradients with respect to filters to those with respect to the layer's weight."""
+"""A function that turns the per-example gradients of filters into the per-example gradients of the layer's weight."""
 
 
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:

@@ -1,8 +1,8 @@
 """The layer rules of recurrent layers, unrolled over time.
 
-The projection of the input is added to the projection of the state, so the gradient by the input projection is also the
-gradient by the state projection. In one of the three parts of a GRU, the reset gate multiplies the state projection
-first, so this part of the gradient is multiplied by the reset gate.
+The projection of the input is added to the projection of the state, so the gradient with respect to the input
+projection is also the gradient with respect to the state projection. In one of the three parts of a GRU, the reset gate
+multiplies the state projection first, so this part of the gradient is multiplied by the reset gate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The fallback for layers without a rule: `torch.func.vmap` over examples.
 
 Each parameter is expanded, without a copy in memory, to one view for each example. The layer runs under
-`torch.func.vmap`, and the gradient by the expanded parameters is the per-example gradient. The fallback is exact and
-keeps examples separate, but it materialises per-example gradients.
+`torch.func.vmap`, and the gradient with respect to the expanded parameters is the per-example gradient. The fallback is
+exact and keeps examples separate, but it materialises per-example gradients.
 """
 
 from __future__ import annotations

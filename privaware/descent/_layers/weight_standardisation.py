@@ -31,9 +31,9 @@ An example whose gradient would exceed this limit is clipped more.
 class StandardisedGradient:
     """The per-example gradients of filters that are standardised (centred and scaled) before the convolution.
 
-    `inner` holds the gradients by the standardised filters, which are `centred / size`. The derivative of the
-    standardisation is the same linear map for every example of a model. With the CUDA kernels this map is applied to
-    sums over examples, otherwise to each example.
+    `inner` holds the gradients with respect to the standardised filters, which are `centred / size`. The derivative of
+    the standardisation is the same linear map for every example of a model. With the CUDA kernels this map is applied
+    to sums over examples, otherwise to each example.
     """
 
     part: slice | None = None
@@ -68,9 +68,9 @@ class StandardisedGradient:
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
         """Return squared norms after the standardisation's derivative, from three sums for each example and filter.
 
-        For the gradient by a filter, `squares` is its squared norm, `along` its inner product with the centred filter,
-        and `sums` the sum of its entries. The result is raised by a bound on its rounding error, so that no norm is
-        underestimated.
+        For the gradient with respect to a filter, `squares` is its squared norm, `along` its inner product with the
+        centred filter, and `sums` the sum of its entries. The result is raised by a bound on its rounding error, so
+        that no norm is underestimated.
         """
         models, filters = self.centred.shape[:2]
         count = math.prod(self.centred.shape[2:])
@@ -123,7 +123,10 @@ class StandardisedGradient:
 
 
 def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
-    """Turn gradients (models, any, *shape) by the filters `centred / size` into gradients by the original filters."""
+    """Return gradients with respect to the original filters, from `gradients` with respect to `centred / size`.
+
+    Both are (models, any number, *shape of the filters).
+    """
     within = tuple(range(3, gradients.ndim))
     count = math.prod(gradients.shape[3:])
     centred, size = centred[:, None], size[:, None]
