@@ -96,7 +96,8 @@ class LowRank:
     def __init__(self, settings: low_rank, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng
         self.fingerprint = repr(settings)
-        names = _matrices(stack)
+        layers: list[Any] = [layer for layer in stack.module.modules() if type(layer) in MATRICES]
+        names = {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
         self.slots: list[Slot] = []
         self.factors: dict[str, _Factors] = {}
         for slot in stack.slots:
@@ -232,12 +233,6 @@ class _Factors:
         if by_right is None:
             return by_left @ right
         return by_left @ right + left @ (by_right.flatten(2) - left.mT @ by_left @ right)
-
-
-def _matrices(stack: Stack) -> set[str]:
-    """Return the names of the weights that are treated as matrices; grouped convolutions are not."""
-    layers = (part for part in stack.module.modules() if type(part) in MATRICES)
-    return {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
 
 
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:

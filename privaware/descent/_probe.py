@@ -95,14 +95,10 @@ class _Case:
             torch.manual_seed(2**31)
             return example_losses(self.loss, self.module(*inputs), self.targets, [], EXAMPLES)
 
-    def batch(self, models: int) -> Batch:
-        """Return the synthetic examples repeated for each of `models` models."""
-        inputs = tuple(torch.cat([item] * models) for item in self.inputs)
-        return Batch(inputs, torch.cat([self.targets] * models), EXAMPLES * models)
-
-    def one_example(self, at: int, models: int) -> Batch:
-        targets, *inputs = (torch.cat([item[at : at + 1]] * models) for item in (self.targets, *self.inputs))
-        return Batch(tuple(inputs), targets, models)
+    def batch(self, part: slice, models: int) -> Batch:
+        """Return the synthetic examples of the slice `part`, repeated for each of `models` models."""
+        targets, *inputs = (torch.cat([item[part]] * models) for item in (self.targets, *self.inputs))
+        return Batch(tuple(inputs), targets, len(targets))
 
 
 def needs_materialising(
@@ -312,7 +308,7 @@ def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
     longest = 0.0
     for at in range(EXAMPLES):
         total = torch.zeros_like(stack.theta)
-        accumulate(stack, case.loss, case.one_example(at, models), flat(norm), norm, total)
+        accumulate(stack, case.loss, case.batch(slice(at, at + 1), models), flat(norm), norm, total)
         longest = max(longest, float(total.norm(dim=1).max()))
     return longest <= norm / (1 - TF32_MARGIN)
 
@@ -327,7 +323,7 @@ def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, m
     total = torch.zeros_like(stack.theta)
     norms = [torch.stack([g.square().sum() for g in one.values()]).sum().sqrt() for one in expected]
     norm = max(0.5 * float(min(norms)), 1e-6)
-    squares = accumulate(stack, case.loss, case.batch(models), flat(norm), norm, total)
+    squares = accumulate(stack, case.loss, case.batch(slice(None), models), flat(norm), norm, total)
     true, tolerance = torch.stack(norms * models), TF32_TOLERANCE if tf32 else FLOAT32_TOLERANCE
     near = torch.allclose(squares[:, 0].sqrt(), true, rtol=tolerance, atol=1e-6)
     distance = total.new_zeros(models)

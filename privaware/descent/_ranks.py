@@ -116,7 +116,8 @@ def prepared_training(
     with agreed(ranks):
         prepared = prepare(modules, recipe.loss, job.inputs, job.targets, job.device)
     if ranks is not None:
-        recipe = replace(recipe, microbatch=_same_microbatch(recipe, prepared, ranks))
+        fitting = recipe.microbatch or microbatch_size(prepared.stack, prepared.inputs, recipe.copies)
+        recipe = replace(recipe, microbatch=int(min(ranks.gathered(fitting))))
         if job.bounds is not None and ranks.size > 1:
             parts = RowParts(ranks, job.bounds, (*prepared.inputs, prepared.targets))
             prepared = replace(prepared, parts=parts)
@@ -174,15 +175,6 @@ def examples_of(inputs: Any, targets: Any) -> list[Tensor]:
     """Return all inputs and then the targets, as tensors."""
     several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     return [item if isinstance(item, Tensor) else torch.as_tensor(item) for item in (*several, targets)]
-
-
-def _same_microbatch(recipe: DescentRecipe, prepared: Prepared, ranks: Ranks) -> int:
-    """Return the size of microbatches that `recipe` names, or else the size that fits the free memory of every rank.
-
-    Every rank has to call this, and gets the same size.
-    """
-    own = recipe.microbatch or microbatch_size(prepared.stack, prepared.inputs, recipe.copies)
-    return int(min(ranks.gathered(own)))
 
 
 def _share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:

@@ -213,10 +213,7 @@ class Stack:
         """Record the inputs of modules with a class name in `kinds`, for a loss that penalises them."""
         for module in self.module.modules():
             if type(module).__name__ in kinds:
-                module.register_forward_pre_hook(self._record_input)
-
-    def _record_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        self.tape.hidden.append(inputs[0])
+                module.register_forward_pre_hook(lambda _, inputs: self.tape.hidden.append(inputs[0]))
 
     def expect_draws(self) -> ExampleDraws:
         """Return the draws of this forward pass; raise `Refused` if there are none."""

@@ -15,11 +15,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_backward"]
 

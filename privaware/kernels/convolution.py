@@ -20,12 +20,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from privaware.kernels import elementwise
-
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gradients", "weighted_gradient_sum"]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from privaware.kernels import elementwise
+from privaware.kernels.elementwise import tl, triton
 from privaware.kernels.pooling import (
     avg_pool_3x3,
     max_pool_2x2,
@@ -21,12 +22,6 @@ from privaware.kernels.pooling import (
     max_pool_3x3,
     max_pool_3x3_backward,
 )
-
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
 
 __all__ = [
     "ACTIVATIONS",
@@ -235,12 +230,8 @@ def fits(images: Any) -> bool:
 
     kinds = (torch.float32, torch.bfloat16)
     ready = images.is_cuda and images.dtype in kinds and elementwise.ready(images.device)
-    return ready and _dense(images)
-
-
-def _dense(images: Any) -> bool:
     high, wide = images.shape[2:]
-    return images.stride()[1:] == (high * wide, wide, 1) and images.numel() > 0
+    return ready and images.stride()[1:] == (high * wide, wide, 1) and images.numel() > 0
 
 
 def fits_groups(images: Any, groups: int) -> bool:

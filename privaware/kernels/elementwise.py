@@ -16,7 +16,7 @@ try:
     import triton
     from triton import language as tl
 except ImportError:
-    triton = None
+    tl = triton = None
 
 __all__ = [
     "clip_factors",
@@ -26,6 +26,8 @@ __all__ = [
     "product_squares",
     "ready",
     "scale_rows",
+    "tl",
+    "triton",
     "zero_rows",
 ]
 

@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["MOST_NUMBERS", "add_on_lattice", "add_standardised"]
 

@@ -138,9 +138,8 @@ class PlainGroupNorm(nn.GroupNorm):
         super().__init__(groups, channels, affine=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.dtype != torch.float32 or not kernels.fits(x) or not x.is_contiguous():
-            return super().forward(x)
-        if not kernels.fits_groups(x, self.num_groups):
+        images = x.ndim == 4 and x.dtype == torch.float32 and x.is_contiguous()
+        if not (images and kernels.fits(x) and kernels.fits_groups(x, self.num_groups)):
             return super().forward(x)
         normalised: Tensor = _PlainGroupNorm.apply(x, self.num_groups, self.eps)
         return normalised
