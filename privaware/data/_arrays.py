@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._expansion import Expansion, expect_small_archive
+from privaware.data._open import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
 from privaware.errors import WrongInput

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from privaware.data._arff import read_arff
 from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
-from privaware.data._expansion import expect_small_archive
 from privaware.data._json_lines import JsonLines, read_json, read_json_lines
-from privaware.data._open import COMPRESSED, inner_name
+from privaware.data._open import COMPRESSED, expect_small_archive, inner_name
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, quoted
 from privaware.errors import WrongInput
