@@ -120,13 +120,12 @@ class Dpnas(ImageDescription):
         return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._dpnas.cell_graph import Cell
+        from privaware.models._dpnas.cell_graph import Cell, edge_ends
 
         nodes = _nodes(self.cell)
-        ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]
         edges = [
             (start, end, self._operation(str(op), channels))
-            for (start, end), op in zip(ends, self.cell)
+            for (start, end), op in zip(edge_ends(nodes), self.cell)
             if op != "zero"
         ]
         # On small images rounding to BF16 would not average out, and memory is not the bottleneck.
@@ -147,7 +146,7 @@ class Dpnas(ImageDescription):
 
 
 def _nodes(cell: Any) -> int:
-    """Return the number of nodes of a cell; 0 if `cell` is not a cell."""
+    """Return the number of nodes after the entry; 0 if `cell` is not a list of 1, 3, 6, 10 or 15 operations."""
     if not isinstance(cell, (list, tuple)):
         return 0
     if not all(op in OPERATIONS or (is_count(op, 0) and op < len(OPERATIONS)) for op in cell):

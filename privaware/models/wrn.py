@@ -4,8 +4,8 @@ Activations come before convolutions. There are three stages of (depth - 4) / 6 
 filters. Filters are standardised to mean 0 and a norm of about 1, so the scale of the weights does not matter.
 
 Paper: Zagoruyko and Komodakis, Wide residual networks. With these norms it is the network of De et al., Unlocking
-high-accuracy differentially private image classification through scale, and of the `prior` features. None of the four
-papers prints its number of parameters: 2,751,146 for ten classes of colour images.
+high-accuracy differentially private image classification through scale, and of the `prior` features. Neither paper
+prints its number of parameters: 2,751,146 for ten classes of colour images.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: features are learned on public or synthetic images, or rows are many.
 

@@ -28,9 +28,9 @@ def spaces() -> list[str]:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return the fields of a space of the package, or else of a TOML file.
+    """Return the fields of the space `name` of the package, or else of the TOML file at the path `name`.
 
-    Raise `WrongInput` if neither can be read.
+    Raise `WrongInput` if the file cannot be read, is not TOML or has wrong fields.
     """
     path = FOLDER / f"{name}.toml" if name in spaces() else Path(name)
     try:
@@ -40,9 +40,7 @@ def read(name: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as problem:
         raise WrongInput(f"{name!r:.120} is not TOML: {problem!s:.120}") from None
     except RecursionError:
-        raise WrongInput(
-            f"expected a space of a few levels, got {name!r:.120}, which is nested without an end"
-        ) from None
+        raise WrongInput(f"expected a space of a few levels, got {name!r:.120}, which is nested too deeply") from None
 
 
 def parse(table: Mapping[str, Any], where: str) -> dict[str, Any]:
