@@ -37,8 +37,15 @@ from privaware._validate import expect, expect_positive
 from privaware.errors import BudgetExceeded
 from privaware.ledger import Ledger
 from privaware.workflow._comparison import ComparisonScores, correct
-from privaware.workflow._comparison_designs import TOTAL, Design, advice, choose_design, designs_sentence
-from privaware.workflow._comparison_plan import EVALUATION, comparison_planner
+from privaware.workflow._comparison_plan import (
+    EVALUATION,
+    TOTAL,
+    Design,
+    advice,
+    choose_design,
+    comparison_planner,
+    designs_sentence,
+)
 from privaware.workflow._contenders import Contender, contender
 from privaware.workflow._crossing import Crossing, crossing
 from privaware.workflow._curves import Point, Result, lines, point

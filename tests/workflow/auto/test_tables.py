@@ -12,10 +12,10 @@ from privaware.datasets import schema as builtin
 from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Column, Schema
-from privaware.workflow._first_releases import with_releases, with_target_range
 from privaware.workflow._recipe import Recipe
 from privaware.workflow.auto import Choice, choose, evidence
 from privaware.workflow.run.training_plan import recipe_plan, training_plan
+from privaware.workflow.run.trainings import with_releases, with_target_range
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
 
