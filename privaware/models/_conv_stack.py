@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,8 +90,6 @@ def build_stack(
 
     `dropout` is the dropout rate, where 0 means no dropout layer. `groups` is passed to `conv_layers`.
     """
-    from collections import OrderedDict
-
     from torch import nn
 
     from privaware.models._layers import dense_layers

@@ -20,6 +20,7 @@ Use when: rows are images of 28 x 28 or 32 x 32 and a cell is known.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,8 +82,6 @@ class Dpnas(ImageDescription):
             raise self._error("channels", "at least one number, and at most one for each time the image can be halved")
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._dpnas.cell_graph import MaxPool2x2

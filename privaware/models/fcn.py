@@ -11,6 +11,7 @@ Use when: columns are few or come from PCA; under privacy prefer one narrow laye
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -79,8 +80,6 @@ class Fcn(Activated):
         return (self.inputs,)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import activation, dense_layers

@@ -16,6 +16,7 @@ Use when: rows are short texts and the order of words matters.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -77,8 +78,6 @@ class Lstm(Activated):
         return self.words
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import LSTM, LastStep, dense_layers

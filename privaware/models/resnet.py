@@ -17,6 +17,7 @@ Use when: comparing with DPMLBench, or studying how depth affects accuracy under
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -67,8 +68,6 @@ class ResNet(ImageDescription):
         self._check_groups("groups", *self.filters)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import global_pool, he_normal

@@ -16,6 +16,7 @@ Use when: rows are small images; on scattering features when the budget is small
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,8 +72,6 @@ class TramerBoneh(ImageDescription):
         )
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         network = build_stack(self, self._stack(), self.hidden)

@@ -16,6 +16,7 @@ Use when: comparing with DPMLBench. It is far too wide for small budgets.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -80,8 +81,6 @@ class Vgg(ImageDescription):
         return tuple(stack)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import dense_layers, he_normal

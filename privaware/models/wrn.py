@@ -16,6 +16,7 @@ Use when: features are learned on public or synthetic images, or rows are many.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -68,8 +69,6 @@ class Wrn(ImageDescription):
         self._check_groups("groups", 16, 16 * self.width)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import StandardisedConv2d, global_pool

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from privaware.kernels import dpnas_cell as kernels
 
 __all__ = [
+    "BlockMaxima",
     "Cell",
     "CellGraph",
     "Edge",
@@ -108,11 +109,13 @@ class MaxPool2x2(nn.MaxPool2d):
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim != 4 or not kernels.fits(x) or not x.is_contiguous() or min(x.shape[2:]) < 2:
             return super().forward(x)  # type: ignore[no-any-return]
-        pooled: Tensor = _MaxPool2x2.apply(x)
+        pooled: Tensor = BlockMaxima.apply(x)
         return pooled
 
 
-class _MaxPool2x2(torch.autograd.Function):
+class BlockMaxima(torch.autograd.Function):
+    """The maxima of the 2 x 2 blocks of contiguous images on a GPU, in float32."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, index = kernels.max_pool_2x2(x)
@@ -135,9 +138,8 @@ class PlainGroupNorm(nn.GroupNorm):
         super().__init__(groups, channels, affine=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.dtype != torch.float32 or not kernels.fits(x) or not x.is_contiguous():
-            return super().forward(x)
-        if not kernels.fits_groups(x, self.num_groups):
+        images = x.ndim == 4 and x.dtype == torch.float32 and x.is_contiguous()
+        if not (images and kernels.fits(x) and kernels.fits_groups(x, self.num_groups)):
             return super().forward(x)
         normalised: Tensor = _PlainGroupNorm.apply(x, self.num_groups, self.eps)
         return normalised
