@@ -16,7 +16,6 @@ from typing import Any
 from privaware._validate import expect, suggestion
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Selected, nested
 from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, Then
 from privaware.model import Model
@@ -173,8 +172,7 @@ def _listening(mechanism: Any, run: ChargedRun) -> Any:
 
 
 def _progress(run: ChargedRun) -> Any:
-    secret = any(isinstance(event, Selected) for event in nested(run.plan.event))
-    return search_progress(run.options.say, secret=secret, remaining=run.ledger.remaining)
+    return search_progress(run.options.say, secret=run.plan.has_secret_trials, remaining=run.ledger.remaining)
 
 
 def public_rows(run: ChargedRun, held_out: float) -> Data:

@@ -28,9 +28,10 @@ from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Schema
 from privaware.workflow._comparison import Comparison, Side
 from privaware.workflow._contenders import Contender
+from privaware.workflow._score_cells import train_schema
 from privaware.workflow.auto import Stage
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.plan import BOUNDS_FRACTION, Plan, bounds_within, grouped, rows_moved
+from privaware.workflow.run.plan import BOUNDS_FRACTION, RELEASE_BOUNDS, Plan, bounds_within, grouped, rows_moved
 from privaware.workflow.run.source import Source
 from privaware.workflow.run.training_plan import training_plan
 
@@ -221,14 +222,14 @@ def comparison_planner(
     delta = options.delta_for(source.schema)
     schema = source.schema if source.schema.bounded else _ranges(delta).outline(source.schema)
     held_out = 0.0 if source.builtin else HELD_OUT
-    train_schema = Comparison(sides=(), repeats=1, held_out=held_out).train_schema(schema)
+    train_facts = train_schema(schema, held_out)
 
     @cache
     def training(name: str, epsilon: float) -> Plan:
         return training_plan(
-            sides[name].restricted(train_schema),
+            sides[name].restricted(train_facts),
             epsilon=epsilon,
-            delta=options.delta_for(train_schema),
+            delta=options.delta_for(train_facts),
             learner=sides[name].learner,
             settings=sides[name].settings,
             runtime={"device": options.device},
@@ -238,7 +239,10 @@ def comparison_planner(
     def plan(design: Design) -> ComparisonPlan:
         compared = tuple(_side([training(name, epsilon) for epsilon in design.epsilons]) for name in sides)
         comparison = Comparison(sides=compared, repeats=design.repeats, held_out=held_out)
-        return _comparison_plan(source, comparison, schema, delta, _facts(sides, design, source))
+        settings: dict[str, Any] = {name: contender.json() for name, contender in sides.items()}
+        settings |= {"epsilons": list(design.epsilons), "repeats": design.repeats}
+        facts = {"settings": settings, "reasons": _reasons(sides, design, source)}
+        return _comparison_plan(source, comparison, schema, delta, facts)
 
     return plan
 
@@ -258,7 +262,7 @@ def _comparison_plan(
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
     if not source.schema.bounded:
-        bounds, what = _ranges(delta), "release bounds"
+        bounds, what = _ranges(delta), RELEASE_BOUNDS
         budget = BOUNDS_FRACTION * accounting.epsilon(grouped(comparison.trainings(schema), size), delta)
         share = accounting.calibrate(lambda noise: grouped(bounds.cost(source.schema, noise), size), budget, delta)
         parts.append((what, grouped(bounds.cost(source.schema, share), size)))
@@ -290,21 +294,13 @@ def _side(plans: Sequence[Plan]) -> Side:
     return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(plan.noise for plan in plans))
 
 
-def _facts(sides: Mapping[str, Contender], design: Design, source: Source) -> dict[str, Any]:
-    """Return the entries `settings` and `reasons` (sentences) of the plan that compares `sides` by `design`."""
-    settings: dict[str, Any] = {name: contender.json() for name, contender in sides.items()}
-    settings |= {"epsilons": list(design.epsilons), "repeats": design.repeats}
-    return {"settings": settings, "reasons": _reasons(sides, design.epsilons, design.repeats, source)}
-
-
-def _reasons(
-    sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, source: Source
-) -> tuple[str, ...]:
-    shown = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
-    count = 2 * repeats * len(epsilons)
+def _reasons(sides: Mapping[str, Contender], design: Design, source: Source) -> tuple[str, ...]:
+    """Return the sentences of the plan about the models, their number, and where they are scored."""
+    shown = ", ".join(f"{epsilon:g}" for epsilon in design.epsilons)
+    models, each = 2 * design.repeats * len(design.epsilons), design.repeats
     return (
         *(f"{name}: {contender.name}" for name, contender in sides.items()),
-        f"Training runs: {count} models, {repeats} of each kind at each epsilon of {shown}. All of them are charged.",
+        f"Training runs: {models} models, {each} of each kind at each epsilon of {shown}. All of them are charged.",
         f"Scores: {EVALUATION}."
         if source.builtin
         else f"Scores: released with noise, on {HELD_OUT:.0%} of the rows, which are held out of training.",
