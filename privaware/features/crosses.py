@@ -1,9 +1,9 @@
 """One-hot categories and one-hot pairs of categories: a linear model on them learns what two columns do together.
 
 Each column has an entry for each of its levels. Each pair of columns has an entry for each combination of their levels.
-Half of the squared norm of a row is for the columns and half for the pairs, so the L2 norm of a row is 1, up to
-rounding; a single column has no pairs and all of the norm. A missing category counts as the last level if the column
-has a level for missing values, else as the first level.
+A fraction `columns` of the squared norm of a row is for the columns and the rest for the pairs, so the L2 norm of a row
+is 1, up to rounding; a single column has no pairs and all of the norm. A missing category counts as the last level if
+the column has a level for missing values, else as the first level.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a linear model follows, all columns are categories, and rows x epsilon is at least twice the number of
@@ -26,6 +26,7 @@ from itertools import combinations
 
 import numpy as np
 
+from privaware._validate import expect_in
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
@@ -36,9 +37,15 @@ __all__ = ["Crosses", "combinations_of"]
 class Crosses:
     """One-hot rows of categories and of all pairs of categories.
 
-    First come the entries of each column, in the order of the schema, then those of each pair of columns. Raise
-    `WrongInput` unless all columns are categories with declared levels.
+    First come the entries of each column, in the order of the schema, then those of each pair of columns. `columns` is
+    the fraction of the squared norm of a row that the entries of columns have. Raise `WrongInput` unless all columns
+    are categories with declared levels.
     """
+
+    columns: float = 0.5
+
+    def __post_init__(self) -> None:
+        expect_in("crosses", "(0, 1)", columns=self.columns)
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
         sizes = _sizes(schema)
@@ -52,10 +59,10 @@ class Crosses:
         ]
         start = 0
         for code, size in zip(codes, sizes, strict=True):
-            rows[at, start + code] = math.sqrt((0.5 if pairs else 1.0) / len(sizes))
+            rows[at, start + code] = math.sqrt((self.columns if pairs else 1.0) / len(sizes))
             start += size
         for left, right in pairs:
-            rows[at, start + codes[left] * sizes[right] + codes[right]] = math.sqrt(0.5 / len(pairs))
+            rows[at, start + codes[left] * sizes[right] + codes[right]] = math.sqrt((1 - self.columns) / len(pairs))
             start += sizes[left] * sizes[right]
         return rows
 
