@@ -22,10 +22,9 @@ from privaware.descent._example_sums import (
     zero_in_place,
 )
 from privaware.descent._layers.geometry import Geometry, convolve
-from privaware.descent._layers.rule import check_batch_first, check_unmodified
 from privaware.descent._per_example import Materialised, PerExampleGradient, Zeroing
 from privaware.descent._precision import truncated_to_tf32
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels.convolution import Conv2dGeometry
 
