@@ -202,7 +202,7 @@ class ScoredTraining:
     def changes(self) -> float:
         """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
 
-        Several rows of a person are counted by `rows`, not here.
+        Several rows of a person are counted by `rows`, not by this number.
         """
         return 2.0 if self.unit == "label" else 1.0
 

@@ -105,7 +105,7 @@ def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
     for name, stated in guarantee.accountants.items():
         computed = priced.accountants.get(name)
         if stated is not None and computed is not None and not _agree(stated, computed, priced.event):
-            problems.append(f"{name} says epsilon {computed:.6g}, the model that it says {stated:.6g}")
+            problems.append(f"{name} says epsilon {computed:.6g}, but the model states {stated:.6g} for {name}")
     if guarantee.method in ACCOUNTANTS and guarantee.accountants.get(guarantee.method) is None:
         problems.append(f"the model names {guarantee.method} as its accountant and no epsilon by it")
     return problems

@@ -239,7 +239,9 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     """
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
-        raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
+        raise WrongInput(
+            f"expected a table whose bounds are not all declared, got {schema.form} data without such bounds"
+        )
     return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
 
@@ -425,9 +427,10 @@ def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -
 
 
 def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
-    """Return the number of changed rows by which two neighbours differ, as the cost of `mechanism` counts them.
+    """Return the group size for which the cost of `mechanism` is charged.
 
-    A cost that is for a replaced row counts a replacement once, so `size`, which counts it twice, is halved.
+    It is `size`, the number of rows that are added or removed between two neighbours (`rows_moved`). It is half of
+    `size` if rows are replaced and the cost of `mechanism` is already for a replaced row.
     """
     replaced = schema.relation == "replace_one" and schema.unit != "label"
     halved = replaced and isinstance(mechanism, Transformation) and mechanism.prices_replacement

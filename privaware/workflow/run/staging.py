@@ -21,6 +21,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from privaware._files import locked, sync_folder
 from privaware.errors import WrongInput
@@ -62,8 +63,8 @@ class Staged:
     def write(cls, folder: Path, contents: dict[str, bytes], *, run: str, charge: str, release: str) -> Staged:
         """Write the hashes of a set of files to the private folder in `folder`, then the files in their order."""
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-        staged = cls(folder=folder, run=run, charge=charge, release=release, files=files)
-        facts = {"run": run, "charge": charge, "release": release, "files": files}
+        facts: dict[str, Any] = {"run": run, "charge": charge, "release": release, "files": files}
+        staged = cls(folder=folder, **facts)
         staged.add(MANIFEST, json.dumps(facts).encode())
         for name, content in contents.items():
             staged.add(name, content)
