@@ -213,15 +213,15 @@ def _last_event(event: Event) -> tuple[Event | None, int]:
 def _wrong_unit(card: ModelCard) -> list[str]:
     """Return a sentence for each event whose group size is not the number of rows that one unit changes.
 
-    A replaced row counts as two rows, except for the releases in `FOR_REPLACED_ROWS`, which may count it as one. Label
-    privacy is not checked, because a cost alone does not say whether it is for labels.
+    A replaced row counts as two rows, except for the releases in `FOR_REPLACED_ROWS`, which may count it as one.
+    Nothing is checked if a unit is one row that is added or removed, nor for label privacy, because a cost alone does
+    not say whether it is for labels.
     """
     schema = card.schema
-    size = schema.unit_rows
-    size *= 2 if schema.relation == "replace_one" else 1
+    halves, replaced = schema.unit_rows, schema.relation == "replace_one"
+    size = 2 * halves if replaced else halves
     if schema.unit == "label" or size == 1:
         return []
-    halves = size // 2 if schema.relation == "replace_one" else size
     problems = []
     for part in card.events:
         sizes = {size, halves} if part.what in FOR_REPLACED_ROWS else {size}

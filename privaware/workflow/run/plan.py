@@ -173,7 +173,7 @@ class Plan:
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
         sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
-        deviation, schema = self._bounds_deviation, self.schema
+        deviation, schema = self.bounds_deviation, self.schema
         needed = math.ceil(CLEAR * deviation)
         if schema.rows >= needed and not (of_persons(schema) and deviation):
             return [sentence]
@@ -192,12 +192,15 @@ class Plan:
         ]
 
     @property
-    def _bounds_deviation(self) -> float:
-        """The standard deviation of the noise in the counts that estimate ranges; 0 if they are not counts."""
+    def bounds_deviation(self) -> float:
+        """The standard deviation of the noise in the counts that estimate ranges; 0 if they are not counts.
+
+        A mechanism that has run is a placeholder, which stores this number (`publish.Protects`).
+        """
         first = self.mechanism
-        if not isinstance(first, Then) or not isinstance(first.first, Ranges):
-            return 0.0
-        return first.first.deviation(self.schema, self.noise * first.share)
+        if isinstance(first, Then) and isinstance(first.first, Ranges):
+            return first.first.deviation(self.schema, self.noise * first.share)
+        return float(getattr(first, "bounds_deviation", 0.0))
 
     @property
     def cost_sentence(self) -> str:

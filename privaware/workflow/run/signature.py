@@ -199,7 +199,7 @@ def _is_hash(value: Any) -> bool:
 
 
 def _beginning(path: str | Path) -> bytes:
-    """Read a small file; a longer file is cut off and so does not parse."""
+    """Read at most `MAX_FILE_BYTES` bytes of a file; a longer file is cut off and so does not parse."""
     with open(path, "rb") as file:
         return file.read(MAX_FILE_BYTES)
 

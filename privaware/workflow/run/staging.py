@@ -138,8 +138,9 @@ class Staged:
 
 
 def empty_stage(folder: Path, ours: Collection[str]) -> None:
-    """Delete the files that an interrupted run left in the private folder, and those that had left it already.
+    """Delete the files that an interrupted run left in the private folder.
 
+    If there are any, also delete the files `STAGED_FIRST` in `folder`, which may have left the private folder already.
     Raise `WrongInput` if the folder holds a complete set of a run that is not in `ours`: without these files, repeating
     its command would draw another set.
     """
