@@ -200,7 +200,7 @@ class Recipe:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return `settings` with features as a list of tables, and with a table for each name alone of a setting in `TABLES`.
+    """Return `settings` with features as a list of tables; a setting in `TABLES` that is a name becomes a table.
 
     >>> _described({"schedule": "cosine", "norm": 1.0})
     {'schedule': {'name': 'cosine'}, 'norm': 1.0}

@@ -242,7 +242,7 @@ def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray
     if not path.is_file():
         return Check(unchecked=[f"there is no {REPORT}"])
     if not math.isfinite(card.guarantee.epsilon):
-        return Check(unchecked=[f"{REPORT}, for want of a finite epsilon"])
+        return Check(unchecked=[f"{REPORT}, because the epsilon is not finite"])
     try:
         text, expected = report.page_text(path.read_bytes().decode("utf-8")), report.text(card, tensors)
     except OSError as problem:
