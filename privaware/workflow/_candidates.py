@@ -88,7 +88,8 @@ class SearchSettings:
         """Return the mechanism of the search.
 
         `shared` settings go to the learner of every candidate. Candidates are trained by `workers`, or in this process
-        if `workers` is None. `reference_epsilon` is as in `TrialPrice`.
+        if `workers` is None. `reference_epsilon` is the epsilon of one training at which the cost of a score is set
+        (see `TrialPrice`).
         """
         return Search(
             space=self.space,
@@ -142,8 +143,8 @@ def workers_of(workers: int, ray: str | None) -> Workers:
 
 def expect_workers(run: ChargedRun, search: Search) -> None:
     """Raise `WrongInput`, before anything is charged, if a Ray cluster does not answer; not checked in a dry run."""
-    if not run.options.dry_run and search.workers.capacity < 1:
-        raise WrongInput("expected a cluster with at least one processor, got none")
+    if not run.options.dry_run:
+        _ = search.workers.capacity  # connects to the cluster
 
 
 def observed(run: ChargedRun, mechanism: Any) -> Any:
@@ -183,8 +184,8 @@ def public_rows(run: ChargedRun, held_out: float) -> Data:
     rows = run.source.read_public_rows()
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
-            f"expected public rows to train on and to score on, got {len(rows)} of which a share of {held_out:g} "
-            "scores; give more of them, or leave --public out"
+            f"expected enough public rows to train and to score candidates, got {len(rows)}, of which the fraction "
+            f"{held_out:g} scores; give more rows, or leave --public out"
         )
     return rows
 
@@ -251,7 +252,7 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
     if "architecture" in setting_names(find_learner(choice.learner)):
         return NETWORKS
     if choice.learner not in SPACES:
-        raise WrongInput(f"expected --space with a search for {choice.learner}, which has none of its own")
+        raise WrongInput(f"expected --space with a search for {choice.learner}, which has no default space")
     return SPACES[choice.learner]
 
 

@@ -199,7 +199,7 @@ class Recipe:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return `settings` with features as a list of tables, and each name in `TABLES` as a table.
+    """Return `settings` with features as a list of tables; a setting in `TABLES` that is a name becomes a table.
 
     >>> _described({"schedule": "cosine", "norm": 1.0})
     {'schedule': {'name': 'cosine'}, 'norm': 1.0}

@@ -156,7 +156,7 @@ def audit(
         budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema)}
         if search is not None:
             if attack != "many_run" or method is not None:
-                raise WrongInput("expected --search with --attack many_run and without --method, got another call")
+                raise WrongInput("expected --search with --attack many_run and without --method, got other options")
             plan = search_plan(
                 run.schema,
                 search=small_search(space, settings),

@@ -60,7 +60,7 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
 def _of_kind(column: Column, kind: str) -> Column:
     """Return a column with the name of `column` and with `kind`, without bounds and categories.
 
-    A category folds case; a date has all parts but the hour.
+    A category or an undecided column ignores upper and lower case; a date has all parts but the hour.
     """
     parts = DATE_PARTS[:-1] if kind == "date" else ()
     return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
