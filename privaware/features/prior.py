@@ -179,7 +179,7 @@ class Prior:
 
         A tensor gives a tensor on the same device.
         """
-        from privaware.features._prior.transform import in_microbatches
+        from privaware.features._prior.rows import in_microbatches
 
         return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)
 
@@ -188,9 +188,8 @@ class Prior:
         import torch
         from torch.nn import functional
 
-        from privaware.features._prior.glyph_rows import glyph_rows
         from privaware.features._prior.maps import preprocess
-        from privaware.features._prior.transform import whitened_scattering
+        from privaware.features._prior.rows import glyph_rows, whitened_scattering
 
         parts = [(1.0, self.network_features(device))]
         if self.scatter:

@@ -32,17 +32,19 @@ __all__ = [
     "stored_whitening",
 ]
 
-SHIPPED = Path(__file__).parents[1].joinpath("prior.safetensors")
+FOLDER = Path(__file__).parents[1]
+"""Folder of the shipped files."""
+SHIPPED = FOLDER / "prior.safetensors"
 """File of the large network."""
-SHIPPED_GLYPHS = Path(__file__).parents[1].joinpath("prior_glyphs.safetensors")
+SHIPPED_GLYPHS = FOLDER / "prior_glyphs.safetensors"
 """File of the network for glyphs."""
 GLYPH_COLUMNS = 1024
 """Entries of a row of the network for glyphs."""
-SHIPPED_SMALL = Path(__file__).parents[1].joinpath("prior_small.safetensors")
+SHIPPED_SMALL = FOLDER / "prior_small.safetensors"
 """File of the small network."""
 SMALL_COLUMNS = 1024
 """Entries of a row of the small network."""
-SHIPPED_VIEWS = Path(__file__).parents[1].joinpath("prior_views.safetensors")
+SHIPPED_VIEWS = FOLDER / "prior_views.safetensors"
 """File of the statistics of `prior_views`."""
 
 
@@ -59,10 +61,6 @@ def _note(file: Path) -> dict[str, str]:
     return note
 
 
-def _checksum(file: Path, fact: str) -> str:
-    return _note(file).get(fact, "")[:16]
-
-
 def expected_checksum(checksum: str | None, *files: Path) -> str:
     """Return the checksum that a feature with the shipped `files` names: one for each file, joined by "+".
 
@@ -71,7 +69,8 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
     returned as it is. Any other checksum raises `WrongInput`, because a model's head belongs to its features. A
     checksum is the first 16 hexadecimal digits of the SHA-256 that stands in the note beside a file.
     """
-    shipped, half = ("+".join(_checksum(file, fact) for file in files) for fact in ("sha256", "rounded_from"))
+    facts = ("sha256", "rounded_from")
+    shipped, half = ("+".join(_note(file).get(fact, "")[:16] for file in files) for fact in facts)
     if checksum and checksum == half:
         warnings.warn(
             f"prior: this model was fitted with the weights {half!r} in half precision, and this version ships them "

@@ -8,11 +8,10 @@ image alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +21,9 @@ from privaware.errors import WrongInput
 from privaware.features._prior.dictionary import CodeWhitening, Dictionary
 from privaware.features._prior.maps import SIDE, feature_maps
 from privaware.features._prior.whitening import Statistics, Whitening
-from privaware.features._rounded_tensors import restored
+from privaware.features._rounded_tensors import read_rounded
 
-__all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
+__all__ = ["ViewStatistics", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
 
 SHIFT = 2
 """Number of pixels by which a shifted view is moved, down or up and right or left."""
@@ -52,17 +51,6 @@ def _upright(images: Tensor) -> Iterator[Tensor]:
     for margin in MARGINS:
         middle = images[:, :, margin:-margin, margin:-margin]
         yield functional.interpolate(middle, size=(SIDE, SIDE), mode="bilinear", align_corners=False)
-
-
-def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[Tensor]]) -> list[Tensor]:
-    """Return, for each tensor that `parts` returns for one view, its mean over `views(images, mirror)`."""
-    total: list[Tensor] = []
-    count = 0
-    for view in views(images, mirror):
-        values = parts(view)
-        total = [a + b for a, b in zip(total, values, strict=True)] if count else list(values)
-        count += 1
-    return [value / count for value in total]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,12 +91,16 @@ def view_parts(
     `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth` must be one of `depths`.
     """
 
-    def parts(view: Tensor) -> list[Tensor]:
+    total: list[Tensor] = []
+    count = 0
+    for view in views(images, mirror):
         maps = feature_maps(network, view, depths, False)
-        pooled = [functional.adaptive_avg_pool2d(each, pool) for each, pool in zip(maps, pools, strict=True)]
-        return pooled if dictionary is None else [*pooled, dictionary.codes(maps[list(depths).index(depth)])]
-
-    return over_views(images, mirror, parts)
+        parts = [functional.adaptive_avg_pool2d(each, pool) for each, pool in zip(maps, pools, strict=True)]
+        if dictionary is not None:
+            parts.append(dictionary.codes(maps[list(depths).index(depth)]))
+        total = [a + b for a, b in zip(total, parts, strict=True)] if count else parts
+        count += 1
+    return [value / count for value in total]
 
 
 @lru_cache(maxsize=4)
@@ -127,26 +119,15 @@ def stored_statistics(file: str, device: str) -> ViewStatistics:
 
     The result is cached and shared. Raise `WrongInput` if `file` is missing or cannot be read as such statistics.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not Path(file).is_file():
         raise WrongInput(
             f"prior_views: its statistics {Path(file).name!r} are not here; install a release of privaware that ships "
             "them, or write them with `privaware reproduce ours/prior/views` and name the file as statistics"
         )
-    try:
-        with safe_open(file, framework="pt") as opened:
-            metadata: dict[str, Any] = opened.metadata() or {}
-            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
+    with read_rounded(file, "prior_views", "ours/prior/views") as (tensors, metadata):
         maps = Statistics.read(tensors, metadata)
         dictionary, codes = Dictionary.read(tensors), CodeWhitening.read(tensors)
         depth = int(json.loads(metadata["dictionary_depth"]))
-    except (SafetensorError, OSError, KeyError, ValueError) as problem:
-        reason = " ".join(str(problem).split())
-        raise WrongInput(
-            f"prior_views: expected {Path(file).name!r} as `privaware reproduce ours/prior/views` writes it: "
-            f"{reason:.160}"
-        ) from None
     return ViewStatistics(
         maps=maps, dictionary=dictionary.to(device), codes=codes.to(device), depth=depth, metadata=metadata
     )
