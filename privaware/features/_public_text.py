@@ -46,7 +46,7 @@ LONGEST_WORD = 100
 """Words of more characters are unknown."""
 KEPT_WORDS = 200_000
 """Largest number of words whose pieces are cached."""
-CHINESE = (  # ranges of code points
+CHINESE = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xF900, 0xFAFF),
@@ -56,6 +56,7 @@ CHINESE = (  # ranges of code points
     (0x2B820, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
+"""First and last code point of each block of Chinese characters."""
 
 
 class WordPieces:
@@ -119,11 +120,7 @@ class Letters(dict[int, str]):
             self[code] = " "
         elif kind in ("Mn", "Cc", "Cf", "Co") or code == 0xFFFD:
             self[code] = ""
-        elif (
-            kind.startswith("P")
-            or (letter.isascii() and not letter.isalnum())
-            or any(low <= code <= high for low, high in CHINESE)
-        ):
+        elif kind.startswith("P") or (letter.isascii() and not letter.isalnum()) or chinese:
             self[code] = f" {letter} "
         else:
             self[code] = letter.lower()

@@ -36,7 +36,7 @@ __all__ = ["Crosses", "combinations_of"]
 class Crosses:
     """One-hot rows of categories and of all pairs of categories.
 
-    First come the entries of each column, in the order of the schema, then those of each pair of columns. Raise
+    First come the entries of each column, in the order of the schema, then the entries of each pair of columns. Raise
     `WrongInput` unless all columns are categories with declared levels.
     """
 

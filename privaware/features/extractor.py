@@ -77,8 +77,8 @@ class Extractor:
         Norms of the feature blocks of the prior for glyphs, of the prior over several views and of the small prior; 0
         leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1.
     checksum : str, optional
-        Checksum of the shipped weights of the priors, so that a model refuses other weights. None takes that of the
-        installed version.
+        Checksum of the shipped weights of the priors, so that a model refuses other weights. None stands for the
+        checksum of the installed version.
     """
 
     size: int = 96

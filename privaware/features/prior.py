@@ -116,8 +116,8 @@ class Prior:
     weights : str, optional
         A file written by `privaware reproduce ours/prior/weights`, used instead of the shipped weights.
     checksum : str, optional
-        Checksum of the shipped weights, so that a model refuses other weights. None takes that of the installed
-        version.
+        Checksum of the shipped weights, so that a model refuses other weights. None stands for the
+        checksum of the installed version.
     """
 
     network: str = "large"

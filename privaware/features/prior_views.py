@@ -3,7 +3,7 @@
 A row has three feature blocks, each of norm 1 times its weight:
 1. whitened feature maps of the prior's network at four depths, averaged over the image, four shifts, two enlargements
    and (with `mirror`) all their mirror images;
-2. codes, which measure how similar the positions of one map are to typical positions (`_prior/dictionary.py`), averaged
+2. codes, which measure how similar the positions of one map are to typical positions (`_prior/views.py`), averaged
    over the same views;
 3. whitened scattering coefficients.
 

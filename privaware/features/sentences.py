@@ -136,8 +136,8 @@ class Sentences:
 def _grown(rows: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarray:
     """Return `rows`, scaled to norm 1, after their components along orthonormal `directions` are multiplied.
 
-    The factor is sqrt(1 + weight^2). Inner products of the rows then equal those of (row, weight * component), before
-    scaling.
+    The factor is sqrt(1 + weight^2). Before scaling, inner products of the results equal inner products of the vectors
+    (row, weight * component).
     """
     grown = rows + (np.hypot(1.0, weight) - 1) * (rows @ directions) @ directions.T
     return np.asarray(grown / np.maximum(np.linalg.norm(grown, axis=1, keepdims=True), 1e-12), np.float32)

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from privaware.errors import WrongInput
-from privaware.features._prior.dictionary import POOL
 from privaware.features._prior.maps import pooled_maps
 from privaware.features._prior.scattering import COLUMNS, scattering
 from privaware.features._prior.shipped import (
@@ -24,7 +23,7 @@ from privaware.features._prior.shipped import (
     stored_weights,
     stored_whitening,
 )
-from privaware.features._prior.views import stored_statistics, stored_view_whitening, view_parts
+from privaware.features._prior.views import POOL, stored_statistics, stored_view_whitening, view_parts
 
 __all__ = ["ViewRows", "glyph_rows", "in_microbatches", "small_rows", "whitened_scattering"]
 

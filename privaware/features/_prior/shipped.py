@@ -50,14 +50,16 @@ SHIPPED_VIEWS = FOLDER / "prior_views.safetensors"
 
 @lru_cache
 def _note(file: Path) -> dict[str, str]:
-    """Return the note beside a shipped file: how it was computed, its checksum, and its checksum before rounding.
+    """Return the JSON note of a shipped file: how it was computed, its checksum, and its checksum before rounding.
 
     Raise `WrongInput` if there is no note.
     """
     try:
         note: dict[str, str] = json.loads(file.with_suffix(".json").read_text())
     except OSError:
-        raise WrongInput(f"prior: {file.name} is not here; install a release of privaware that ships it") from None
+        raise WrongInput(
+            f"prior: {file.name} is not in the installed package; install a release of privaware that ships it"
+        ) from None
     return note
 
 
@@ -67,7 +69,7 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
     `checksum` is what a model names. None means a new model, and the checksum of the shipped files is returned. The
     checksum of the half-precision files that the shipped ones were rounded from is accepted with a warning, and
     returned as it is. Any other checksum raises `WrongInput`, because a model's head belongs to its features. A
-    checksum is the first 16 hexadecimal digits of the SHA-256 that stands in the note beside a file.
+    checksum is the first 16 hexadecimal digits of the SHA-256 in the JSON note of a file.
     """
     facts = ("sha256", "rounded_from")
     shipped, half = ("+".join(_note(file).get(fact, "")[:16] for file in files) for fact in facts)
