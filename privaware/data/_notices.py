@@ -41,7 +41,7 @@ def person_columns(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) 
     Parameters
     ----------
     raw : Raw
-        The rows, of which only names and types of columns are used.
+        The rows; only the names and types of their columns are used.
     schema : Schema
         The schema. If its unit is not one row, persons are declared and the list is empty.
     not_persons : collection of str
