@@ -2,8 +2,8 @@
 
 Each column has an entry for each of its levels. Each pair of columns has an entry for each combination of their levels.
 A fraction `COLUMN_SHARE` of the squared norm of a row is for the columns, the rest for the pairs, so the L2 norm of a
-row is 1, up to rounding; a single column has no pairs and all of the norm. A missing category counts as the last level if
-the column has a level for missing values, else as the first level.
+row is 1, up to rounding; a single column has no pairs and all of the norm. A missing category counts as the last level
+if the column has a level for missing values, else as the first level.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a linear model follows, all columns are categories, and rows x epsilon is at least twice the number of
@@ -12,8 +12,8 @@ combinations (`combinations_of`).
 >>> from privaware.schema import Column, Schema
 >>> letters = tuple(Column(name=name, kind="category", categories=("x", "y")) for name in "ab")
 >>> facts = Schema(columns=letters, classes=("n", "y"))
->>> (Crosses()(np.array([[0.0, 1.0]]), facts) ** 2).round(2).tolist()
-[[0.3, 0.0, 0.0, 0.3, 0.0, 0.4, 0.0, 0.0]]
+>>> np.rint(100 * Crosses()(np.array([[0.0, 1.0]]), facts) ** 2).astype(int).tolist()
+[[30, 0, 0, 30, 0, 40, 0, 0]]
 >>> combinations_of(facts)
 4
 """
