@@ -218,5 +218,8 @@ def seeded(rng: Rng, device: str) -> Iterator[None]:
     devices = [target] if target.type == "cuda" else []
     current = torch.cuda.device(target) if devices else contextlib.nullcontext()
     with torch.random.fork_rng(devices=devices), current:
-        torch.manual_seed(int(rng.initial.integers(2**63)))
+        seed = int(rng.initial.integers(2**63))
+        torch.default_generator.manual_seed(seed)  # `torch.manual_seed` also seeds the generators of other devices
+        if devices:
+            torch.cuda.manual_seed(seed)
         yield
