@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
-"""Names of activations."""
+"""Names of the activations that a description may have."""
 POOLINGS = ("max", "average")
-"""Names of pooling layers."""
+"""Names of the kinds of pooling that a description may have."""
 WIDTH_LIMIT = 2**31
 """Upper bound on the width of a layer; a wider layer would fail only when it is built, after the cost was charged."""
 

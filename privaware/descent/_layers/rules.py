@@ -69,7 +69,8 @@ def rules() -> dict[type[nn.Module], Rule]:
 def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> None:
     """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
 
-    Dropout is replaced too, and without `materialise` 2 x 2 max pooling. No layer computes in place any more.
+    Dropout layers are replaced too, and so are 2 x 2 max pools unless `materialise`. No layer computes in place any
+    more.
     """
     known = rules()
     for module in stack.module.modules():
