@@ -78,7 +78,10 @@ class _Pages:
     async def home(self, request: Request) -> Response:
         def page() -> Response:
             ledgers, models = self.folder.summaries()
-            lists = {"data": list(self.folder.data_files()), "predictions": list(self.folder.predictions())}
+            lists: dict[str, Any] = {
+                "data": list(self.folder.data_files()),
+                "predictions": list(self.folder.predictions()),
+            }
             runs = [_run_view(run) for run in self.runs.all()]
             name = self.folder.path.name
             return _page("home.html", up=".", folder=name, runs=runs, ledgers=ledgers, models=models, **lists)

@@ -222,8 +222,9 @@ def _quantiles(values: np.ndarray, weights: np.ndarray) -> tuple[float, float, f
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
     """Return the measured curves: if `many_classes`, of tables with `MANY_CLASSES` classes or more, else with fewer."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
-    curves = (
-        Curve(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
-        for entry in stored["curves"]
-    )
+
+    def frozen(value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    curves = (Curve(**{name: frozen(value) for name, value in entry.items()}) for entry in stored["curves"])
     return tuple(curve for curve in curves if (curve.classes >= MANY_CLASSES) == many_classes)

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ def _plan(schema: Any, method: str, epsilon: float) -> Any:
     return planned(schema, with_releases(Choice(**METHODS[method]), schema), budget, None, {})
 
 
+@lru_cache(maxsize=1)
 def _declared(name: str, seed: int, packages: Path) -> tuple[Any, Any]:
     return as_data(split(*frame(name, seed, packages)))
 

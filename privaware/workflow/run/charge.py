@@ -189,8 +189,9 @@ class ChargedRun:
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
         run, nothing is shown or charged before the input is known to be usable. `what` describes the charge; by default
-        it names verb, data and learner. Raise `WrongInput` if the epsilon of `plan` is not finite, and `BudgetExceeded`
-        if the ledger has no room for it; a dry run sets `refusal` instead of raising the latter.
+        it names verb, data and learner. A flaw of `plan` is added to it. Raise `WrongInput` if the epsilon of `plan` is
+        not finite, and `BudgetExceeded` if the ledger has no room for it; a dry run sets `refusal` instead of raising
+        the latter.
         """
         expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
@@ -198,6 +199,8 @@ class ChargedRun:
         facts = self.source.facts(self.options.schema is not None)
         plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
         self._what = what or f"{self.verb} {self.source.name} with {plan.learner}"
+        if plan.flaw:
+            self._what += f" (NOT PRIVATE: {plan.flaw})"
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
