@@ -95,7 +95,7 @@ def kept_columns(raw: Raw, keep: Sequence[str], *, formulas: bool) -> dict[str, 
     dict
         The values of each column by its name.
     """
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in keep:
         values = raw.values(name)
         words = words_of(values)
