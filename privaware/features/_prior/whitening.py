@@ -184,7 +184,10 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """Return the covariance of a mode: the square of its stored root, or in older files from its upper triangle."""
+    """Return the covariance (size, size) of a mode: the square of its stored root.
+
+    Files of earlier versions store the upper triangle of the covariance instead.
+    """
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()
         return (root @ root).float()
