@@ -23,6 +23,7 @@ class Rounds:
     def __init__(self, network: TableNetwork, sums: LevelSums, *, rows: int, scale: float, rounds: int) -> None:
         self.network, self.sums, self.rounds = network, sums, rounds
         self.rows, self.scale = rows, scale
+        self.levels = [len(matrix) for matrix in sums.matrices]  # the number of levels of each column
         self.releases: list[tuple[np.ndarray, float]] = []
 
     def after(self, noisy: np.ndarray, length: float) -> np.ndarray:
@@ -43,8 +44,7 @@ class Rounds:
             for release, length in self.releases
         ]
         variances = np.var(self._models(noisy)[:, 1:], axis=0, ddof=1).mean(axis=1)
-        sizes = [len(matrix) for matrix in self.sums.matrices]
-        return np.array([math.sqrt(part.mean()) for part in np.split(variances, np.cumsum(sizes)[:-1])])
+        return np.array([math.sqrt(part.mean()) for part in np.split(variances, np.cumsum(self.levels)[:-1])])
 
     @torch.no_grad()
     def _models(self, releases: list[np.ndarray]) -> np.ndarray:
@@ -62,8 +62,7 @@ class Rounds:
             facts = self._facts(copies, classes, number)
             scores, added, memory = self.network(facts, residuals, scores, memory)
             bias = bias + added
-        sizes = [len(matrix) for matrix in self.sums.matrices]
-        parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(sizes))]
+        parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(self.levels))]
         return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
@@ -72,8 +71,7 @@ class Rounds:
         Their shapes are (copies, outputs, columns, most levels), (copies, outputs, columns, 4) and (copies, outputs).
         """
         total, levels, harmonics = self.sums.split(noisy)
-        most = max(len(matrix) for matrix in self.sums.matrices)
-        padded = np.zeros((*noisy.shape[:2], len(levels), most))
+        padded = np.zeros((*noisy.shape[:2], len(levels), max(self.levels)))
         for at, part in enumerate(levels):
             padded[:, :, at, : part.shape[2]] = part
         return (
@@ -83,7 +81,7 @@ class Rounds:
         )
 
     def _facts(self, copies: int, classes: int, number: int) -> TableFacts:
-        sizes = torch.tensor([len(matrix) for matrix in self.sums.matrices])
+        sizes = torch.tensor(self.levels)
         exists = torch.arange(int(sizes.max())) < sizes[:, None]
         return TableFacts(
             exists=exists.expand(copies, -1, -1),

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["Amortised"]
 
 SHIPPED = Path(__file__).with_name("amortised.safetensors")
+"""The weights of the network that the package contains."""
 COPIES = 8
 """Number of times that noise is added to the releases once more, to estimate how far noise moves the scores."""
 

@@ -133,8 +133,7 @@ class Finetune(Learner):
         expect_between("finetune", 1e-3, 1e6, share=self.share)
         expect_between("finetune", 1e-9, 1e9, norm=self.norm)
         expect_between("finetune", 0, 1e6, head_rate=self.head_rate)
-        if self.lr is not None:
-            expect_between("finetune", 1e-9, 1e9, lr=self.lr)
+        expect_between("finetune", 1e-9, 1e9, optional=True, lr=self.lr)
         expect_one_of("finetune", ("float32", "tf32", "bf16"), precision=self.precision)
         expect_in("finetune", "[0, 1)", overflow=self.overflow)
 

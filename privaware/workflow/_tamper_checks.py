@@ -34,7 +34,7 @@ class Claim:
     """What a folder states about itself: the kind of its release, and the facts of its charge that the ledger has too.
 
     `release` is the kind, a key of `RELEASE_FILES`. `entry` is the hash of the charge in the ledger, and `event` its
-    cost. `run` is None if the files do not name the run.
+    cost. `run` is None if the files do not name the run. `facts` has other facts by name, such as `delta` and `unit`.
     """
 
     release: str
@@ -182,7 +182,7 @@ def _changed(folder: Path, files: Mapping[str, str]) -> list[str]:
         if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
             problems.append(f"{name!r:.80}, which was released with this model, is no plain name of a file")
         elif name in there and (folder / name).is_symlink():
-            problems.append(f"{name!r:.80} is a link: expected the file itself, as it was released; copy it here")
+            problems.append(f"{name!r:.80} is a link: expected the file itself, as it was released; replace the link")
         elif name not in there or not (folder / name).is_file():
             problems.append(f"{name!r:.80}, which was released with this model, is missing")
         elif _digest(folder / name) != digest:

@@ -181,7 +181,7 @@ def test_what_cannot_be_learnt_from_is_refused_before_the_charge(tmp_path: Path)
         Amortised().cost(Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40), 1.0)
     with pytest.raises(WrongInput, match="low and high"):
         Amortised().cost(Schema(columns=(Column(name="c"),), classes=("a", "b"), rows=5), 1.0)
-    with pytest.raises(WrongInput, match="are not here"):
+    with pytest.raises(WrongInput, match="got no such file"):
         Amortised(weights=str(tmp_path / "none.safetensors")).cost(TWO, 1.0)
     (tmp_path / "bad.safetensors").write_bytes(b"no weights")
     with pytest.raises(WrongInput, match="as `privaware reproduce ours/tables_prior/weights` writes it"):

@@ -98,7 +98,7 @@ def test_public_rows_are_no_training_or_test_rows() -> None:
 def test_without_public_rows_nothing_is_trained() -> None:
     with pytest.raises(WrongInput, match="expected public rows"):
         learner(public=None).run(table(), 1.0, Rng(seed=0))
-    with pytest.raises(WrongInput, match="expected public rows"):
+    with pytest.raises(WrongInput, match="expected at least one public row"):
         learner(public=table(rows=0))
 
 

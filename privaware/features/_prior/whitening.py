@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from privaware.errors import WrongInput
-from privaware.features._rounded_tensors import restored_symmetric, rounded_symmetric
+from privaware.features._rounded_tensors import restored_symmetric, rounded_symmetric, symmetric
 
 __all__ = ["Statistics", "Whitening", "powers", "walsh"]
 
@@ -151,14 +151,16 @@ class Statistics:
         return sum(sizes[:at]) + torch.arange(sizes[at])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Whitening:
     """A function from pooled maps, one tensor for each depth, to whitened rows, mode after mode.
 
     `means` and `scales` of Walsh coefficients have one tensor for each depth, `matrices` one for each mode.
     """
 
-    def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
-        self.means, self.scales, self.matrices = means, scales, matrices
+    means: list[Tensor]
+    scales: list[Tensor]
+    matrices: list[Tensor]
 
     def to(self, device: Any) -> Whitening:
         """Return the same whitening on another device."""
@@ -186,9 +188,7 @@ def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()
         return (root @ root).float()
-    block, at = torch.zeros(size, size), torch.triu_indices(size, size)
-    block[at[0], at[1]] = tensors[f"covariance.{mode}"].float()
-    return block + block.triu(1).T
+    return symmetric(tensors[f"covariance.{mode}"], size)
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:
@@ -222,9 +222,7 @@ def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
 
 
 def powers(blocks: list[Tensor], power: float, share: float = RIDGE) -> list[Tensor]:
-    """Return (block + ridge)^(-power) for each block, with one ridge: `share` times the mean eigenvalue over all
-    blocks.
-    """
+    """Return (block + ridge)^(-power) for each block; the ridge is `share` times the mean eigenvalue of all blocks."""
     total = sum(float(block.diagonal().sum()) for block in blocks)
     ridge = share * total / sum(len(block) for block in blocks)
     matrices = []

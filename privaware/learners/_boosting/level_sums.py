@@ -19,6 +19,7 @@ from privaware.schema import Schema
 __all__ = ["LevelSums"]
 
 LATTICE = Lattice(bound=1.0, bits=10)
+"""Lattice of the weights of levels and harmonics."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

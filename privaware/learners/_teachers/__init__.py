@@ -1,1 +1,1 @@
-"""Code that PATE and Private-kNN share: neighbours, noisy votes, and the student that learns from the votes."""
+"""Code that PATE and Private-kNN share: noisy votes, and the student that learns from the votes."""

@@ -71,24 +71,17 @@ class Student(PlainNetwork):
         """Return one model for each noise multiplier, trained one after another, because each has its own votes."""
         return [self.run(data, noise, rng) for noise in noises]
 
-    @property
-    def _name(self) -> str:
-        return type(self).__module__.rsplit(".", 1)[-1]
-
     def _pool(self) -> Data:
         if self.public is None:
             raise WrongInput(f"{self._name}: expected public rows to label, got none; give them with --public FILE")
         return self.public
 
-    def _expect_public(self, rows: int, setting: str = "queries") -> None:
-        """Raise `WrongInput` if `public` is given with fewer than `rows` rows.
-
-        The message names `setting` as the setting to lower.
-        """
+    def _expect_public(self, rows: int) -> None:
+        """Raise `WrongInput` if `public` is given with fewer than `rows` rows."""
         if self.public is not None and len(self.public) < rows:
             raise WrongInput(
                 f"{self._name}: expected at least {rows} public rows to label, got {len(self.public)}; "
-                f"give more or lower `{setting}`"
+                "give more or lower `queries`"
             )
 
     def _trained_student(self, schema: Schema, pool: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:

@@ -39,10 +39,8 @@ def vote_event(vote: str, noise: float) -> Event:
 def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
 
-    `vote` is one of `VOTES`; there is no test of confidence here.
-
-    Each query gets its own noise: Laplace of scale 2 * noise for "lnmax", or Gaussian of standard deviation sqrt(2) *
-    noise for the other votes.
+    `vote` is one of `VOTES`; confidence is not tested. Each query gets its own noise: Laplace of scale 2 * noise for
+    "lnmax", or Gaussian of standard deviation sqrt(2) * noise for the other votes.
     """
     if not len(exact_votes):
         return np.zeros(0, np.int64)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from privaware.strategies._progress import OnProgress, SearchProgress
+from privaware.strategies._strategy import OnProgress, SearchProgress
 from privaware.workflow.run.options import Say
 
 __all__ = ["ShowsProgress", "search_progress", "step_progress", "to_stderr"]

@@ -16,10 +16,9 @@ from torch import Tensor
 from privaware import features
 from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
-from privaware.features._prior.dictionary import THRESHOLD
 from privaware.features._prior.maps import backbone, preprocess
 from privaware.features._prior.shipped import SHIPPED, SHIPPED_VIEWS
-from privaware.features._prior.views import stored_view_whitening, views
+from privaware.features._prior.views import THRESHOLD, stored_view_whitening, views
 from privaware.features._prior.weights import save
 from privaware.features._prior.whitening import Statistics
 from privaware.features.prior import Prior
