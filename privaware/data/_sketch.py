@@ -39,6 +39,7 @@ import numpy as np
 
 from privaware.data._digest import mixed, named_cells
 from privaware.data._raw import Raw
+from privaware.data._values import numbers_of
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ FEWEST_SINGLE = 64
 KNOWN_SINGLE = 0.75
 """Fraction of the hashes with one row each that must be shared, where only they count."""
 COLUMNS = 2
-"""Number of columns with mostly the same values that identify a table; one column may be a list that many
-tables share.
-"""
+"""Number of columns with mostly the same values that identify a table; many tables may share one column."""
 DISTINCT = 16
 """Number of distinct values from which a digest identifies a column; counts of fewer values may agree by chance."""
 MOST_GROUPS = 64
@@ -162,9 +161,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of rows and of the values of columns, and digests of columns, each under the name of what it
-    describes.
-    """
+    """Samples of rows, samples of the values of each column, and a digest of each column, all by name."""
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
     columns: Mapping[str, Sample] = field(default_factory=dict)
@@ -177,9 +174,9 @@ class Sketch:
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Return only what distinguishes rows, of each sample, and the digests that identify a column, without names.
+        """Return the parts of each sample that distinguish rows, and the digests that identify a column.
 
-        Samples of at most `MOST_COLUMNS` columns are kept.
+        Numbers replace the names. Samples of at most `MOST_COLUMNS` columns are kept.
         """
         rows = [told for sample in self.rows.values() if (told := sample.telling()) is not None]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
@@ -308,8 +305,6 @@ def _is_running(values: pd.Series, rows: int) -> bool:
 def _ordinals(values: pd.Series) -> np.ndarray | None:
     """Return the values as numbers, or as days if they are dates; None if they are neither."""
     import pandas as pd
-
-    from privaware.data._values import numbers_of
 
     present = values.dropna()
     if present.dtype.kind in "iuf":

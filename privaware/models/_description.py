@@ -39,7 +39,7 @@ ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh",
 POOLINGS = ("max", "average")
 """Names of pooling layers."""
 WIDTH_LIMIT = 2**31
-"""Upper bound on the width of a layer; a wider layer would fail only when it is built, after the charge."""
+"""Upper bound on the width of a layer; a wider layer would fail only when it is built, after the cost was charged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +117,12 @@ class Description:
         expect_in(self.name, "[0, 1)", **{field: value})
         self._set(field, float(value))
 
+    def _check_numbers(self, field: str, sizes: tuple[int, ...], expected: str) -> None:
+        values = getattr(self, field)
+        if not isinstance(values, (list, tuple)) or len(values) not in sizes or not all(is_finite(v) for v in values):
+            raise self._error(field, expected)
+        self._set(field, tuple(float(v) for v in values))
+
     def _check_flag(self, field: str) -> None:
         if not isinstance(getattr(self, field), bool):
             raise self._error(field, "true or false")
@@ -149,10 +155,7 @@ class Activated(Description):
         self._check_tempered()
 
     def _check_tempered(self) -> None:
-        values = self.tempered
-        if not isinstance(values, (list, tuple)) or len(values) != 3 or not all(is_finite(v) for v in values):
-            raise self._error("tempered", "three numbers: scale, temperature and offset")
-        self._set("tempered", tuple(float(v) for v in values))
+        self._check_numbers("tempered", (3,), "three numbers: scale, temperature and offset")
         if not self._uses_tempered() and self.tempered != (2.0, 2.0, 1.0):
             raise self._error("tempered", "left out unless activation is tempered")
 
@@ -199,11 +202,10 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> in
 
 @contextmanager
 def seeded(rng: Rng | np.random.Generator | torch.Generator | None) -> Iterator[None]:
-    """Draw the initial weights of layers that are built inside from `rng`; torch's global generator is restored
-    afterwards.
+    """Return a context in which new layers draw their initial weights from `rng`, or from entropy if `rng` is None.
 
-    PyTorch's layers use only the global generator, so it is seeded temporarily. Initial weights protect no row, so a
-    seed of 32 bits is enough.
+    PyTorch's layers use only the global generator, so it is seeded inside the context and restored afterwards. Initial
+    weights protect no row, so a seed of 32 bits is enough.
     """
     import torch
 

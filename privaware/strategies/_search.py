@@ -13,7 +13,7 @@ from pathlib import Path
 from privaware._validate import expect_between
 from privaware.data import Data
 from privaware.errors import CheckFailed, WrongInput
-from privaware.events import NOTHING, AnyOf, Disjoint, Event
+from privaware.events import NOTHING, Disjoint, Event
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
@@ -25,7 +25,7 @@ from privaware.strategies._strategy import Round, RoundStrategy, Runtime, Search
 from privaware.strategies._trials import Trials, ValidationScorer
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
+__all__ = ["Search", "SearchResult", "expect_valid_space"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,8 +137,8 @@ class Search:
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
     def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:
-        procedure = isinstance(self.strategy, SearchProcedure)
-        scale = 0.0 if procedure else self.price.score_scale(self.train_schema(data.schema))
+        rounds = not isinstance(self.strategy, SearchProcedure)
+        scale = self.price.score_scale(self.train_schema(data.schema)) if rounds else 0.0
         return self._run(data, noise, noise * scale, rng, public=False)
 
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
@@ -225,26 +225,11 @@ class Search:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundModel:
-    """A search as a mechanism that releases only the chosen model; its cost is the cost of the search.
-
-    With it a membership game attacks the chosen model; each shadow model is then chosen by a search of its own.
-    """
-
-    search: Search
-
-    def cost(self, schema: Schema, noise: float) -> Event:
-        return self.search.cost(schema, noise)
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        return self.search.run(data, noise, rng).model
-
-
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
-    """Raise `WrongInput` unless every value of every choice builds a learner whose cost, if `priced`, is declared.
+    """Raise `WrongInput` unless every value of every choice builds a learner and every choice changes something.
 
-    Each value is checked at one point, not in all combinations. A choice that changes nothing raises too.
+    If `priced`, the cost of each learner must also be among `TrialPrice.declared`. Each value is checked at one point,
+    not in all combinations.
     """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:
@@ -253,8 +238,7 @@ def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -
     points = space.covering_points()
     learners = [price.learner(point) for point in points]
     scales = {price_key(space, point): scale for point, scale in (price.noise_scales(part) if priced else ())}
-    event = search.model_cost(schema, 1.0) if priced else None
-    declared = event.events if isinstance(event, AnyOf) else (event,)
+    declared = price.declared(part, 1.0) if priced else ()
     for point, learner in zip(points, learners, strict=True):
         cost = learner.cost(part, scales.get(price_key(space, point), 1.0))
         if priced and cost not in declared:

@@ -95,11 +95,14 @@ class TrialCount:
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
         """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`.
 
-        `eta` is its shape. Raise `WrongInput` if a mean of 1e8 is too small for it.
+        `eta` is its shape. Raise `WrongInput` if even a mean of 1e8 trials has a smaller chance.
         """
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
-            raise WrongInput(f"no trial count of shape {eta:g} tries one of the best {top:g} with chance {chance:g}")
+            raise WrongInput(
+                f"expected a chance that at most {high:g} expected trials reach, got {chance:g} for one of the best "
+                f"{top:g} candidates (shape {eta:g}); lower chance or raise top"
+            )
         while high / low > 1 + 1e-9:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if cls(mean=middle, eta=eta).chance(top) >= chance else (middle, high)
@@ -157,10 +160,7 @@ class Searcher(Protocol):
 
 @runtime_checkable
 class RoundStrategy(Protocol):
-    """A strategy that searches in rounds of trials.
-
-    `adaptive` says whether the candidates depend on earlier scores. `once` is the event of one trial.
-    """
+    """A strategy that searches in rounds of trials; `adaptive` says whether candidates depend on earlier scores."""
 
     adaptive: ClassVar[bool]
 
@@ -175,7 +175,7 @@ class RoundStrategy(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """How a search procedure runs; nothing here changes what is released.
+    """How a search procedure runs; no field changes what is released.
 
     After each epoch, `progress` is called with (number of finished epochs, number of all epochs, seconds left), and
     `on_epoch` with (index of the epoch from 0, shared weights, controller). `checkpoint` is the file from which an
@@ -192,7 +192,7 @@ class Runtime:
 class SearchProcedure(Protocol):
     """A strategy that finds a candidate by a procedure of its own, without separate trials.
 
-    `adaptive` says whether the candidates depend on earlier scores.
+    `adaptive` says whether the cells or candidates that it tries depend on earlier scores.
     """
 
     adaptive: ClassVar[bool]
@@ -216,9 +216,9 @@ class SearchProcedure(Protocol):
 
 @dataclass(kw_only=True)
 class TrialHistory:
-    """All trials that were reported to a searcher; the best trial has the highest score.
+    """All trials that were reported to a searcher; `best` returns the trial of the highest score.
 
-    `best` raises `ValueError` if none was reported.
+    `best` raises `ValueError` if no trial was reported.
     """
 
     space: Space

@@ -26,10 +26,9 @@ from privaware.ledger import Ledger, explained_lines, ledger_rows
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._guard import Guard
-from privaware.ui._labels import with_labels
-from privaware.ui._plan import column_names, number_of, planned_view
+from privaware.ui._plan import column_names, planned_view
 from privaware.ui._runs import COMMAND, Run, Runs
-from privaware.ui._tasks import Task, audit_task, fit_task, predict_task
+from privaware.ui._tasks import Task, audit_task, fit_task, number_of, predict_task, with_labels
 from privaware.workflow.run.same_rows import SameRows
 from privaware.workflow.verify import verify
 

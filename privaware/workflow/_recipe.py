@@ -67,10 +67,10 @@ class Recipe:
     search: str | None = None
     search_settings: Mapping[str, Any] = field(default_factory=dict)
     workflow: str = "aware"
-    target_range: bool = False
     metric: str | None = None
     bins: bool = False
     policy: str = ""
+    target_range: bool = False
 
     def __post_init__(self) -> None:
         learner, settings = current_names(self.learner, self.settings)
@@ -151,20 +151,15 @@ class Recipe:
 
     def json(self) -> dict[str, Any]:
         """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults."""
-        entries: dict[str, Any] = {"learner": self.learner, "settings": plain_settings(self.settings)}
-        if self.columns is not None:
-            entries["columns"] = list(self.columns)
-        if self.select is not None:
-            entries |= {"select": self.select}
-            entries |= {"select_settings": plain_settings(self.select_settings)} if self.select_settings else {}
-        if self.search is not None:
-            entries |= {"search": self.search}
-            entries |= {"search_settings": plain_settings(self.search_settings)} if self.search_settings else {}
-        entries |= {"workflow": self.workflow} if self.workflow != "aware" else {}
-        entries |= {"metric": self.metric} if self.metric is not None else {}
-        entries |= {"bins": True} if self.bins else {}
-        entries |= {"policy": self.policy} if self.policy else {}
-        return entries | ({"target_range": True} if self.target_range else {})
+        unset = Recipe(
+            select_settings={} if self.select else self.select_settings
+        )  # without a selector, none are shown
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {
+            name: plain_settings(value) if isinstance(value, Mapping) else list(value) if name == "columns" else value
+            for name, value in given.items()
+            if name in ("learner", "settings") or value != getattr(unset, name)
+        }
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:
         """Write the recipe and `reasons` to `path`: as TOML if its suffix is .toml, else as JSON.

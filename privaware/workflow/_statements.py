@@ -66,7 +66,6 @@ class Priced:
 
 def price(event: Event, delta: float) -> Priced:
     """Return `event` with its epsilon at `delta`; if it cannot be computed, with None and the reason in `problems`."""
-    nothing: dict[str, float | None] = dict.fromkeys(ACCOUNTANTS)
     try:
         bounds: dict[str, Any] = accounting.bounds(event, delta)
         return Priced(
@@ -74,12 +73,9 @@ def price(event: Event, delta: float) -> Priced:
             epsilon=accounting.epsilon(event, delta),
             accountants={name: bounds.get(name) for name in ACCOUNTANTS},
         )
-    except PrivawareError as problem:
-        return Priced(event=event, epsilon=None, accountants=nothing, problems=(str(problem),))
-    except OverflowError:  # a repetition count with hundreds of digits
-        return Priced(
-            event=event, epsilon=None, accountants=nothing, problems=("the events are too many to be priced",)
-        )
+    except (PrivawareError, OverflowError) as problem:  # a repetition count with hundreds of digits overflows
+        reason = str(problem) if isinstance(problem, PrivawareError) else "the events are too many to be priced"
+        return Priced(event=event, epsilon=None, accountants=dict.fromkeys(ACCOUNTANTS), problems=(reason,))
 
 
 def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], priced: Priced) -> list[str]:
@@ -94,15 +90,9 @@ def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], pri
     if not _agree(epsilon, priced.epsilon, priced.event):
         problems.append(f"the events cost epsilon {priced.epsilon:.6g}, the model claims {epsilon:.6g}")
     for part in parts:
-        alone = priced if len(parts) == 1 else price(part.event, delta)
-        if (
-            part.epsilon is not None
-            and alone.epsilon is not None
-            and not _agree(part.epsilon, alone.epsilon, part.event)
-        ):
-            problems.append(
-                f"{part.what:.80} costs epsilon {alone.epsilon:.6g} alone, the model says {part.epsilon:.6g}"
-            )
+        stated, alone = part.epsilon, (priced if len(parts) == 1 else price(part.event, delta)).epsilon
+        if stated is not None and alone is not None and not _agree(stated, alone, part.event):
+            problems.append(f"{part.what:.80} costs epsilon {alone:.6g} alone, the model says {stated:.6g}")
     return problems
 
 
@@ -133,8 +123,8 @@ def _agree(stated: float, computed: float, event: Event) -> bool:
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
     """Return a sentence for each place where words, plan, unit or score of `card` contradict its schema, event or seed.
 
-    If unit, cap or relation of the guarantee are not those of the schema, or a model is wrongly called certified, only
-    these problems are returned.
+    If the guarantee and the schema differ in unit, cap or relation, or a model is wrongly called certified, only these
+    problems are returned.
     """
     guarantee, schema = card.guarantee, card.schema
     stated, declared = guarantee.json(), schema.json()

@@ -16,7 +16,6 @@ from privaware.model import Model
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
-from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
 from privaware.workflow._metric import expect_metric, task_reasons
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
@@ -30,6 +29,7 @@ from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.training_plan import recipe_plan
+from privaware.workflow.run.trainings import BIN_NUMBERS, TARGET_RANGE
 
 __all__ = ["Fit", "fit"]
 

@@ -29,8 +29,7 @@ from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
-from privaware.workflow._rank_rows import rows_of_all
-from privaware.workflow._torch_rows import rows_and_targets
+from privaware.workflow._torch_rows import rows_and_targets, rows_of_all
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
 from privaware.workflow.run.row_ledger import known_path, register_rows

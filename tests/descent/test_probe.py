@@ -89,7 +89,7 @@ def test_p24_p29_modules_without_bounded_gradients_are_refused(module, words):
 
 def test_a_loss_reduced_over_the_batch_is_refused():
     x, y = examples(6)
-    with pytest.raises(WrongInput, match="one value an example"):
+    with pytest.raises(WrongInput, match="one value for each example"):
         clipped_sum(net(), nn.functional.cross_entropy, x, y, 1.0)
 
 

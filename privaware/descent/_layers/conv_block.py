@@ -2,7 +2,8 @@
 
 Separate layers read and write each intermediate image, and cuDNN converts images to channels-last for its tensor cores
 and back. A fused block writes an image in the layout that its reader needs, and does not write the image before
-pooling. Its backward pass multiplies the gradient by the activation's derivative while it spreads it over the pool.
+pooling. Its backward pass multiplies the gradient by the activation's derivative while it spreads the gradient over the
+pool.
 """
 
 from __future__ import annotations

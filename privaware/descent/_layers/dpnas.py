@@ -35,9 +35,10 @@ def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequen
 
 
 def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) -> Tensor | None:
-    """Record a view with one copy of the weights for each example; the gradient by a copy is the example's gradient.
+    """Record a view with one copy of the weights for each example.
 
-    Return None, and record nothing, for a frozen weight or where gradients are switched off.
+    The gradient with respect to a copy is the example's gradient. Return None, and record nothing, for a frozen weight
+    or where gradients are switched off.
     """
     assert weight is not None
     if name is None or not torch.is_grad_enabled():

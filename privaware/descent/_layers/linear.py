@@ -19,7 +19,7 @@ from privaware.descent._per_example import (
 )
 from privaware.descent._stack import Stack
 
-__all__ = ["Affine", "affine", "linear", "multiply"]
+__all__ = ["Affine", "affine", "by_example", "embedding", "linear", "multiply"]
 
 
 def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:

@@ -125,12 +125,11 @@ def stackable_groups(
     for kind in dict.fromkeys(kinds):
         same = [at for at, other in enumerate(kinds) if other == kind]
         shapes = {at: _shapes(modules[at]) for at in same}
-        groups += _by_size(shapes, cpu) if padded and chains[same[0]] else _by_shape(shapes)
+        if padded and chains[same[0]]:
+            groups += _by_size(shapes, cpu)
+        else:
+            groups += [[at for at in same if shapes[at] == shape] for shape in dict.fromkeys(shapes.values())]
     return groups
-
-
-def _by_shape(shapes: dict[int, Shapes]) -> list[list[int]]:
-    return [[at for at, other in shapes.items() if other == shape] for shape in dict.fromkeys(shapes.values())]
 
 
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:

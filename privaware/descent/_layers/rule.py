@@ -2,7 +2,7 @@
 
 A rule takes the stack and one layer, and returns a replacement of the layer's forward function. The replacement
 computes each model's outputs with the model's own parameters. It records how to compute per-example gradients from the
-gradient by the output.
+gradient with respect to the output.
 """
 
 from __future__ import annotations

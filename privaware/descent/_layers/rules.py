@@ -81,7 +81,7 @@ def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str,
         rule = None if materialise else known.get(type(module))
         if isinstance(module, nn.MultiheadAttention) and not has_rule(module):
             rule = None
-        elif rule is None and not materialise and not _owns_parameters(module):
+        elif rule is None and not materialise and not list(module.parameters(recurse=False)):
             for child, part in module.named_children():
                 visit(part, f"{name}.{child}" if name else child)
             if isinstance(module, CellGraph):
@@ -94,10 +94,6 @@ def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str,
     if not materialise:
         fuse_conv_blocks(stack, watch)
     return handled
-
-
-def _owns_parameters(module: nn.Module) -> bool:
-    return any(parameter is not None for parameter in module._parameters.values())
 
 
 def _has_stacked_parameters(stack: Stack, module: nn.Module) -> bool:

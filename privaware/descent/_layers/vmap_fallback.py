@@ -1,8 +1,8 @@
 """The fallback for layers without a rule: `torch.func.vmap` over examples.
 
 Each parameter is expanded, without a copy in memory, to one view for each example. The layer runs under
-`torch.func.vmap`, and the gradient by the expanded parameters is the per-example gradient. The fallback is exact and
-keeps examples separate, but it materialises per-example gradients.
+`torch.func.vmap`, and the gradient with respect to the expanded parameters is the per-example gradient. The fallback is
+exact and keeps examples separate, but it materialises per-example gradients.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
     def one(parameters: dict[str, Tensor], batched: dict[str, Any], seed: Tensor | None, args: tuple[Any, ...]) -> Any:
         if seed is not None:
             stack.draws = stack.expect_draws().alone(seed)
-        alone = {key: _batch_of_one(value) for key, value in batched.items()}
+        alone = {key: value.unsqueeze(0) for key, value in batched.items()}
         full = tuple(alone.get(f"{at}", arg) for at, arg in enumerate(args))
         named = {key[1:]: value for key, value in alone.items() if key.startswith("=")}
         outputs = torch.func.functional_call(plain, parameters, full, named | unbatched[0])
@@ -86,7 +86,3 @@ def _record(stack: Stack, leaves: dict[str, Tensor], names: dict[str, str | None
 
 def _is_batch(value: Any, examples: int) -> bool:
     return isinstance(value, Tensor) and value.ndim > 0 and examples > 0 and len(value) % examples == 0
-
-
-def _batch_of_one(value: Any) -> Any:
-    return value.unsqueeze(0) if isinstance(value, Tensor) else value

@@ -45,6 +45,7 @@ __all__ = [
     "chooses_columns",
     "expect_budget",
     "expect_finite_price",
+    "expect_one_epsilon",
     "expect_unit",
     "fraction_of_columns",
     "grouped",
@@ -239,17 +240,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
-    bounds, what = bounds_within(delta), RELEASE_BOUNDS
-    noise = accounting.calibrate(lambda noise: _total(_parts(what, bounds, schema, noise)), epsilon, delta)
-    return Plan(
-        learner="bounds",
-        mechanism=bounds,
-        schema=schema,
-        noise=noise,
-        delta=delta,
-        requested=epsilon,
-        parts=_parts(what, bounds, schema, noise),
-    )
+    return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
 
 def search_plan(
@@ -268,13 +259,7 @@ def search_plan(
     the total follows from the strategy. Raise `WrongInput` unless exactly one of `epsilon` and `model_epsilon` is
     given, and for a search space that does not fit `schema`.
     """
-    if (epsilon is None) == (model_epsilon is None):
-        raise WrongInput(
-            "expected one of --epsilon (the total) and --model-epsilon (one model's), got "
-            + ("neither" if epsilon is None else "both")
-        )
-    target = model_epsilon if epsilon is None else epsilon
-    assert target is not None
+    target = expect_one_epsilon(epsilon, model_epsilon)
     expect_budget(schema, target, delta)
     for learner in search.space.learners:
         expect_unit(learner, find_learner(learner), schema)
@@ -288,6 +273,16 @@ def search_plan(
         *plan.reasons,
     )
     return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
+
+
+def expect_one_epsilon(epsilon: float | None, model_epsilon: float | None) -> float:
+    """Return the one of `epsilon` and `model_epsilon` that is given; raise `WrongInput` unless exactly one is."""
+    if epsilon is not None and model_epsilon is None:
+        return epsilon
+    if epsilon is None and model_epsilon is not None:
+        return model_epsilon
+    got = "neither" if epsilon is None else "both"
+    raise WrongInput(f"expected one of --epsilon (the total) and --model-epsilon (one model's), got {got}")
 
 
 def expect_finite_price(plan: Plan) -> None:
@@ -324,8 +319,20 @@ def priced(
     `epsilon` is only the requested epsilon of the plan.
     """
     if not schema.bounded:
-        before = _bounds_before(name, schema, mechanism, delta)
-        mechanism = before.then(mechanism)
+        mechanism = _bounds_before(name, schema, mechanism, delta).then(mechanism)
+    return _calibrated(name, mechanism, schema, what, epsilon, delta, noise)
+
+
+def _calibrated(
+    name: str,
+    mechanism: Mechanism[Any],
+    schema: Schema,
+    what: str,
+    epsilon: float,
+    delta: float,
+    noise: float | None = None,
+) -> Plan:
+    """Return the plan of `mechanism` as `priced` does, without a release of bounds before it."""
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
     return Plan(
