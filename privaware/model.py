@@ -63,17 +63,25 @@ class Model(Summarised):
         numpy.ndarray
             Outputs of shape (rows, outputs), in float64.
         """
-        return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
+        network = self.network_function(device)
+        starts = range(0, max(len(x), 1), MICROBATCH)
+        parts = (features.apply(self.features, x[at : at + MICROBATCH], self.schema, device) for at in starts)
+        return np.concatenate([network(rows) for rows in parts])
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
         """Return raw outputs of shape (rows, outputs) for `inputs`, rows to which the features were applied before."""
-        return self._microbatches(inputs, device, lambda rows: rows)
+        return self.network_function(device)(inputs)
 
-    def _microbatches(self, rows: np.ndarray, device: str, transform: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def network_function(self, device: str = "cpu") -> Callable[[np.ndarray], np.ndarray]:
+        """Return `network_outputs` on `device` as a function of its inputs, for which the network is built once."""
         network = self.network().to(device)
-        starts = range(0, max(len(rows), 1), MICROBATCH)
-        outputs = [_forward(network, transform(rows[start : start + MICROBATCH]), device) for start in starts]
-        return np.concatenate(outputs).astype(float)
+
+        def outputs(inputs: np.ndarray) -> np.ndarray:
+            starts = range(0, max(len(inputs), 1), MICROBATCH)
+            parts = [_forward(network, inputs[at : at + MICROBATCH], device) for at in starts]
+            return np.concatenate(parts).astype(float)
+
+        return outputs
 
     def probabilities(self, data: Data, device: str = "cpu") -> np.ndarray:
         """Return the probability of each class, for a model of classes.

@@ -145,8 +145,13 @@ _alive: weakref.WeakSet[Streams] = weakref.WeakSet()
 """All streams of this process, which get new keys in a forked child."""
 
 
+def _after_fork() -> None:
+    for streams in list(_alive):
+        streams.take_new_keys()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [streams.take_new_keys() for streams in list(_alive)])
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
