@@ -107,7 +107,10 @@ def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:
-    """Return the least of `SPREADS` within which `INSIDE * rows` lie, by `noisy` (`SpreadCounts`); else the largest."""
+    """Return the least of `SPREADS` that bounds the distance of `INSIDE * rows` rows; the largest if none does.
+
+    `noisy` are noisy `SpreadCounts`, and `rows` is the declared number of rows.
+    """
     enough = np.cumsum(noisy) >= INSIDE * rows
     return float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
 
