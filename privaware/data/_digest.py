@@ -189,7 +189,10 @@ def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
 
 
 def _bits(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers as bits, equal for equal numbers: one zero, one NaN, fractions in single precision."""
+    """Return the bits of numbers as uint64; numbers that are not integers are first rounded to single precision.
+
+    Both zeros have the same bits, and so have all NaN.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = numbers.astype(np.float32).astype(np.float64)
     np.copyto(rounded, numbers, where=numbers == np.floor(numbers))

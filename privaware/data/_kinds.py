@@ -30,7 +30,7 @@ KINDS = {
     "text": "category",
     "word": "category",
 }
-"""The kind of a column whose values have a counted kind."""
+"""The kind of a column, by the counted kind of its values."""
 PRIOR = np.array([0.55, 0.08, 0.02, 0.02, 0.01, 0.01, 0.01, 0.01, 0.04, 0.25])
 """Probability of each kind in `COUNTED` for a column before its values are counted."""
 PRIOR_COLUMNS = 4.0

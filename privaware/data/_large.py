@@ -49,9 +49,9 @@ MAX_BYTES_PER_VALUE = 4
 class RowGroups:
     """Some row groups of a file, or all of them; a call yields their rows in parts of at most `PART` rows.
 
-    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these, and `before`
-    the number of rows of earlier files. Repeating text is read as categories, which have the same spellings. `columns`
-    are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
+    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these row groups, and
+    `before` the number of rows of earlier files. Repeating text is read as categories, which have the same spellings.
+    `columns` are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
     """
 
     path: Path

@@ -118,7 +118,7 @@ class ChangingParts(Parts[B_out], Protocol[B_out]):
 
 
 def release(what: Sum[B, P, R], parts: Parts[B], noise: float, rng: Rng) -> R:
-    """Return the release of a sum over all rows: the total of its parts, then noise, once.
+    """Compute the exact sum over all rows, add noise to it once, and return the release.
 
     Parameters
     ----------

@@ -114,7 +114,6 @@ class Stack:
         self.cancelling = 1.0  # see `Arithmetic.cancelling`
         self.layer_numbers = _layer_numbers(self.slots)
         self.excluded: dict[str, Tensor] = {}
-        self.layers: dict[str, str] = {}
         self.projection: BoundProjection | None = None
         self.has_dropout = False
         self.key: ExampleKey | None = None

@@ -56,8 +56,8 @@ def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def read_rounded(file: str | Path, feature: str, item: str) -> Iterator[tuple[dict[str, Tensor], dict[str, str]]]:
     """Provide the `restored` tensors of a weights file, and its metadata.
 
-    Raise `WrongInput` if the file, or what the block makes of it, is not as `privaware reproduce ITEM` writes it;
-    `feature` is the feature that needs the file.
+    Raise `WrongInput` if the file cannot be read, or if the `with` block fails on its content: then the file is not as
+    `privaware reproduce ITEM` writes it. `feature` is the name of the feature in this message, and `item` is ITEM.
     """
     from safetensors import SafetensorError, safe_open
 

@@ -232,7 +232,7 @@ class Prior:
     def width(self, schema: Schema | None = None) -> int:
         """Return the number of entries of a row; `schema` is not used.
 
-        Raise `WrongInput` if the last of `depths` is beyond the blocks of the large network.
+        Raise `WrongInput` if the last of `depths` is beyond the residual blocks of the network.
         """
         from privaware.features._prior.maps import channels_at
         from privaware.features._prior.scattering import COLUMNS

@@ -338,5 +338,7 @@ def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
         network.load_state_dict(tensors)
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as problem:
         reason = " ".join(str(problem).split())
-        raise WrongInput(f"amortised: expected {Path(file).name!r} as {command} writes it: {reason:.160}") from None
+        raise WrongInput(
+            f"amortised: expected weights in {Path(file).name!r} as {command} writes them, got {reason:.160}"
+        ) from None
     return network.eval().requires_grad_(False).to(device)

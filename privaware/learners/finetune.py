@@ -200,7 +200,8 @@ class Finetune(Learner):
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
         if schema.form != "image" or schema.shape[0] not in (1, 3):
-            raise WrongInput(f"finetune: expected images, grey or in colour, got {schema.form} data")
+            shape = f" of shape {list(schema.shape)}" if schema.form == "image" else ""
+            raise WrongInput(f"finetune: expected images of 1 or 3 channels, got {schema.form} data{shape}")
         return models.parse(self._prior.architecture(len(schema.classes))).describe()
 
     def _frozen(self, architecture: dict[str, Any]) -> int:

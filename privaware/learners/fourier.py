@@ -121,9 +121,9 @@ class Fourier(AdditiveStart):
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)
 
     def _chances(self, schema: Schema, chances: np.ndarray | None) -> np.ndarray:
-        """Return the probability of each column to be read by a feature: `chances` (None: equal ones), scaled to sum 1.
+        """Return the probability with which a feature reads each column: `chances`, or equal ones if it is None.
 
-        The probability of a column with a monotone direction is 0.
+        A column with a monotone direction has probability 0. The others sum to 1, unless there are none.
         """
         free = np.array([float(column.name not in self.monotone) for column in schema.used])
         free = free if chances is None else free * chances

@@ -122,7 +122,7 @@ class IterationAmplification(Learner):
         if self.lr is not None and self.lr > longest:
             raise WrongInput(
                 f"iteration_amplification: expected lr of at most {longest:.4g}, beyond which a step may move two "
-                f"points apart and later noise covers nothing, got {self.lr!r}"
+                f"points apart, so that later noise does not protect a row, got {self.lr!r}"
             )
         return longest
 

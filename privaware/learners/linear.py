@@ -266,7 +266,7 @@ class Linear(Learner):
 
     @property
     def _before(self) -> float:
-        """The fraction of the budget for releases other than steps and the check."""
+        """The fraction of the budget for the releases of `centre`, `base` and `weigh` together."""
         return self.centre + self.base + self.weigh
 
     def _check(self, schema: Schema, noise: float) -> float:

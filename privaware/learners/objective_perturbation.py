@@ -100,7 +100,7 @@ class ObjectivePerturbation(Learner):
         if self.analysis == "redberg" and self.ridge is not None and self.ridge <= least:
             raise WrongInput(
                 f"{NAME}: expected ridge above the curvature of one row, {least:g}, for the analysis "
-                f"of Redberg et al., got {self.ridge!r}"
+                f"of Redberg et al., got {self.ridge!r}; raise ridge"
             )
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -227,8 +227,8 @@ def fit_many(
     epsilons, limits, ridges = (
         np.broadcast_to(np.asarray(value, dtype=float), count).copy() for value in (epsilons, norm, ridge)
     )
-    if not (np.isfinite(epsilons) & (epsilons > 0)).all():
-        raise WrongInput("expected every epsilon as a finite number above 0")
+    if len(wrong := epsilons[~(np.isfinite(epsilons) & (epsilons > 0))]):
+        raise WrongInput(f"expected every epsilon as a finite number above 0, got {wrong[0]:g}")
     shape = (count, rows.shape[1])
     masks = np.ones(shape, bool) if masks is None else np.broadcast_to(masks.astype(bool), shape)
     clean = np.nan_to_num(np.asarray(rows, dtype=float), posinf=0.0, neginf=0.0)

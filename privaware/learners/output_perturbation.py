@@ -156,6 +156,6 @@ def classic_noise(epsilon: float, delta: float) -> float:
     if not 0 < epsilon < 1:
         raise WrongInput(
             f"the classic Gaussian calibration is proved for epsilon below 1 only, got {epsilon!r}; "
-            "use privaware.accounting.calibrate, which is exact for any"
+            "use privaware.accounting.calibrate, which is exact for any epsilon"
         )
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon

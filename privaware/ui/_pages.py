@@ -214,7 +214,8 @@ class _Pages:
 
         `audit` is what was typed into the form of an audit that was refused, and `problem` says why.
         """
-        path, ledgers, verdict = _known(self.folder.models(), name), self.folder.ledgers(), None
+        path, ledgers = _known(self.folder.models(), name), self.folder.ledgers()
+        verdict: dict[str, Any] | None = None
         if form is not None:
             chosen = form.get("ledger", "")
             if chosen and chosen not in ledgers:

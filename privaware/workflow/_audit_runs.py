@@ -258,7 +258,7 @@ def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
 class MembershipGame:
     """Train a model on some of the rows, and attack it to tell its training rows from other rows.
 
-    The cost is zero because nothing is released. The result is for the data owner only and must not be published.
+    The cost is zero because nothing is released: on private rows the result is for the data owner only.
     """
 
     mechanism: Mechanism[Any]

@@ -154,14 +154,14 @@ def observed(run: ChargedRun, mechanism: Any) -> Any:
     releases, such as bounds before it or a charged score, has no journal. After a kill it starts over, and these
     releases get new noise.
     """
-    if isinstance(mechanism, Search):
-        return replace(mechanism, progress=_progress(run), journal=run.journal)
-    return _listening(mechanism, run)
+    return _listening(mechanism, run, journal=run.journal)
 
 
-def _listening(mechanism: Any, run: ChargedRun) -> Any:
+def _listening(mechanism: Any, run: ChargedRun, **more: Any) -> Any:
+    """Return `mechanism` with a listener to its search; `more` are further fields of a mechanism that is a search."""
     if isinstance(mechanism, Search):
-        return replace(mechanism, progress=_progress(run))
+        say, secret = run.options.say, run.plan.has_secret_trials
+        return replace(mechanism, progress=search_progress(say, secret=secret, remaining=run.ledger.remaining), **more)
     if isinstance(mechanism, Then):
         return replace(mechanism, second=_listening(mechanism.second, run))
     if isinstance(mechanism, ScoredTraining):
@@ -170,10 +170,6 @@ def _listening(mechanism: Any, run: ChargedRun) -> Any:
         build = mechanism.build
         return replace(mechanism, build=lambda features: _listening(build(features), run))
     return mechanism
-
-
-def _progress(run: ChargedRun) -> Any:
-    return search_progress(run.options.say, secret=run.plan.has_secret_trials, remaining=run.ledger.remaining)
 
 
 def public_rows(run: ChargedRun, held_out: float) -> Data:

@@ -95,15 +95,14 @@ def kept_columns(raw: Raw, keep: Sequence[str], *, formulas: bool) -> dict[str, 
     dict
         The values of each column by its name.
     """
-    return {name: _column(raw, name, formulas) for name in keep}
-
-
-def _column(raw: Raw, name: str, formulas: bool) -> Any:
-    values = raw.values(name)
-    words = words_of(values)
-    if not formulas and (wrong := words.map(is_formula, bool)).any():
-        raise WrongInput(
-            f"column {name!r:.80}, {raw.place(int(np.argmax(wrong)))}: expected cells that a spreadsheet reads as "
-            f"text, got one that it would run as a formula; {WAY_OUT}"
-        )
-    return values if raw.typed else words.map(str, object)
+    columns: dict[str, Any] = {}
+    for name in keep:
+        values = raw.values(name)
+        words = words_of(values)
+        if not formulas and (wrong := words.map(is_formula, bool)).any():
+            raise WrongInput(
+                f"column {name!r:.80}, {raw.place(int(np.argmax(wrong)))}: expected cells that a spreadsheet reads as "
+                f"text, got one that it would run as a formula; {WAY_OUT}"
+            )
+        columns[name] = values if raw.typed else words.map(str, object)
+    return columns

@@ -24,18 +24,10 @@ __all__ = ["Recipe"]
 
 SELECTION = "selection.json"
 KINDS: dict[str, Any] = {
-    "learner": str,
-    "settings": Mapping,
+    **dict.fromkeys(("learner", "select", "search", "workflow", "metric", "policy"), str),
+    **dict.fromkeys(("settings", "select_settings", "search_settings"), Mapping),
+    **dict.fromkeys(("target_range", "bins"), bool),
     "columns": (list, tuple),
-    "select": str,
-    "select_settings": Mapping,
-    "search": str,
-    "search_settings": Mapping,
-    "workflow": str,
-    "target_range": bool,
-    "metric": str,
-    "bins": bool,
-    "policy": str,
 }
 """Type of each entry of a saved plan."""
 WORKFLOWS = ("aware", "standard")
@@ -150,9 +142,7 @@ class Recipe:
 
     def json(self) -> dict[str, Any]:
         """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults."""
-        unset = Recipe(
-            select_settings={} if self.select else self.select_settings
-        )  # without a selector, none are shown
+        unset = Recipe() if self.select else Recipe(select_settings=self.select_settings)  # shown with a selector only
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
             name: plain_settings(value) if isinstance(value, Mapping) else list(value) if name == "columns" else value

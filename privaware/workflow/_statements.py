@@ -134,12 +134,9 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         if name in stated and stated[name] != declared[name]
     ]
     flaw = CHOSEN_WITHOUT_NOISE if card.search.get("workflow") == "standard" else ""
-    if guarantee.certified and guarantee.seed is not None:
-        problems.append("the model is called certified although its run was seeded")
-    if guarantee.certified and flaw:
-        problems.append(f"the model is called certified although {flaw}")
-    if guarantee.certified and guarantee.overlap:
-        problems.append(f"the model is called certified although {guarantee.overlap:.200}")
+    seeded = "" if guarantee.seed is None else "its run was seeded"
+    doubts = (seeded, flaw, guarantee.overlap) if guarantee.certified else ()
+    problems += [f"the model is called certified although {doubt:.200}" for doubt in doubts if doubt]
     if problems:
         return problems
     facts: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "seed": guarantee.seed}

@@ -122,6 +122,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "cells": cells,
         "summary": summary,
         "peers": peers,
+        "count": lambda method: sum(len(one.scores.get(method, {})) for one in compared),
         "selection": selection_table,
         "many_classes": many_classes,
         "measured_selection": lambda: measured_selection(page.cells("benchmarks/table_selection")),

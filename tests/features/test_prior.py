@@ -96,7 +96,7 @@ def test_description_round_trips_through_json(prior: Prior) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"weights": "nowhere.safetensors"}, "are not here"),
+        ({"weights": "nowhere.safetensors"}, "are missing"),
         ({"depths": (0, 7)}, "depths from 0 to 2"),
         ({"depths": (1, 2)}, "depths with stored statistics"),
         ({"pools": (4, 4)}, "depths with stored statistics"),

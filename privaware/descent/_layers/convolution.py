@@ -199,7 +199,7 @@ class ConvolutionGradient:
         return gradients.view(self.count, *self.weight.shape[1:])
 
     def _as_weight(self, values: Tensor) -> Tensor:
-        """Return the kernel's channels-last `values` in the shape of the weight, (any, *shape)."""
+        """Return the kernel's channels-last `values` in the shape of the weight, (any number, *shape)."""
         height, width, *kernel = self.weight.shape[1:]
         return values.view(-1, height, *kernel, width).movedim(-1, 2)
 

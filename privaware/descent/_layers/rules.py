@@ -43,7 +43,7 @@ def stacked(
     The inputs of modules whose class name is in `watch` are recorded for the loss.
     """
     stack = Stack(modules, device=device)
-    stack.layers = _install(stack, materialise, watch)
+    _install(stack, materialise, watch)
     stack.record_inputs_of(watch)
     return stack
 
@@ -66,13 +66,13 @@ def rules() -> dict[type[nn.Module], Rule]:
     return table | dict.fromkeys((nn.GroupNorm, *instance_norms), channel_norm)
 
 
-def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str, str]:
+def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> None:
     """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
 
-    Return, by layer name, how each of these layers is handled. Dropout is replaced too, and without `materialise` 2 x 2
-    max pooling. No layer computes in place any more.
+    Dropout layers are replaced too, and so are 2 x 2 max pools unless `materialise`. No layer computes in place any
+    more.
     """
-    known, handled = rules(), {}
+    known = rules()
     for module in stack.module.modules():
         if getattr(module, "inplace", False) is True:
             module.inplace = False  # type: ignore[assignment]
@@ -82,25 +82,23 @@ def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str,
         if not materialise and is_max_pool_2x2(module):
             module.forward = max_pool_2x2  # type: ignore[method-assign]
 
-    def visit(module: nn.Module, name: str) -> None:
+    def visit(module: nn.Module) -> None:
         if not _has_stacked_parameters(stack, module):
             return
         rule = None if materialise else known.get(type(module))
         if isinstance(module, nn.MultiheadAttention) and not has_rule(module):
             rule = None
         elif rule is None and not materialise and not list(module.parameters(recurse=False)):
-            for child, part in module.named_children():
-                visit(part, f"{name}.{child}" if name else child)
+            for part in module.children():
+                visit(part)
             if isinstance(module, CellGraph):
                 module.node_outputs = cell(stack, module)  # type: ignore[method-assign, assignment]
             return
         module.forward = (rule or vmap_fallback)(stack, module)  # type: ignore[method-assign]
-        handled[name] = type(module).__name__ + ("" if rule else " (materialised)")
 
-    visit(stack.module, "")
+    visit(stack.module)
     if not materialise:
         fuse_conv_blocks(stack, watch)
-    return handled
 
 
 def _has_stacked_parameters(stack: Stack, module: nn.Module) -> bool:

@@ -216,7 +216,7 @@ def stored_statistics(file: str, device: str) -> ViewStatistics:
     """
     if not Path(file).is_file():
         raise WrongInput(
-            f"prior_views: its statistics {Path(file).name!r} are not here; install a release of privaware that ships "
+            f"prior_views: its statistics {Path(file).name!r} are missing; install a release of privaware that ships "
             "them, or write them with `privaware reproduce ours/prior/views` and name the file as statistics"
         )
     with read_rounded(file, "prior_views", "ours/prior/views") as (tensors, metadata):

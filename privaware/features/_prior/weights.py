@@ -70,7 +70,7 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
     """
     if not Path(file).is_file():
         raise WrongInput(
-            f"prior: its weights {Path(file).name!r} are not here; install a release of privaware that ships them, "
+            f"prior: its weights {Path(file).name!r} are missing; install a release of privaware that ships them, "
             "or write them with `privaware reproduce ours/prior/weights` and name the file as weights"
         )
     with read_rounded(file, "prior", "ours/prior/weights") as (tensors, metadata):

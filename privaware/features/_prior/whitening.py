@@ -117,11 +117,11 @@ class Statistics:
         scales = tuple(tensors[f"scale.{depth}"].float() for depth in depths)
         return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
-    def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
+    def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float) -> Whitening:
         """Return the whitening by `power` of maps at `depths`, each averaged to its entry of `pools`.
 
         `depths` are some of `self.depths`, and a map is pooled as in the statistics or to a coarser grid; otherwise
-        raise `WrongInput`. `ridge` is a fraction of the mean eigenvalue over all blocks.
+        raise `WrongInput`.
         """
         chosen = [self._index(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
@@ -133,7 +133,7 @@ class Statistics:
             remaining = [at for at, pool in zip(chosen, pools, strict=True) if pool * pool > mode]
             columns = torch.cat([self._columns(at, mode) for at in remaining])
             blocks.append(self.covariances[mode][columns][:, columns])
-        return Whitening(means=means, scales=scales, matrices=powers(blocks, power, ridge))
+        return Whitening(means=means, scales=scales, matrices=powers(blocks, power))
 
     def _index(self, depth: int, pool: int) -> int:
         at = self.depths.index(depth) if depth in self.depths else -1
@@ -184,7 +184,10 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """Return the covariance of a mode: the square of its stored root, or in older files from its upper triangle."""
+    """Return the covariance (size, size) of a mode: the square of its stored root.
+
+    Files of earlier versions store the upper triangle of the covariance instead.
+    """
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()
         return (root @ root).float()

@@ -147,7 +147,10 @@ class AdditiveStart(Learner):
 
     def cost(self, schema: Schema, noise: float) -> Event:
         if schema.form != "table" or not schema.used:
-            raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
+            raise WrongInput(
+                f"{self._name}: expected a table with columns to learn from, got {schema.form} data with "
+                f"{len(schema.used)} columns; choose another learner"
+            )
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
         return self._budget(schema, noise).cost(noise)

@@ -51,7 +51,7 @@ class Lookup:
             self._entries[tables.dtype] = np.empty(CHUNK, tables.dtype)
         entries = self._entries[tables.dtype][: len(codes)]
         for value, table in zip(values, tables, strict=True):
-            value += table.take(index, out=entries, mode="clip")  # which is not buffered; codes are within a table
+            value += table.take(index, out=entries, mode="clip")  # no buffered copy; codes are always within a table
 
 
 def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
@@ -118,7 +118,7 @@ class ClassCounts(ArraySum):
 class GradientSums(ArraySum):
     """Sums of negative gradients at the outputs of the additive model with these `weights`.
 
-    Released are the sum over all rows, over the rows of each level, and the sums times each number and each cosine.
+    The release holds sums over all rows, over the rows of each level, and of gradients times each number and cosine.
     `unit` is the residual of a regression that gives a gradient of 1. The outputs so far of the rows are not used.
     """
 

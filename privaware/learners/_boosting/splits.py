@@ -61,7 +61,7 @@ def random_splits(
     generator: np.random.Generator,
     chances: np.ndarray | None = None,
 ) -> Splits:
-    """Draw `depth` splits for each of `trees` trees on columns that have these numbers of `levels`.
+    """Return random splits, `depth` for each of `trees` trees; `levels` is the number of levels of each column.
 
     A level of a number goes right above a random edge, a level of a category with probability 1/2. A missing value of a
     number goes right. Columns are drawn by their probabilities `chances` (None: equal ones), perhaps more than once in

@@ -127,7 +127,7 @@ def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
     """
     if not 0 <= shrink < 1:
         raise WrongInput(
-            f"expected a ridge above the curvature of one row, got {shrink:g} times as much curvature; raise ridge"
+            f"expected a ridge above the curvature of one row, got a curvature of {shrink:g} times ridge; raise ridge"
         )
     s = 1 / noise
     left = epsilon + math.log1p(-shrink) - s * s / 2

@@ -229,8 +229,8 @@ class Network(Learner):
         layers = layers_with_parameters(module)
         if len(layers) != len(self.trainable) or not any(self.trainable):
             raise WrongInput(
-                f"expected trainable as true or false for each of {len(layers)} layers, at least one true, "
-                f"got {self.trainable!r:.120}"
+                f"{self._name}: expected trainable as true or false for each of {len(layers)} layers, at least one "
+                f"true, got {self.trainable!r:.120}"
             )
         for layer, trained in zip(layers, self.trainable, strict=True):
             if not trained:
@@ -272,7 +272,7 @@ class Network(Learner):
         loss = descent.build_loss(self.loss, epochs=self.epochs if self.steps is None else self.steps * rate)
         if (loss is descent.squared) == bool(schema.classes):
             task = "classification" if schema.classes else "regression"
-            raise WrongInput(f"expected a loss for {task}, got {self.loss!r:.120}")
+            raise WrongInput(f"{self._name}: expected a loss for {task}, got {self.loss!r:.120}; leave loss out")
         return loss
 
     def _clip(self, noise: float) -> Any:

@@ -77,12 +77,12 @@ BINS = {"linear": 8, "boosted": 16, "fourier": 16}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A mechanism, its noise multiplier, and its releases, each with the event that will be charged.
+    """A mechanism, its noise multiplier, and `parts`: each release in words, with the event that will be charged.
 
     `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although its parts
     are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no ledger adds to
-    this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs,
-    `details` those that may be left out of its summary. `data` holds public facts about the data set for the
+    this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs, and
+    `details` are sentences that its summary may leave out. `data` holds public facts about the data set for the
     model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row for each learner
     that was considered: `learner`, `rule`, `taken` and `reason`.
     """
