@@ -24,7 +24,7 @@ class ShadowPlan:
     """The number of shadow models, and how they are trained.
 
     By default (`learner` and `noise` None) they are trained like the target: with its learner, its noise multiplier,
-    and its private selection (`Then`) or search (`FoundModel` of strategies), if it has one. `noise = 0` trains without
+    and its private selection (`Then`) or search, if it has one. `noise = 0` trains without
     privacy. `online` shadow models, whose number must be even, see candidate rows, each row in half of them. Other
     shadow models see only the attacker's rows, which are disjoint from the candidate rows.
     """

@@ -11,14 +11,12 @@ from privaware._validate import expect_count, expect_fraction
 from privaware.errors import WrongInput
 
 Fitness = Callable[[np.ndarray], np.ndarray]
-"""A function from sets of columns (sets, columns) to their scores."""
+"""A function from sets of columns, as a boolean matrix (sets, columns), to their scores (sets,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """Settings of a genetic search: `generations` generations of `population` sets of columns.
-
-    A set has at least one and at most `most` columns.
+    """Settings of a genetic search: `generations` generations of `population` sets of 1 to `most` columns.
 
     The best fraction `keep` of a population, but at least two sets, become parents. A child is a crossover of two
     parents with probability `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy of
@@ -35,9 +33,10 @@ class Evolution:
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
         """Return the fittest set of all generations, as a mask over `width` columns.
 
-        `fitness` returns the scores of masks (sets, columns). If it uses released scores only, this is post-processing.
+        `fitness` is called once for each generation. If it uses released scores only, the search is post-processing.
         """
         population = self.first(width, rng)
+        parents = min(self.population, max(2, round(self.keep * self.population)))
         best, top = population[0], -np.inf
         for left in reversed(range(self.generations)):
             scores = fitness(population)
@@ -45,11 +44,8 @@ class Evolution:
             if scores[order[0]] > top:
                 best, top = population[order[0]], float(scores[order[0]])
             if left:
-                population = self._children(population[order[: self._parents()]], rng)
+                population = self._children(population[order[:parents]], rng)
         return best
-
-    def _parents(self) -> int:
-        return min(self.population, max(2, round(self.keep * self.population)))
 
     def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
         """Return masks (population, width) of random sets; every size from 1 to min(most, width) is equally likely."""
@@ -69,9 +65,9 @@ class Evolution:
         return self._within_limits(np.where(mutated, flipped, children), rng)
 
     def _within_limits(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Give empty sets in `masks` one random column, and remove random columns from sets of more than `most`.
+        """Give each empty set one random column, and remove random columns from sets of more than `most` columns.
 
-        The array `masks` is changed and returned.
+        `masks` (sets, columns) is changed in place and returned.
         """
         keys = rng.random(masks.shape)
         empty = ~masks.any(axis=1)
@@ -86,18 +82,17 @@ def _ranks(keys: np.ndarray) -> np.ndarray:
     return np.asarray(keys.argsort(axis=1).argsort(axis=1))
 
 
-def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> None:
-    """Raise `WrongInput` unless all rates are in [0, 1] and crossover + mutation <= 1; `name` starts the message."""
+def expect_search(
+    name: str, columns: int | None, population: int, generations: int, *, keep: float, crossover: float, mutation: float
+) -> None:
+    """Raise `WrongInput`, which starts with `name`, unless these are settings of a genetic search.
+
+    `columns` is None or at least 1, `population` at least 2 and `generations` at least 1. The rates `keep`, `crossover`
+    and `mutation` are in [0, 1], and `crossover + mutation` is at most 1.
+    """
+    expect_count(name, optional=True, columns=columns)
+    expect_count(name, 2, population=population)
+    expect_count(name, generations=generations)
     expect_fraction(name, keep=keep, crossover=crossover, mutation=mutation)
     if crossover + mutation > 1:
         raise WrongInput(f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}")
-
-
-def expect_search(name: str, columns: int | None, population: int, generations: int) -> None:
-    """Raise `WrongInput` unless all are integers >= 1 and `population` >= 2; `columns` may be None.
-
-    `name` starts the message.
-    """
-    expect_count(name, optional=True, columns=columns)
-    expect_count(name, population=population, generations=generations)
-    expect_count(name, 2, population=population)

@@ -1,11 +1,11 @@
 """Code that the selectors share: columns as slots, and noisy two-way tables of all pairs from one release.
 
-A row sets one slot of each column (a declared category, a public bin, or an equal bin between declared bounds; missing
-and unseen values have slots of their own) and one slot of the target. The release contains the independent parts of the
-tables instead of the tables. Let e_i be the one-hot block of column i with K_i slots, and P = I - 11'/K. The table of
-columns i and j follows from the declared number of rows, from sum P e_i and sum P e_j, and from sum (P e_i)(P e_j)'. A
-row has |P e_i|^2 = 1 - 1/K_i, or 0 if no slot is set. With L the number of slots of the target, one row added or
-removed changes, in L2 norm,
+A slot of a column is a declared category, a public bin, or an equal bin between declared bounds; missing and unseen
+values have slots of their own. A row sets one slot of each column and one slot of the target. The release contains
+independent parts from which the tables follow, not the tables themselves. Let e_i be the one-hot block of column i with
+K_i slots, and P = I - 11'/K. The table of columns i and j follows from the declared number of rows, from sum P e_i and
+sum P e_j, and from sum (P e_i)(P e_j)'. A row has |P e_i|^2 = 1 - 1/K_i, or 0 if no slot is set. With L the number of
+slots of the target, one row added or removed changes, in L2 norm,
 
     all single parts together by at most        sqrt(sum_i  (1 - 1/K_i)),
     all tables with the target by at most       sqrt(sum_i  (1 - 1/K_i)(1 - 1/L)),
@@ -78,6 +78,11 @@ def slots(schema: Schema, bins: int) -> tuple[int, ...]:
     return (*(encode.width(Schema(columns=(column,))) for column in schema.used), len(schema.classes) or bins)
 
 
+def owners(schema: Schema, bins: int) -> np.ndarray:
+    """Return the index of the column of each slot, without the slots of the target; `bins` is as for `OneHot`."""
+    return np.repeat(np.arange(len(schema.used)), slots(schema, bins)[:-1])
+
+
 def expect_table(schema: Schema) -> None:
     """Raise `WrongInput` unless `schema` is a table with columns to choose from."""
     if schema.form != "table" or not schema.used:
@@ -114,13 +119,12 @@ def _target(data: Data, size: int) -> np.ndarray:
     return np.clip(share * size, 0, size - 1).astype(np.int64)
 
 
-def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
-    """Return the tables, from one Gaussian release at noise multiplier `noise` and sensitivity 1.
+def release(data: Rows, bins: int, noise: float, rng: Rng) -> Tables:
+    """Return the tables of all pairs, from one Gaussian release at noise multiplier `noise` and sensitivity 1.
 
-    `bins` is as for `slots`. Without `pairs`, tables of two columns are left out; tables with the target always are
-    released.
+    `bins` is as for `slots`.
     """
-    counts = TwoWayCounts(schema=data.schema, bins=bins, pairs=pairs)
+    counts = TwoWayCounts(schema=data.schema, bins=bins)
     return counts.release(data.parts.total(counts), noise, rng)
 
 
@@ -128,36 +132,31 @@ def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True
 class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
     """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks.
 
-    `bins` and `pairs` are as for `release`.
+    `bins` is as for `slots`.
     """
 
     schema: Schema
     bins: int
-    pairs: bool
 
     def partial(self, part: Data) -> np.ndarray:
         exact = np.zeros((sum(slots(self.schema, self.bins)),) * 2, dtype=np.int64)
         for block in blocks(part, self.bins):
-            exact += (block.T @ block).astype(
-                np.int64
-            )  # at most MAX_ONE_HOT_ENTRIES rows: below 2^24, so float32 is exact
+            exact += (block.T @ block).astype(np.int64)  # counts are below 2^24, so float32 is exact
         return exact
 
     def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.asarray(left + right)
 
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> Tables:
-        return _noisy_tables(total, self.schema, slots(self.schema, self.bins), self.pairs, noise, rng)
+        return _noisy_tables(total, self.schema.rows, slots(self.schema, self.bins), noise, rng)
 
 
-def _noisy_tables(
-    exact_counts: np.ndarray, schema: Schema, sizes: tuple[int, ...], pairs: bool, noise: float, rng: Rng
-) -> Tables:
-    """Return the noisy tables from the exact two-way counts.
+def _noisy_tables(exact_counts: np.ndarray, rows: int, sizes: tuple[int, ...], noise: float, rng: Rng) -> Tables:
+    """Return the noisy tables from the exact two-way counts (slots, slots).
 
-    `sizes` is the result of `slots`; `pairs` and `noise` are as for `release`.
+    `rows` is the declared number of rows, `sizes` the result of `slots`, and `noise` the noise multiplier.
     """
-    families = _families(sizes, pairs)
+    families = _families(sizes)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
     exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
     weights = _spread(1 / np.array(sizes), sizes, 0)
@@ -178,7 +177,7 @@ def _noisy_tables(
     joint, spread = joint + joint.T, spread + spread.T
     return Tables(
         slots=sizes,
-        rows=schema.rows,
+        rows=rows,
         single=_centred(parts["single"] * families["single"].unit, sizes, 0),
         joint=_centred(_centred(joint, sizes, 0), sizes, 1),
         noise=spread,
@@ -198,19 +197,16 @@ class _Family:
     unit: float
 
 
-def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
-    """Return the families "single", "target" and, with `pairs`, "pair", each with its share of the budget.
+def _families(sizes: tuple[int, ...]) -> dict[str, _Family]:
+    """Return the families "single", "target" and "pair", each with its share of the budget.
 
-    `sizes` are the numbers of slots of the columns, the target last. A family whose tables are all constant is left
-    out, except "single".
+    `sizes` are the numbers of slots of the columns, the target last. A family other than "single" is left out if all
+    its tables are constant, and the other families share its part of the budget.
     """
     squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
-    last = len(sizes) - 1
     upper = np.triu(np.ones((len(sizes),) * 2, dtype=bool), 1)
-    with_target = upper & (np.arange(len(sizes)) == last)
-    chosen = {"single": np.zeros_like(upper), "target": with_target}
-    if pairs:
-        chosen["pair"] = upper & ~with_target
+    with_target = upper & (np.arange(len(sizes)) == len(sizes) - 1)
+    chosen = {"single": np.zeros_like(upper), "target": with_target, "pair": upper & ~with_target}
     bounds = {name: float((np.outer(squares, squares)[of]).sum()) for name, of in chosen.items()}
     bounds["single"] = float(squares.sum())
     names = [name for name, bound in bounds.items() if bound > 0 or name == "single"]
@@ -223,13 +219,9 @@ def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
     return families
 
 
-def _starts(sizes: tuple[int, ...]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]])
-
-
-def _sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
+def column_sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
     """Return sums over the slots of each column along `axis`; `sizes` are the numbers of slots."""
-    return np.asarray(np.add.reduceat(values, _starts(sizes), axis=axis))
+    return np.asarray(np.add.reduceat(values, np.concatenate([[0], np.cumsum(sizes)[:-1]]), axis=axis))
 
 
 def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
@@ -241,7 +233,7 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
     """Return `values` minus, along `axis`, the mean over each column's slots; `sizes` are the numbers of slots."""
     shape = [1] * values.ndim
     shape[axis] = len(sizes)
-    means = _sums(values, sizes, axis) / np.array(sizes).reshape(shape)
+    means = column_sums(values, sizes, axis) / np.array(sizes).reshape(shape)
     return values - _spread(means, sizes, axis)
 
 
@@ -250,31 +242,31 @@ def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) ->
     shape = [1] * counts.ndim
     shape[axis] = sum(sizes)
     times = _spread(np.array(sizes, dtype=np.int64), sizes, 0).reshape(shape)
-    return counts * times - _spread(_sums(counts, sizes, axis), sizes, axis)
+    return counts * times - _spread(column_sums(counts, sizes, axis), sizes, axis)
 
 
 def uncertainties(tables: Tables) -> np.ndarray:
     """Return the symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last.
 
-    This is post-processing of a release. The deviation of a table from independence is shrunk by the fraction of it
-    that the known noise explains (the James-Stein rule), so noise alone does not look like dependence. The result is
-    (columns + 1, columns + 1). Entries of pairs that were not released (`release` without `pairs`) mean nothing.
+    The result has shape (columns + 1, columns + 1) and is post-processing of a release. The deviation of a table from
+    independence is shrunk by the fraction of it that the known noise explains (the James-Stein rule), so noise alone
+    does not look like dependence.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)
     marginal = np.maximum(tables.single / tables.rows + _spread(1 / wide, sizes, 0), 0.0)
-    marginal = marginal / _spread(np.maximum(_sums(marginal, sizes, 0), 1e-300), sizes, 0)
+    marginal = marginal / _spread(np.maximum(column_sums(marginal, sizes, 0), 1e-300), sizes, 0)
     around = marginal - _spread(1 / wide, sizes, 0)
     beyond = tables.joint / tables.rows - np.outer(around, around)
-    energy = _sums(_sums(beyond**2, sizes, 0), sizes, 1)
+    energy = column_sums(column_sums(beyond**2, sizes, 0), sizes, 1)
     expected = np.outer(wide - 1, wide - 1) * (tables.noise / tables.rows) ** 2
     shrinkage = np.maximum(1 - expected / np.maximum(energy, 1e-300), 0.0)
     table = np.outer(marginal, marginal) + _spread(_spread(shrinkage, sizes, 0), sizes, 1) * beyond
     table = np.maximum(table, 0.0)
-    total = _sums(_sums(table, sizes, 0), sizes, 1)
+    total = column_sums(column_sums(table, sizes, 0), sizes, 1)
     table = table / _spread(_spread(np.maximum(total, 1e-300), sizes, 0), sizes, 1)
-    joint = _sums(_sums(_bits(table), sizes, 0), sizes, 1)
-    alone = _sums(_bits(_sums(table, sizes, 1)), sizes, 0)
+    joint = column_sums(column_sums(_bits(table), sizes, 0), sizes, 1)
+    alone = column_sums(_bits(column_sums(table, sizes, 1)), sizes, 0)
     both = alone + alone.T
     shared = np.where(both > MIN_ENTROPY, 2 * (1 - joint / np.maximum(both, MIN_ENTROPY)), 0.0)
     return np.asarray(np.clip(shared, 0.0, 1.0))
@@ -286,7 +278,7 @@ def _bits(share: np.ndarray) -> np.ndarray:
 
 
 def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
-    """Return the names of the columns in `mask`, which is over `schema.used`, in the schema's order."""
+    """Return the names of the columns in `mask`, a boolean array over `schema.used`, in the schema's order."""
     return tuple(column.name for column, selected in zip(schema.used, mask, strict=True) if selected)
 
 

@@ -1,7 +1,7 @@
-"""Correlation-based selection by genetic search: the set of highest merit, of whatever size.
+"""Correlation-based selection by genetic search: the set of highest merit, of any size.
 
-It uses the same released uncertainties and the same merit as `cfs_greedy`. A population of sets evolves for some
-generations, and the set of highest merit of all generations is selected.
+The released numbers and the merit of a set are the same as in `cfs_greedy`. A population of sets evolves for
+`generations` generations, and the set of highest merit of all generations is selected.
 
 Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in differentially private
 machine learning, algorithm 4; the paper does not give the rates of parents, crossover and mutation.
@@ -21,14 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from privaware._validate import expect_count
 from privaware.data import Rows
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.selectors._genetic import Evolution, expect_rates, expect_search
-from privaware.selectors._merit import merits
+from privaware.selectors._genetic import Evolution, expect_search
 from privaware.selectors._tables import chosen, limit, release, slots, uncertainties
 
 __all__ = ["CfsGa"]
@@ -45,7 +46,7 @@ class CfsGa(Selector):
     population, generations : int
         Number of sets in a generation, and number of generations.
     keep : float
-        Fraction of a generation that become parents.
+        Fraction of a generation that become parents; at least two sets do.
     crossover, mutation : float
         Probabilities that a child is a crossover of two parents, or a mutation of one.
     bins : int
@@ -63,8 +64,8 @@ class CfsGa(Selector):
     bins: int = 8
 
     def __post_init__(self) -> None:
-        expect_search("cfs_ga", self.columns, self.population, self.generations)
-        expect_rates("cfs_ga", self.keep, self.crossover, self.mutation)
+        rates = {"keep": self.keep, "crossover": self.crossover, "mutation": self.mutation}
+        expect_search("cfs_ga", self.columns, self.population, self.generations, **rates)
         expect_count("cfs_ga", bins=self.bins)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -84,3 +85,21 @@ class CfsGa(Selector):
         width = len(data.schema.used)
         best = search.search(width, lambda masks: merits(masks, shared), rng.initial)
         return chosen(data.schema, best)
+
+
+def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """Return the merit k r / sqrt(k + k (k - 1) f) of each set in `masks`, a boolean matrix (sets, columns).
+
+    k is the number of columns in the set, r the mean symmetrical uncertainty of its columns with the target, and f the
+    mean symmetrical uncertainty of pairs of its columns. `shared` is the result of `uncertainties`. The empty set has
+    merit 0.
+
+    >>> two = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])  # a column and its copy
+    >>> merits(np.array([[True, False], [True, True]]), two).tolist()
+    [0.5, 0.5]
+    """
+    inside = masks.astype(float)
+    related = inside @ shared[:-1, -1]
+    among = shared[:-1, :-1] * (1 - np.eye(len(shared) - 1))
+    twice = ((inside @ among) * inside).sum(axis=1)  # every pair counted in both orders
+    return np.asarray(related / np.sqrt(np.maximum(inside.sum(axis=1) + twice, 1e-300)))

@@ -1,9 +1,9 @@
 """Privacy-aware selection: a genetic search for the columns on which private models do best.
 
-Rows are split once into training and validation rows. For every new set of columns one private logistic regression
-(objective perturbation, pure) is trained on the training rows. The number of validation rows that it predicts correctly
-is released with noise and is the fitness of the set. A set that comes up again keeps its fitness. A regression target
-counts as above or below the middle of its declared range.
+Rows are split once into training and validation rows. For every new set of columns one logistic regression is trained
+on the training rows, by objective perturbation with pure differential privacy. The number of validation rows that it
+predicts correctly is released with noise and is the fitness of the set. A set that comes up again keeps its fitness. A
+regression target counts as above or below the middle of its declared range.
 
 Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in differentially private
 machine learning, section VIII-B. There fitness is exact accuracy on the test rows, and the cost counts only the models
@@ -37,16 +37,16 @@ import numpy as np
 from privaware import accounting
 from privaware._validate import expect_between, expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
 from privaware.exact_sums import MANTISSA, Lattice
 from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
+from privaware.model import scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.selectors._genetic import Evolution, expect_rates, expect_search
-from privaware.selectors._tables import chosen, expect_table, limit
+from privaware.selectors._genetic import Evolution, expect_search
+from privaware.selectors._tables import chosen, expect_table, limit, owners
 
 __all__ = ["Pafs"]
 
@@ -75,7 +75,7 @@ class Pafs(Selector):
     held_out : float
         Fraction of the rows used for validation.
     keep : float
-        Fraction of a generation that become parents.
+        Fraction of a generation that become parents; at least two sets do.
     crossover, mutation : float
         Probabilities that a child is a crossover of two parents, or a mutation of one.
     """
@@ -91,8 +91,8 @@ class Pafs(Selector):
     mutation: float = 0.2
 
     def __post_init__(self) -> None:
-        expect_search("pafs", self.columns, self.population, self.generations)
-        expect_rates("pafs", self.keep, self.crossover, self.mutation)
+        rates = {"keep": self.keep, "crossover": self.crossover, "mutation": self.mutation}
+        expect_search("pafs", self.columns, self.population, self.generations, **rates)
         expect_count("pafs", optional=True, models=self.models)
         expect_between("pafs", 0.01, 0.99, held_out=self.held_out)
 
@@ -105,9 +105,10 @@ class Pafs(Selector):
         return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
     def trial_count(self, schema: Schema) -> int:
-        """Return the number of sets that are charged; without `adaptive`, the expected number if it is at least 2.
+        """Return the number of sets that are charged, which is at most the number of possible sets.
 
-        Raise `WrongInput` unless `schema` is a table with columns.
+        Without `adaptive`, the expected number of trials is the returned number, but at least 2. Raise `WrongInput`
+        unless `schema` is a table with columns.
         """
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
@@ -119,23 +120,20 @@ class Pafs(Selector):
         count = _secret_count(models, rng)  # sampled before anything is computed from rows
         train, validation = data.split(rng, (1 - self.held_out, self.held_out))
         trials = _Trials(train, validation, noise, rng, models)
-        search = self._search(data.schema)
+        search = Evolution(
+            population=self.population,
+            generations=self.generations,
+            keep=self.keep,
+            crossover=self.crossover,
+            mutation=self.mutation,
+            most=limit(self.columns, data.schema),
+        )
         width = len(data.schema.used)
         if self.adaptive:
             best = search.search(width, trials.fitness, rng.initial)
         else:
             best = trials.best(search, width, count)
         return chosen(data.schema, best)
-
-    def _search(self, schema: Schema) -> Evolution:
-        return Evolution(
-            population=self.population,
-            generations=self.generations,
-            keep=self.keep,
-            crossover=self.crossover,
-            mutation=self.mutation,
-            most=limit(self.columns, schema),
-        )
 
 
 class _Trials:
@@ -145,19 +143,17 @@ class _Trials:
     """
 
     def __init__(self, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
-        schema = train.schema
         self.noise, self.rng, self.left = noise, rng, left
         self.rows, self.validation_rows = _encoded(train), ENTRIES.round(_encoded(validation))
         self.labels, self.validation_labels = _labels(train), _labels(validation)
-        encode = OneHot()
-        widths = [encode.width(Schema(columns=(column,))) for column in schema.used]
-        self.owner = np.repeat(np.arange(len(widths)), widths)
+        self.owner = owners(train.schema, 0)
         self.scores: dict[bytes, float] = {}
 
     def fitness(self, masks: np.ndarray) -> np.ndarray:
         """Return the noisy scores of the sets in `masks`.
 
-        A model is trained for each new set until as many as were charged are trained; further new sets score -inf.
+        A model is trained for each new set, until as many sets as were charged have been tried. Then new sets score
+        -inf.
         """
         keys = [line.tobytes() for line in np.packbits(masks, axis=1)]
         new = {key: at for at, key in enumerate(keys) if key not in self.scores}
@@ -253,6 +249,4 @@ def _labels(data: Data) -> np.ndarray:
         return np.asarray(np.arange(len(schema.classes))[:, None] == data.y)
     if schema.classes:
         return np.asarray(data.y == 1)[None]
-    if schema.low is None or schema.high is None:
-        raise WrongInput(f"expected low and high of the target {schema.target!r} in the schema, got neither")
-    return np.asarray(data.y > (schema.low + schema.high) / 2)[None]
+    return np.asarray(scaled(data.y, schema) > 0)[None]

@@ -37,7 +37,7 @@ from privaware.exact_sums import MARGIN
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.selectors._tables import blocks, chosen, limit, slots
+from privaware.selectors._tables import blocks, chosen, column_sums, limit, slots
 
 __all__ = ["Top"]
 
@@ -73,9 +73,9 @@ class Top(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
-    """The integer tables (slots, slots of the target) of all columns, and of the target, with the target.
+    """Counts (slots of all columns and of the target, slots of the target) as integers.
 
-    The release is the names of `columns` columns, the most dependent on the target.
+    The release is the names of the `columns` columns that are most dependent on the target.
     """
 
     schema: Schema
@@ -94,7 +94,8 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
 
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> tuple[str, ...]:
         sizes = slots(self.schema, self.bins)
-        scores = (1 - MARGIN) * dependence(total, sizes) - by_chance(sizes, self.schema.rows)
+        table, classes = total[: -sizes[-1]], np.diagonal(total[-sizes[-1] :])
+        scores = (1 - MARGIN) * distances(table, classes, sizes[:-1]) - by_chance(sizes, self.schema.rows)
         left = np.arange(len(scores))
         for _ in range(self.columns):
             at = rng.choose(scores[left], epsilon=1 / noise, sensitivity=4.0)
@@ -102,32 +103,24 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
         return chosen(self.schema, ~np.isin(np.arange(len(scores)), left))
 
 
-def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T of every column: the L1 distance of its table with the target from independence, in rows.
-
-    `exact` is a total of `TargetCounts`. `sizes` is the number of slots of each column, the target last.
-    """
-    return distances(exact[: -sizes[-1]], np.diagonal(exact[-sizes[-1] :]), sizes[:-1])
-
-
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T = sum of |n_sc - n_s n_c / n| over slots s and classes c, in rows, of each column.
+    """Return T = sum of |n_sc - n_s n_c / n| over slots s and classes c for each column, in rows.
 
-    `table` (slots, classes) holds the counts of all columns, `classes` the class counts, and `sizes` the number of
-    slots of each column.
+    T is the L1 distance of the column's table with the target from independence. `table` (slots, classes) holds the
+    counts of all columns, `classes` the class counts, and `sizes` the number of slots of each column.
     """
     total = max(int(classes.sum()), 1)
     whole = np.int64 if total < 2**31 else object  # Python integers when products exceed 64 bits
     counts = table.astype(whole)
     deviation = np.abs(total * counts - np.outer(counts.sum(axis=1), classes.astype(whole))).sum(axis=1)
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return np.array([int(column) / total for column in np.add.reduceat(deviation, starts)])
+    return np.array([int(column) / total for column in column_sums(deviation, sizes, 0)])
 
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """Return the largest expected T of each column if it is independent of the target: all slots equally likely.
+    """Return the expected T of each column if it is independent of the target and all slots are equally likely.
 
-    `sizes` is the number of slots of each column, the target last.
+    By the normal approximation, no other distribution of independent slots has a larger expected T. `sizes` is the
+    number of slots of each column, the target last.
 
     >>> by_chance((2, 5, 2), 100).round(1).tolist()
     [8.0, 16.0]

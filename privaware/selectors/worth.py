@@ -46,7 +46,7 @@ from privaware.noise import Rng
 from privaware.preprocessing._moments import add_second_moments, clipped, folded, unfolded
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.selectors._tables import chosen, limit, slots
+from privaware.selectors._tables import chosen, limit, owners, slots
 
 __all__ = ["Worth"]
 
@@ -91,14 +91,13 @@ class Worth(Selector):
     def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         schema = data.schema
         moments, outputs = release(Moments(bins=self.bins), data.parts, noise, rng)
-        owner = np.repeat(np.arange(len(schema.used)), slots(schema, self.bins)[:-1])
         penalty = self.ridge * schema.rows
         spread = self.model_noise * noise * LIPSCHITZ / penalty  # standard deviation of each weight of the model
         price = spread**2 * outputs.shape[1] * schema.rows / len(schema.used)
         selected = worthy(
             _positive(moments),
             outputs,
-            owner,
+            owners(schema, self.bins),
             penalty=penalty,
             price=price,
             most=limit(self.columns, schema),

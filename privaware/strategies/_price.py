@@ -28,11 +28,11 @@ REFERENCE_DELTA = accounting.DEFAULT_DELTA
 class TrialPrice:
     """The privacy cost of training and scoring a candidate.
 
-    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. At
-    the noise multiplier at which one training costs `reference_epsilon` (at `REFERENCE_DELTA`), one score with Laplace
-    noise costs `score_fraction * reference_epsilon`. `reference_noise` is that noise multiplier for the first
-    candidate; None computes it. Candidates of different cost get noise multipliers at which each costs
-    `reference_epsilon`.
+    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. Each
+    candidate has a reference noise multiplier, at which one training costs `reference_epsilon` (at `REFERENCE_DELTA`).
+    The noise multipliers of candidates are proportional to these. At the reference noise multipliers, one score with
+    Laplace noise costs `score_fraction * reference_epsilon`. `reference_noise` is the reference noise multiplier of the
+    first candidate; None computes it.
     """
 
     space: Space
@@ -46,19 +46,23 @@ class TrialPrice:
         return self.build(self.space.settings(point))
 
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
-        """Return the cost of one training that covers every candidate; with `share` below 1, of this part of its steps.
+        """Return the cost of one training that covers every candidate: one of `declared`, or `AnyOf` several of them.
 
-        `noise` is the noise multiplier of the first candidate. If candidates have different costs, the event is `AnyOf`
-        these costs.
+        The parameters are as for `declared`.
         """
-        events = []
-        for point, scale in self.noise_scales(schema):
-            learner = self.learner(point)
-            if share < 1:
-                learner = truncated(learner, schema, share, None)
-            events.append(learner.cost(schema, noise * scale))
-        unique = tuple(dict.fromkeys(events))
-        return unique[0] if len(unique) == 1 else AnyOf(events=unique)
+        events = self.declared(schema, noise, share)
+        return events[0] if len(events) == 1 else AnyOf(events=events)
+
+    def declared(self, schema: Schema, noise: float, share: float = 1.0) -> tuple[Event, ...]:
+        """Return the different costs that the training of a candidate may have.
+
+        `noise` is the noise multiplier of the first candidate. A training runs the fraction `share` of its steps.
+        """
+        costs = (
+            truncated(self.learner(point), schema, share).cost(schema, noise * scale)
+            for point, scale in self.noise_scales(schema)
+        )
+        return tuple(dict.fromkeys(costs))
 
     def score(self, schema: Schema, noise: float) -> Event:
         """Return the cost of one noisy score; `noise` is the noise multiplier of a training of the first candidate."""
@@ -67,7 +71,8 @@ class TrialPrice:
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
         """Return one candidate for each combination of priced choices, and its relative noise multiplier.
 
-        It is the noise multiplier of the candidate divided by that of the first candidate.
+        The relative noise multiplier is the noise multiplier of the candidate divided by the noise multiplier of the
+        first candidate.
         """
         points = self.space.priced_points()
         if len(points) == 1:
@@ -80,10 +85,7 @@ class TrialPrice:
         return 1 / (self.score_fraction * self.reference_epsilon) / self.calibrated_noise(schema)
 
     def calibrated_noise(self, schema: Schema) -> float:
-        """Return the noise multiplier at which one training of the first candidate costs `reference_epsilon`.
-
-        It is `reference_noise` if that is given.
-        """
+        """Return `reference_noise` or, if it is None, the reference noise multiplier of the first candidate."""
         return self.reference_noise or self._balanced_noise(self.space.priced_points()[0], schema)
 
     def _balanced_noise(self, point: Point, schema: Schema) -> float:
@@ -91,29 +93,32 @@ class TrialPrice:
         return accounting.calibrate(lambda noise: learner.cost(schema, noise), self.reference_epsilon, REFERENCE_DELTA)
 
 
-def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:
+def truncated(
+    learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None = None
+) -> Mechanism[Model]:
     """Return a learner that runs the fraction `share` of the steps of a training, starting from the model `initial`.
 
-    `initial` is None for a new training. Raise `WrongInput` if `learner` cannot stop and continue.
+    `initial` is None for a new training. For `share` 1, return `learner` itself. Otherwise raise `WrongInput` if
+    `learner` cannot stop and continue.
     """
+    if share == 1:
+        return learner
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(
-            f"{type(learner).__name__} cannot stop and continue, which racing asks of a learner; use another strategy"
+            f"expected a learner that can stop and continue its training, got {type(learner).__name__}; use a strategy "
+            "that trains candidates fully, such as rs"
         )
     return learner.truncated(schema, share, initial)
 
 
 def price_key(space: Space, point: Point) -> str:
-    """Return a key made of the choices in `space.priced`, on which the privacy cost of a candidate depends.
-
-    Candidates with the same key have the same cost.
-    """
+    """Return a key that is the same for candidates of the same cost; it is made of the choices in `space.priced`."""
     return repr([point.get(name) for name in space.priced])
 
 
 def unpriced(candidate: Any) -> WrongInput:
     """Return the error for a candidate whose privacy cost is not among the costs that the space declares."""
     return WrongInput(
-        f"a candidate costs something else than the space says ({candidate!r:.160}); name the choices that change a "
-        "price under `priced`"
+        f"a candidate costs something else than the space declares ({candidate!r:.160}); list the choices that change "
+        "the cost under `priced` in the space"
     )

@@ -6,26 +6,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from privaware._validate import expect_between
 from privaware.data import Data
 from privaware.errors import CheckFailed, WrongInput
-from privaware.events import NOTHING, AnyOf, Disjoint, Event
+from privaware.events import NOTHING, Disjoint, Event
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._journal import SearchJournal
 from privaware.strategies._price import Build, TrialPrice, price_key, unpriced
-from privaware.strategies._progress import OnProgress, ProgressMeter, SearchProgress
-from privaware.strategies._strategy import Round, RoundStrategy, Runtime, SearchProcedure
+from privaware.strategies._strategy import (
+    OnProgress,
+    ProgressMeter,
+    Round,
+    RoundStrategy,
+    Runtime,
+    SearchProcedure,
+    SearchProgress,
+)
 from privaware.strategies._trials import Trials, ValidationScorer
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
+__all__ = ["Search", "SearchResult", "expect_valid_space"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,8 +144,8 @@ class Search:
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
     def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:
-        procedure = isinstance(self.strategy, SearchProcedure)
-        scale = 0.0 if procedure else self.price.score_scale(self.train_schema(data.schema))
+        rounds = not isinstance(self.strategy, SearchProcedure)
+        scale = self.price.score_scale(self.train_schema(data.schema)) if rounds else 0.0
         return self._run(data, noise, noise * scale, rng, public=False)
 
     def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
@@ -210,41 +217,22 @@ class Search:
     def _by_procedure(
         self, strategy: SearchProcedure, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool
     ) -> SearchResult:
+        def report(trained: int, count: int, left: float) -> None:
+            if self.progress is not None:
+                now = SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
+                self.progress(now)
+
         saved = None if self.journal is None else self.journal / "search.npz"
-        runtime = Runtime(device=self.device, progress=self._epoch_progress(), checkpoint=saved)
+        runtime = Runtime(device=self.device, progress=report, checkpoint=saved)
         point = self.space.canonical(strategy.find(train, validation, noise, rng, public=public, runtime=runtime))
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
-    def _epoch_progress(self) -> Callable[[int, int, float], None] | None:
-        """Return a listener that reports the epochs of a search procedure as its progress; None without `progress`."""
-        listener = self.progress
-        if listener is None:
-            return None
-        return lambda trained, count, left: listener(
-            SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundModel:
-    """A search as a mechanism that releases only the chosen model; its cost is the cost of the search.
-
-    With it a membership game attacks the chosen model; each shadow model is then chosen by a search of its own.
-    """
-
-    search: Search
-
-    def cost(self, schema: Schema, noise: float) -> Event:
-        return self.search.cost(schema, noise)
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        return self.search.run(data, noise, rng).model
-
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
-    """Raise `WrongInput` unless every value of every choice builds a learner whose cost, if `priced`, is declared.
+    """Raise `WrongInput` unless every value of every choice builds a learner and every choice changes something.
 
-    Each value is checked at one point, not in all combinations. A choice that changes nothing raises too.
+    If `priced`, the cost of each learner must also be among `TrialPrice.declared`. Each value is checked at one point,
+    not in all combinations.
     """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:
@@ -253,8 +241,7 @@ def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -
     points = space.covering_points()
     learners = [price.learner(point) for point in points]
     scales = {price_key(space, point): scale for point, scale in (price.noise_scales(part) if priced else ())}
-    event = search.model_cost(schema, 1.0) if priced else None
-    declared = event.events if isinstance(event, AnyOf) else (event,)
+    declared = price.declared(part, 1.0) if priced else ()
     for point, learner in zip(points, learners, strict=True):
         cost = learner.cost(part, scales.get(price_key(space, point), 1.0))
         if priced and cost not in declared:

@@ -8,6 +8,7 @@ a candidate by a training of its own (shared weights) and states the cost of tha
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +26,13 @@ from privaware.noise import Rng
 
 __all__ = [
     "Ask",
+    "OnProgress",
+    "ProgressMeter",
     "Round",
     "RoundStrategy",
     "Runtime",
     "SearchProcedure",
+    "SearchProgress",
     "Searcher",
     "Trial",
     "TrialCount",
@@ -95,11 +99,14 @@ class TrialCount:
     def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
         """Return the distribution of smallest mean that tries one of the best fraction `top` with this `chance`.
 
-        `eta` is its shape. Raise `WrongInput` if a mean of 1e8 is too small for it.
+        `eta` is its shape. Raise `WrongInput` if even a mean of 1e8 trials has a smaller chance.
         """
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
-            raise WrongInput(f"no trial count of shape {eta:g} tries one of the best {top:g} with chance {chance:g}")
+            raise WrongInput(
+                f"expected a chance that at most {high:g} expected trials reach, got {chance:g} for one of the best "
+                f"{top:g} candidates (shape {eta:g}); lower chance or raise top"
+            )
         while high / low > 1 + 1e-9:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if cls(mean=middle, eta=eta).chance(top) >= chance else (middle, high)
@@ -157,10 +164,7 @@ class Searcher(Protocol):
 
 @runtime_checkable
 class RoundStrategy(Protocol):
-    """A strategy that searches in rounds of trials.
-
-    `adaptive` says whether the candidates depend on earlier scores. `once` is the event of one trial.
-    """
+    """A strategy that searches in rounds of trials; `adaptive` says whether candidates depend on earlier scores."""
 
     adaptive: ClassVar[bool]
 
@@ -175,7 +179,7 @@ class RoundStrategy(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """How a search procedure runs; nothing here changes what is released.
+    """How a search procedure runs; no field changes what is released.
 
     After each epoch, `progress` is called with (number of finished epochs, number of all epochs, seconds left), and
     `on_epoch` with (index of the epoch from 0, shared weights, controller). `checkpoint` is the file from which an
@@ -192,7 +196,7 @@ class Runtime:
 class SearchProcedure(Protocol):
     """A strategy that finds a candidate by a procedure of its own, without separate trials.
 
-    `adaptive` says whether the candidates depend on earlier scores.
+    `adaptive` says whether the cells or candidates that it tries depend on earlier scores.
     """
 
     adaptive: ClassVar[bool]
@@ -214,11 +218,62 @@ class SearchProcedure(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchProgress:
+    """The state of a search: in `round` (from 1) of `rounds`, `trained` of `count` candidates have scores.
+
+    It is for the data owner only, because it would reveal a secret number of trials. A `SearchProcedure` reports epochs
+    in place of candidates, in one round. `best` is the highest noisy score so far in all rounds (None if nothing was
+    scored), and `seconds_left` is an estimate for all rounds.
+    """
+
+    round: int
+    rounds: int
+    trained: int
+    count: int
+    best: float | None
+    seconds_left: float
+
+
+OnProgress = Callable[[SearchProgress], None]
+"""A function that shows the progress of a search to the data owner."""
+
+
+class ProgressMeter:
+    """Reports progress to `listener`, unless it is None; `counts` are the numbers of trials of the rounds."""
+
+    def __init__(self, counts: Sequence[int], listener: OnProgress | None) -> None:
+        self.counts, self.listener = counts, listener
+        self.started, self.trained_here = time.monotonic(), 0
+
+    def update(self, at: int, trained: int, best: float | None, *, added: int) -> None:
+        """Report that `added` candidates were just trained, and that `trained` of round `at` (from 0) have scores.
+
+        `best` is the highest noisy score so far, or None.
+        """
+        self.trained_here += added
+        if self.listener is None:
+            return
+        count = self.counts[at]
+        ahead = count - trained + sum(self.counts[at + 1 :])
+        pace = (time.monotonic() - self.started) / max(self.trained_here, 1)
+        self.listener(
+            SearchProgress(
+                round=at + 1,
+                rounds=len(self.counts),
+                trained=trained,
+                count=count,
+                best=best,
+                seconds_left=pace * ahead,
+            )
+        )
+
+
 @dataclass(kw_only=True)
 class TrialHistory:
-    """All trials that were reported to a searcher; the best trial has the highest score.
+    """All trials that were reported to a searcher; `best` returns the trial of the highest score.
 
-    `best` raises `ValueError` if none was reported.
+    `best` raises `ValueError` if no trial was reported.
     """
 
     space: Space

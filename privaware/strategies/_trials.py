@@ -1,7 +1,7 @@
 """The trials of a search: candidates are trained as populations on the workers, and scored with noise.
 
 A score is the count of correct predictions on the validation rows, plus Laplace noise, divided by the expected number
-of validation rows. No trial is trained or scored twice, also when an interrupted search resumes.
+of validation rows. No trial is trained or scored twice, even when an interrupted search resumes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from privaware import features
 from privaware.data import Data
-from privaware.events import AnyOf, Event
+from privaware.events import Event
 from privaware.exact_sums import Lattice
 from privaware.learners import PopulationLearner
 from privaware.learners._fixed_features import network_rows, row_features
@@ -24,8 +24,7 @@ from privaware.models.spaces import Point
 from privaware.noise import Rng
 from privaware.strategies._journal import JobSizes, SearchJournal
 from privaware.strategies._price import Build, TrialPrice, price_key, truncated, unpriced
-from privaware.strategies._progress import ProgressMeter
-from privaware.strategies._strategy import Ask, Round, Trial
+from privaware.strategies._strategy import Ask, ProgressMeter, Round, Trial
 from privaware.strategies._workers import Workers
 
 __all__ = ["Trials", "ValidationScorer"]
@@ -101,10 +100,10 @@ class Trials:
         self.best_score: float | None = None
         self.leader: int | None = None  # the best trial so far in a round with a secret number of trials
         self.scales = {self._key(point): scale for point, scale in self.price.noise_scales(self.train.schema)}
-        self.declared: dict[float, set[Event]] = {}  # declared costs of a training, by the share of its steps
+        self.declared: dict[float, tuple[Event, ...]] = {}  # costs that trainings may have, by the share of their steps
 
     def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
-        """Return all trials of round `at` (from 0), in the order of `asks`, also those that must not be reported.
+        """Return all trials of round `at` (from 0), in the order of `asks`, even if only the best may be reported.
 
         Finished jobs are read from the journal; the other jobs are trained and scored.
         """
@@ -152,7 +151,7 @@ class Trials:
             self.leader = number
 
     def _jobs(self, points: Sequence[Point], after: Sequence[int | None], share: float) -> list[_Job]:
-        """Split the candidates into jobs that keep every worker busy; an undeclared cost raises `WrongInput`.
+        """Split the candidates `points` into jobs that keep every worker busy; an undeclared cost raises `WrongInput`.
 
         The candidates of a job have the same noise multiplier; candidates with similar settings are next to each other.
         `after` has the number of the trial from which each candidate continues, or None, and `share` is the fraction of
@@ -173,7 +172,7 @@ class Trials:
                     _Job(
                         positions=positions,
                         settings=[settings[at] for at in positions],
-                        initial=[self._weights_of(after[at]) for at in positions],
+                        initial=[None if (number := after[at]) is None else self.models[number] for at in positions],
                         share=share,
                         noise=self.noise * scale,
                         rng=self.rng.spawn(),
@@ -187,24 +186,18 @@ class Trials:
     def _key(self, point: Point) -> str:
         return price_key(self.price.space, point)
 
-    def _weights_of(self, number: int | None) -> Model | None:
-        return None if number is None else self.models[number]
-
     def _expect_declared(self, job: _Job) -> None:
-        """Raise `WrongInput`, before the job trains, if the cost of a candidate is not a declared cost.
+        """Raise `WrongInput`, before the job trains, if the cost of a candidate is not among `TrialPrice.declared`.
 
-        Without noise nothing is checked.
+        If `noise` is 0, nothing is checked.
         """
         if not self.noise:
             return
         schema = self.train.schema
         if job.share not in self.declared:
-            event = self.price.training(schema, self.noise, job.share)
-            self.declared[job.share] = set(event.events if isinstance(event, AnyOf) else (event,))
+            self.declared[job.share] = self.price.declared(schema, self.noise, job.share)
         for settings in job.settings:
-            learner = self.price.build(settings)
-            if job.share < 1:
-                learner = truncated(learner, schema, job.share, None)
+            learner = truncated(self.price.build(settings), schema, job.share)
             if learner.cost(schema, job.noise) not in self.declared[job.share]:
                 raise unpriced(settings)
 
@@ -229,12 +222,10 @@ class _Job:
 
 def _train(shared: tuple[Build, Data], job: _Job) -> list[Model]:
     build, data = shared
-    learners = [build(settings) for settings in job.settings]
-    if job.share < 1:
-        learners = [
-            truncated(learner, data.schema, job.share, initial)
-            for learner, initial in zip(learners, job.initial, strict=True)
-        ]
+    learners = [
+        truncated(build(settings), data.schema, job.share, initial)
+        for settings, initial in zip(job.settings, job.initial, strict=True)
+    ]
     first = learners[0]
     if isinstance(first, PopulationLearner) and len({type(learner) for learner in learners}) == 1:
         return first.run_population(learners, data, job.noise, job.rng)

@@ -1,7 +1,7 @@
 """Workers that train candidates: in this process, in other processes, or on a Ray cluster.
 
-A job is a list of candidates that are trained as one population. Nothing of a job that dies is released, so the job may
-be repeated without a second charge: `Ray` repeats it, and with `Processes` a resumed search does.
+A job is a list of candidates that are trained as one population. If a job dies, nothing of it is released, so it may be
+repeated without a second charge: `Ray` repeats it at once, and with `Processes` a resumed search repeats it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Processes:
                     yield pending[future], future.result()
             except BrokenProcessPool:
                 raise PrivawareError(
-                    "a worker process was killed (perhaps for its memory); the trials that ended are kept: "
-                    "the same command goes on from them, with fewer --workers if memory is short"
+                    "a worker process was killed, perhaps because memory ran out; finished trials are kept: run "
+                    "the same command again to continue, with fewer --workers if memory is short"
                 ) from None
 
 

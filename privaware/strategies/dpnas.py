@@ -152,12 +152,11 @@ class DpNas(SearchProcedure):
     ) -> CellSearchResult:
         """Return the best of the cells that were scored at the end, with the controller.
 
-        `noise` is the noise multiplier of steps; on `public` rows it is `min(noise, aware)`, and scores are exact. On
-        other rows `noise` must be above 0, else raise `WrongInput`; the controller and the cells are then computed from
-        noised values only.
+        `train` rows train the shared weights, and `validation` rows score cells. `noise` is the noise multiplier of
+        steps. On `public` rows steps have `min(noise, aware)`, and scores are exact. On private rows the controller and
+        the cells are computed from noised values only; `noise` must be above 0, or `WrongInput` is raised.
         """
-        from privaware.strategies._dpnas import checkpoint as _dpnas_checkpoint
-        from privaware.strategies._dpnas.weights import CellScorer
+        from privaware.strategies._dpnas.weights import CellScorer, restore, save
 
         if not public and not noise > 0:
             raise WrongInput(f"dpnas: expected noise > 0 unless the rows are public, got {noise!r}")
@@ -165,7 +164,7 @@ class DpNas(SearchProcedure):
         scorer = CellScorer(weights, validation, 0.0 if public else noise * self.reward_noise, rng)
         reinforce = self._reinforce(rng)
         settings, saved = (self, noise, public, train.schema), runtime.checkpoint
-        first = 0 if saved is None else _dpnas_checkpoint.restore(saved, weights, reinforce, settings)
+        first = 0 if saved is None else restore(saved, weights, reinforce, settings)
         started = time.monotonic()
         for epoch in range(first, self.epochs):
             self._epoch(epoch, weights, reinforce, scorer, rng)
@@ -177,29 +176,32 @@ class DpNas(SearchProcedure):
                 runtime.on_epoch(epoch, weights, reinforce.controller)
             last = epoch + 1 == self.epochs
             if saved is not None and (last or epoch % CHECKPOINT_EPOCHS == CHECKPOINT_EPOCHS - 1):
-                _dpnas_checkpoint.save(saved, epoch + 1, weights, reinforce, settings)
+                save(saved, epoch + 1, weights, reinforce, settings)
         return self._derived(reinforce, scorer, rng)
 
     def _epoch(self, epoch: int, weights: SharedWeights, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
-        """Take the steps of one epoch on the shared weights, then update the controller.
+        """Take the steps of one epoch on the shared weights, then update the controller `updates` times.
 
         In the `warm_up` epochs, and with the policy "uniform", cells are random and the controller is not updated.
         """
+        import torch
+
         controlled = epoch >= self.warm_up and self.policy == "controller"
         for cell in self._proposals(reinforce, self.epoch_steps, rng, controlled):
             weights.step(cell)
         for _ in range(self.updates * controlled):
-            self._update_controller(reinforce, scorer, rng)
+            proposals = reinforce.controller(self.cells, rng.torch("initial"))
+            scores = scorer(cells_from_indices(proposals.cells), self.held_rate)
+            reinforce.step(proposals, torch.from_numpy(np.clip(scores, 0, 1)))
 
     def _shared_weights(self, train: Data, noise: float, rng: Rng, device: str) -> SharedWeights:
         from privaware import descent
         from privaware.models._dpnas.supernet import shared_network
         from privaware.strategies._dpnas.weights import SharedWeights, tensors_of
 
-        sampler = descent.Poisson(rate=self.rate)
         recipe = descent.Descent(
             steps=self.epochs * self.epoch_steps,
-            sampler=descent.FullBatch() if self.rate == 1 else sampler,
+            sampler=descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate),
             clip=descent.flat(self.norm),
             update=SharedWeights.update(self.lr, self.momentum, self.decay),
             lr_schedule=descent.cosine(self.last_lr),
@@ -243,13 +245,6 @@ class DpNas(SearchProcedure):
             return uniform_cells(count, self.nodes, rng.initial)
         with torch.no_grad():
             return cells_from_indices(reinforce.controller(count, rng.torch("initial")).cells)
-
-    def _update_controller(self, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
-        import torch
-
-        proposals = reinforce.controller(self.cells, rng.torch("initial"))
-        scores = scorer(cells_from_indices(proposals.cells), self.held_rate)
-        reinforce.step(proposals, torch.from_numpy(np.clip(scores, 0, 1)))
 
     def _derived(self, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> CellSearchResult:
         cells = self._proposals(reinforce, self.derived, rng, self.controller_updates > 0)

@@ -66,7 +66,7 @@ class Optuna(RoundStrategy):
             return make(seed=seed)
         except TypeError:
             raise WrongInput(
-                f"optuna: {self.sampler} needs arguments of its own; expected one that takes a seed only"
+                f"optuna: expected a sampler that needs no argument but a seed, such as TPESampler, got {self.sampler}"
             ) from None
 
 
@@ -100,5 +100,5 @@ def _library() -> Any:
         return importlib.import_module("optuna")
     except ImportError:
         raise WrongInput(
-            "the strategy optuna needs the package of that name; install it with `pip install privaware[optuna]`"
+            "the strategy optuna needs the package optuna; install it with `pip install privaware[optuna]`"
         ) from None

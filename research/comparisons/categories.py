@@ -27,10 +27,10 @@ import numpy as np
 from privaware.bench._store import Store, cell_key
 from privaware.data import Data, read, typed
 from privaware.noise import Rng
-from privaware.workflow._first_releases import with_releases
 from privaware.workflow.auto import Choice, constant_choice
 from privaware.workflow.run.source import scoring
 from privaware.workflow.run.training_plan import planned, training_plan
+from privaware.workflow.run.trainings import with_releases
 from research.comparisons import record
 from research.comparisons._categorical_tables import TABLES, frame
 from research.comparisons._development_tables import split

@@ -12,8 +12,8 @@ from privaware.data import Data
 from privaware.learners.objective_perturbation import PureAnalysis, fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.selectors._merit import best_first
 from privaware.selectors._tables import release, uncertainties
+from privaware.selectors.cfs_greedy import best_first
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,9 +19,8 @@ from privaware.events import Pure
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
 from privaware.selectors._genetic import Evolution
-from privaware.selectors._merit import best_first, merits
-from privaware.selectors.cfs_ga import CfsGa
-from privaware.selectors.cfs_greedy import CfsGreedy
+from privaware.selectors.cfs_ga import CfsGa, merits
+from privaware.selectors.cfs_greedy import CfsGreedy, best_first
 from privaware.selectors.pafs import Pafs
 from privaware.selectors.top import Top
 from privaware.selectors.worth import Worth

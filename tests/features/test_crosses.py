@@ -43,7 +43,7 @@ def test_each_pair_of_levels_has_its_own_entry() -> None:
 
 
 def test_columns_have_their_fraction_of_the_squared_norm() -> None:
-    encoded = Crosses(columns=0.6)(np.zeros((1, 3)), SCHEMA)
+    encoded = Crosses()(np.zeros((1, 3)), SCHEMA)
     assert (encoded[:, : 4 + 2 + 3] ** 2).sum() == pytest.approx(0.6, abs=1e-6)
     assert (encoded**2).sum() == pytest.approx(1.0, abs=1e-6)
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.selectors._tables import slots
-from privaware.selectors.top import TargetCounts, dependence
+from privaware.selectors.top import TargetCounts, distances
 
 
 def dependence_of(data: Data, bins: int = 8) -> np.ndarray:
-    counts = TargetCounts(schema=data.schema, bins=bins, columns=1)
-    return dependence(counts.partial(data), slots(data.schema, bins))
+    counts, sizes = TargetCounts(schema=data.schema, bins=bins, columns=1), slots(data.schema, bins)
+    table, with_itself = np.split(counts.partial(data), [sum(sizes[:-1])])
+    return distances(table, np.diagonal(with_itself), sizes[:-1])

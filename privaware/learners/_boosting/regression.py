@@ -107,16 +107,20 @@ def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:
-    """Return the least of `SPREADS` within which `INSIDE * rows` lie, by `noisy` (`SpreadCounts`); else the largest."""
-    enough = np.cumsum(noisy) >= INSIDE * rows
-    return float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
+    """Return the least of `SPREADS` within which `INSIDE * rows` lie, by the `noisy` counts of `SpreadCounts`.
+
+    The exact counts sum to the declared `rows`. The difference between `rows` and the sum of the noisy counts is shared
+    by all cells, so that the noise of many empty cells cannot hide rows.
+    """
+    enough = np.cumsum(noisy + (rows - noisy.sum()) / len(noisy)) >= INSIDE * rows
+    return float(SPREADS[np.argmax(enough)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadCounts(ArraySum):
     """The number of rows in each cell of |target - output - centre|.
 
-    Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; larger distances are not counted.
+    Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; the last cell holds larger distances too.
     """
 
     centre: float
@@ -125,7 +129,7 @@ class SpreadCounts(ArraySum):
     def partial(self, part: CodedRows) -> np.ndarray:
         residuals = part.target.astype(float) - part.values[0].astype(float)
         cells = np.searchsorted(SPREADS, np.abs(residuals - self.centre))
-        return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
+        return np.bincount(np.minimum(cells, len(SPREADS) - 1), minlength=len(SPREADS)).astype(float)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +183,9 @@ class SkewCorrection:
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """The last step of a regression: a `skew` correction (None: none), a number `shift` added to all outputs, and the
-    `verdict` on the outputs.
+    """The last step of a regression: a `skew` correction or None, and the `verdict` on the outputs.
+
+    The number `shift` is added to all outputs.
     """
 
     skew: SkewCorrection | None
@@ -212,7 +217,7 @@ class Verdict:
     """The result of the check of a regression.
 
     `better` says whether the outputs predict the targets better than a constant, the noisy mean of the outputs. If they
-    do, `shift` is added to all outputs. If not, the prediction is a constant: `mean` plus the mean of `Start`.
+    do, `shift` is added to all outputs. If not, the prediction is the constant `Start.bias + mean`.
     """
 
     mean: float

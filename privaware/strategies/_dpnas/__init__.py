@@ -1,1 +1,1 @@
-"""Parts of the DPNAS search: cells, controller, shared weights, checkpoint."""
+"""Parts of the DPNAS search: cells, the controller that proposes them, and shared weights."""

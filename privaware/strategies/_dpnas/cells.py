@@ -1,8 +1,8 @@
 """Cells of DPNAS: their conversion to points of the search space, and statistics of their operations.
 
 >>> cell = ("selu",) + ("zero",) * 13 + ("max_pool",)
->>> point_of(cell)["edge_4_5"], cell_of(point_of(cell)) == cell
-('max_pool', True)
+>>> point_of(cell)["edge_4_5"]
+'max_pool'
 >>> operation_shares([cell])["activations"]["selu"], operation_shares([cell])["pools"]
 (1.0, {'max_pool': 1.0, 'average_pool': 0.0})
 """
@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +21,7 @@ from privaware.models.dpnas import OPERATIONS
 if TYPE_CHECKING:
     from privaware.strategies._dpnas.controller import Controller
 
-__all__ = [
-    "Cell",
-    "CellSearchResult",
-    "cell_of",
-    "cells_from_indices",
-    "chart",
-    "edges",
-    "operation_shares",
-    "point_of",
-    "uniform_cells",
-]
+__all__ = ["Cell", "CellSearchResult", "cells_from_indices", "edges", "operation_shares", "point_of", "uniform_cells"]
 
 Cell = tuple[str, ...]
 """The names of the operations of a cell, in the order of `edges`."""
@@ -61,7 +51,7 @@ class CellSearchResult:
         return point_of(self.cell)
 
     def proposals(self, count: int, rng: np.random.Generator) -> list[Cell]:
-        """Sample `count` more cells from the controller; `operation_shares` and `chart` show its preferences."""
+        """Return `count` more cells, sampled from the controller."""
         import torch
 
         generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
@@ -88,21 +78,16 @@ def point_of(cell: Cell) -> dict[str, str]:
     return {f"edge_{start}_{end}": op for (start, end), op in zip(edges(nodes), cell, strict=True)}
 
 
-def cell_of(point: Mapping[str, Any]) -> Cell:
-    """Return the cell of a point of the search space, with the operations in the order of `point`."""
-    return tuple(point.values())
-
-
 def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
     """Draw `count` cells of `nodes` nodes with every operation equally likely on every edge."""
     return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edges(nodes)))))
 
 
 def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
-    """Return the relative frequency of each operation in "operations", "activations" and "pools".
+    """Return the relative frequency of each operation in `cells`, by name, for three kinds of operations.
 
-    "operations" are relative to all operations, "activations" to all convolutions, and "pools" to all pooling
-    operations; a frequency relative to none is 0.
+    Frequencies in "operations" are relative to all operations, in "activations" to all convolutions, and in "pools" to
+    all pooling operations. If `cells` have no operation of a kind, its frequencies are 0.
     """
     counted = Counter(op for cell in cells for op in cell)
     kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}
@@ -110,18 +95,3 @@ def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
         kind: {op: counted[op] / max(sum(counted[other] for other in ops), 1) for op in ops}
         for kind, ops in kinds.items()
     }
-
-
-def chart(cells: Iterable[Cell]) -> Any:
-    """Return figures 5 (a) and (b) of the paper for these cells, as an Altair chart."""
-    import altair as alt
-    import pandas as pd
-
-    shares = operation_shares(cells)
-    parts = []
-    for kind in ("activations", "pools"):
-        table = pd.DataFrame({"operation": list(shares[kind]), "share": list(shares[kind].values())})
-        bars = alt.Chart(table, title=kind).mark_bar()
-        axis = alt.Axis(format="%", title=None)
-        parts.append(bars.encode(x=alt.X("operation:N", sort=None, title=None), y=alt.Y("share:Q", axis=axis)))
-    return alt.hconcat(*parts)

@@ -1,19 +1,27 @@
-"""The shared weights of DPNAS: private steps on one sampled cell at a time, and noisy scores of cells.
+"""The shared weights of DPNAS: private steps on one sampled cell at a time, noisy scores of cells, and checkpoints.
 
 A step is a step of `privaware.descent`: a Poisson sample, clipped per-example gradients of the sampled cell, and one
 noisy sum over all shared parameters. The sum is exactly zero for parameters outside the cell. Their noise is discarded,
 so neither these parameters nor their velocities change.
+
+A search resumes from a checkpoint bit for bit. The file is a NumPy archive without pickled objects, replaced
+atomically. It holds the state of the noise generator and weights that were never released, so it must be kept as secret
+as the rows.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from privaware._files import atomic_file
 from privaware.data import Data
 from privaware.descent import Descent, Member
 from privaware.descent._layer_checks import check_layers
@@ -21,14 +29,17 @@ from privaware.descent._layers.rules import stacked
 from privaware.descent._precision import matmul_precision
 from privaware.descent._probe import needs_materialising
 from privaware.descent._training import Prepared, Training, on_device
-from privaware.errors import Refused
+from privaware.errors import Refused, WrongInput
 from privaware.features.standardise import Standardise
 from privaware.models._dpnas.supernet import Supernet
 from privaware.models.dpnas import OPERATIONS
 from privaware.noise import Rng
 from privaware.strategies._dpnas.cells import Cell
 
-__all__ = ["CellScorer", "SharedWeights", "tensors_of"]
+if TYPE_CHECKING:
+    from privaware.strategies._dpnas.controller import Reinforce
+
+__all__ = ["CellScorer", "SharedWeights", "restore", "save", "tensors_of"]
 
 MICROBATCH = {"cpu": 256, "cuda": 4096}
 """Number of examples in one forward pass when cells are scored, by device."""
@@ -56,10 +67,9 @@ class _CellMomentum:
 
 
 def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
-    """Stack the supernet for training, and check that its layers have gradient rules.
+    """Stack the supernet for training; raise `Refused` if a layer has no per-example gradient rule.
 
-    The check uses one cell with a mix of operations, because a check with all operations takes minutes. Raise `Refused`
-    if a layer has no rule.
+    The check uses one cell with a mix of operations, because a check with all operations takes minutes.
     """
     check_layers(supernet)
     prepared = on_device(stacked([supernet], device=device), inputs, targets)
@@ -67,7 +77,7 @@ def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: 
     kinds = tuple(OPERATIONS[1 + at % (len(OPERATIONS) - 1)] for at in range(many))
     network = supernet.network(kinds)
     if needs_materialising(network, loss, prepared.inputs, prepared.targets, prepared.stack.device):
-        raise Refused("expected layers whose gradients have a rule; the shared network has others")
+        raise Refused("dpnas: expected only layers with a per-example gradient rule in the shared network, got others")
     prepared.stack.module.cell = ("selu",) * many  # type: ignore[assignment]  # the largest, for the memory
     return prepared
 
@@ -176,3 +186,66 @@ def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
 def _number(edge: tuple[int, str] | None) -> int:
     """Return an index for each edge and operation; 0 is for parameters that every cell uses."""
     return 0 if edge is None else 1 + edge[0] * len(OPERATIONS) + OPERATIONS.index(edge[1])
+
+
+def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
+    """Write the state of the search after `epoch` epochs, and a hash of `settings`.
+
+    The state is the shared weights, the controller with its optimiser, and the generator.
+    """
+    training = weights.training
+    facts = {
+        "epoch": epoch,
+        "step": training.step,
+        "baseline": reinforce.baseline,
+        "rng": training.rng.state(),
+        "settings": _digest(path, settings),
+    }
+    if not reinforce.optimizer.state:
+        _initialise_adam(reinforce)
+    arrays = {name: value.detach().cpu().numpy() for name, value in _tensors(weights, reinforce)}
+    with atomic_file(path, mode=0o600) as file:
+        np.savez(file, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+
+
+def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
+    """Restore `weights` and `reinforce` in place, and return the number of finished epochs; 0 if there is no file.
+
+    Raise `WrongInput` if the file was saved with other settings or by another run.
+    """
+    if not Path(path).exists():
+        return 0
+    with np.load(path, allow_pickle=False) as file:
+        facts = json.loads(str(file["facts"]))
+        if facts["settings"] != _digest(path, settings):
+            raise WrongInput(
+                f"expected the settings with which {str(path)!r} was saved, got others or a file of another run; give "
+                "the same settings or another file"
+            )
+        _initialise_adam(reinforce)
+        for name, value in _tensors(weights, reinforce):
+            value.copy_(torch.from_numpy(file[name]))
+    weights.training.state.step, reinforce.baseline = facts["step"], facts["baseline"]
+    vars(weights.training.rng).update(vars(Rng.restore(facts["rng"])))
+    return int(facts["epoch"])
+
+
+def _tensors(weights: SharedWeights, reinforce: Reinforce) -> list[tuple[str, Any]]:
+    tensors = [("theta", weights.training.state.theta), ("velocity", weights.training.state.update["velocity"])]
+    for name, parameter in reinforce.controller.named_parameters():
+        tensors.append((f"controller.{name}", parameter.data))
+        for key, value in sorted(reinforce.optimizer.state[parameter].items()):
+            tensors.append((f"adam.{name}.{key}", value))
+    return tensors
+
+
+def _initialise_adam(reinforce: Reinforce) -> None:
+    """Create the state of Adam, which otherwise exists only after its first step."""
+    for parameter in reinforce.controller.parameters():
+        moments = {key: torch.zeros_like(parameter.data) for key in ("exp_avg", "exp_avg_sq")}
+        reinforce.optimizer.state[parameter] = {"step": torch.zeros(()), **moments}
+
+
+def _digest(path: str | Path, settings: Any) -> str:
+    """Return a hash of the settings and of the name of the file's folder, which is the name of the run's charge."""
+    return hashlib.sha256(repr((Path(path).parent.name, settings)).encode()).hexdigest()

@@ -12,10 +12,10 @@ from privaware.datasets import schema as builtin
 from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Column, Schema
-from privaware.workflow._first_releases import with_releases, with_target_range
 from privaware.workflow._recipe import Recipe
 from privaware.workflow.auto import Choice, choose, evidence
 from privaware.workflow.run.training_plan import recipe_plan, training_plan
+from privaware.workflow.run.trainings import with_releases, with_target_range
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
 
@@ -93,7 +93,7 @@ def test_pairs_of_categories_are_learnt_where_rows_are_enough(epsilon: float, le
     letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(10))
     choice = table_choice(Schema(columns=letters, classes=("no", "yes"), rows=1_000), epsilon)
     assert choice.learner == learner
-    assert (choice.settings.get("features") == [{"name": "crosses", "columns": 0.6}]) == (learner == "linear")
+    assert (choice.settings.get("features") == [{"name": "crosses"}]) == (learner == "linear")
 
 
 def test_levels_do_not_count_beside_more_numbers() -> None:

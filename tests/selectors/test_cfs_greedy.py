@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privaware.selectors._merit import best_first, merits
+from privaware.selectors.cfs_ga import merits
+from privaware.selectors.cfs_greedy import best_first
 
 
 @settings(max_examples=60, deadline=None)
