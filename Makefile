@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 SHARED := ../shared/data
 DATA := $(CURDIR)/.data
 export OMP_NUM_THREADS ?= 2
+# Types are checked while data are unpacked and a browser is installed.
+MAKEFLAGS += --jobs=2
 
 ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)
@@ -17,6 +19,7 @@ run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
 
 test: export OMP_NUM_THREADS := 1  # two processes on two cores: more threads only wait for one another
+test: export PYTHONDONTWRITEBYTECODE :=  # tests start hundreds of processes, each of which would compile the package
 test: $(VENV)/installed lint types data browser  ## lint, types, doctests and all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 

@@ -9,6 +9,7 @@ import typer
 
 from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
+from privaware.errors import WrongInput
 
 app = typer.Typer()
 ACCURACY = Annotated[float | None, o.option("The accuracy whose epsilon is estimated, such as 0.9.")]
@@ -38,6 +39,8 @@ def advise(
     **run_options: Any,
 ) -> None:
     """Say which epsilon an accuracy needs, and which findings apply to the data. Only --pilot is charged."""
+    if html is not None and html.exists():
+        raise WrongInput(f"expected a new file for --html, got {str(html)!r}, which exists; choose another name")
     from privaware.workflow._advice_words import advice_lines
     from privaware.workflow.advise import advise as run
 

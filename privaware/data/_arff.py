@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from privaware.data._numbers import number_of
 from privaware.data._open import open_bytes
+from privaware.data._raw import Raw, check_names
 from privaware.data._values import got, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Arff", "read_arff"]
+__all__ = ["read_arff"]
 
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 VALUE = re.compile(rf"\s*({QUOTED}|[^,\s'\"][^,]*|)\s*(,|$)")
@@ -55,7 +56,7 @@ DATE_LETTERS = {
 class Attribute:
     """A column that the header declares; `kind` is "number", "category", "string" or "date".
 
-    `values` are the categories, and `pattern` is the Python format of dates.
+    `values` are the categories of a category column, and `pattern` is the Python format of a date column.
     """
 
     name: str
@@ -71,15 +72,7 @@ class Attribute:
         return "0" if self.kind == "number" else self.values[0] if self.values else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arff:
-    """The rows of a file, and the line of each row."""
-
-    frame: pd.DataFrame
-    lines: list[int]
-
-
-def read_arff(path: Path, encoding: str | None = None) -> Arff:
+def read_arff(path: Path, encoding: str | None = None) -> Raw:
     """Return the table in a file; raise `WrongInput` with the line number if the file breaks the format.
 
     Columns are float64, categories, dates (datetime64) or objects of str. `encoding` is UTF-8 by default.
@@ -105,7 +98,8 @@ def read_arff(path: Path, encoding: str | None = None) -> Arff:
         raise WrongInput(f"expected @attribute lines and @data in {quoted(path.name)}, got none")
     columns = {at: _column(each, [row[at] for row in rows], lines, path.name) for at, each in enumerate(attributes)}
     frame = pd.DataFrame(columns, index=range(len(rows)), copy=False)
-    return Arff(frame=frame.set_axis([each.name for each in attributes], axis=1), lines=lines)
+    frame = check_names(frame.set_axis([each.name for each in attributes], axis=1), path.name)
+    return Raw(frame=frame, name=path.name, line=lines.__getitem__)
 
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
@@ -213,7 +207,7 @@ def _column(attribute: Attribute, values: list[str | None], lines: list[int], fi
 
     def refuse(at: int, expected: str) -> WrongInput:
         where = f"{quoted(file)}, line {lines[at]}, column {quoted(attribute.name)}"
-        return WrongInput(f"{where}: expected {expected}{got(values[at])}; mend it, or write ? where it is missing")
+        return WrongInput(f"{where}: expected {expected}{got(values[at])}; correct it, or write ? where it is missing")
 
     if attribute.kind == "number":
         numbers = np.array([np.nan if value is None else number_of(value) for value in values], dtype=float)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._expansion import Expansion, expect_small_archive
+from privaware.data._open import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
 from privaware.errors import WrongInput
@@ -29,7 +29,8 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 def read_npz(path: Path) -> Raw:
     """Return the arrays x and y, and the test arrays x_test and y_test if present, of an `.npz` file.
 
-    x is a table of two dimensions, or images; y may be absent. Raise `WrongInput` without x, and for other arrays.
+    x is a table of two dimensions, or images; y may be absent. Raise `WrongInput` if x is absent, and if x or y has
+    another type or shape.
     """
     with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
         expect_small_archive(path)
@@ -64,11 +65,9 @@ def from_array(x: np.ndarray, names: list[str] | None = None) -> Raw:
     """
     import pandas as pd
 
-    return (
-        _from_arrays(x, None, "the array")
-        if names is None
-        else Raw(frame=pd.DataFrame(x, columns=names).infer_objects())
-    )
+    if names is None:
+        return _from_arrays(x, None, "the array")
+    return Raw(frame=pd.DataFrame(x, columns=names).infer_objects())
 
 
 def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
@@ -126,25 +125,21 @@ def _images(files: list[tuple[Path, str]], where: str) -> Raw:
         if image.shape[:2] != size:
             raise WrongInput(
                 f"expected images of one size, but {quoted(file.name)} differs from the first"
-                f"{got(f'{image.shape[1]} x {image.shape[0]} beside {size[1]} x {size[0]}')}; resize them"
+                f"{got(f'{image.shape[1]} x {image.shape[0]} instead of {size[1]} x {size[0]}')}; resize them"
             )
     mixed = [file.name for (file, _), image in zip(files, images, strict=True) if image.ndim != images[0].ndim]
+    uneven = ""
     if mixed:  # grey and colour images
+        uneven = (
+            f"{quoted(mixed[0])}: expected all images in grey or all in colour, as the first, because their channels "
+            "are taken as public; convert them"
+        )
         images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
     stacked = np.stack(images)
     stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
     labels = np.array([label for _, label in files], dtype=np.str_)
     names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
-    return Raw(images=stacked, labels=labels, name=where, uneven=_uneven_colours(mixed), files=names)
-
-
-def _uneven_colours(others: list[str]) -> str:
-    return (
-        f"{quoted(others[0])}: expected all images in grey or all in colour, as the first, because their channels are "
-        "taken as public; convert them"
-        if others
-        else ""
-    )
+    return Raw(images=stacked, labels=labels, name=where, uneven=uneven, files=names)
 
 
 def _texts(files: list[tuple[Path, str]], where: str) -> Raw:

@@ -6,7 +6,7 @@ The code of a row depends on no other row, so a table larger than memory can be 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = pd.Series | np.ndarray | Words | Spelt
 
-__all__ = ["coded", "columns_read", "days_among", "has_date_type", "joined_texts", "over_lines", "uncoded"]
+__all__ = ["coded", "days_among", "finite_or_nan", "has_date_type", "joined_texts", "over_lines", "uncoded"]
 
 MOST_ROWS_TWICE = 2**16
 """Up to this many rows, the coded columns are in memory twice: as columns, and as rows."""
@@ -32,8 +32,8 @@ MOST_ROWS_TWICE = 2**16
 ROWS_IN_CACHE = 2**9
 """Number of rows of a block that fits a processor's cache."""
 
-NO_NUMBER = 'mend the row, declare unseen = "other" to count it as missing, or declare another kind'
-"""Advice in the error for a value that is not a number."""
+NOT_OF_KIND = 'correct the row, declare unseen = "other" to count it as missing, or declare another kind'
+"""Advice in the error for a value that is no number, date or time as the kind of its column demands."""
 
 
 def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndarray:
@@ -58,7 +58,7 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     few = len(x) <= MOST_ROWS_TWICE  # columns are written one by one, then transposed a block at a time
     columns, at = np.empty(x.shape[::-1], x.dtype).T if few else x, 0
     for column in schema.declared:
-        block = _CODERS[column.kind](batch, batch.values(column.name), column, outside or Outside())
+        block = _CODERS[column.kind](batch, column, outside or Outside())
         width = 1 if block.ndim == 1 else block.shape[1]
         columns[:, at : at + width] = block.reshape(len(x), width)
         at += width
@@ -70,16 +70,7 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
 def uncoded(batch: Raw, schema: Schema) -> Cells:
     """Return the declared columns before bounds are applied: unclipped numbers, and words."""
     expect_columns(batch, schema)
-    columns = (_READERS[column.kind](batch, batch.values(column.name), column) for column in schema.declared)
-    return Cells(tuple(columns), len(batch))
-
-
-def columns_read(batch: Raw, column: Column, outside: Outside) -> None:
-    """Count in `outside` the values that are no number, date or time, as `column.kind` demands.
-
-    Raise `WrongInput` for a value that `column` refuses.
-    """
-    _finite_or_nan(batch, batch.values(column.name), column, outside, column.kind)
+    return Cells(tuple(_READERS[column.kind](batch, column) for column in schema.declared), len(batch))
 
 
 def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
@@ -99,17 +90,16 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
     known = set(batch.columns)
     if absent := [column.name for column in schema.declared if column.name not in known]:
         alike = {folded(name): name for name in batch.columns}
-        spelt = [
-            f"{quoted(name)} is there as {quoted(alike[folded(name)])}" for name in absent if folded(name) in alike
-        ]
+        other = next((name for name in absent if folded(name) in alike), None)
+        spelt = "" if other is None else f"; {quoted(other)} is spelled {quoted(alike[folded(other)])}"
         raise WrongInput(
-            f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}"
-            f"{'; ' + spelt[0] if spelt else ''}; rename or add columns of the data, or edit a schema that you wrote"
+            f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}{spelt}; "
+            "rename or add columns of the data, or edit a schema that you wrote"
         )
 
 
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
-    """Return the mask of rows whose word contains a line end; all false if `batch` is not from a text file.
+    """Return a mask of the rows whose word contains a line end; all false if `batch` is not from a text file.
 
     In such a row a stray quotation mark has probably swallowed a row. Words in `known` are exempt.
     """
@@ -119,10 +109,10 @@ def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarr
 
 
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
-    """Return the mask of rows with a text over several lines, one of which (not the first) looks like a record.
+    """Return a mask of the rows with a text over several lines, one of which (not the first) looks like a record.
 
-    A line looks like a record if it has as many separators. A stray quotation mark may have swallowed that record. No
-    row is marked if `batch` is not from a text file, or has fewer than three columns.
+    A line looks like a record if it has as many separators as one. A stray quotation mark may have swallowed that
+    record. No row is marked if `batch` is not from a text file, or has fewer than three columns.
     """
     width = batch.fields or len(batch.columns or ())
     if batch.line is None or width < 3:
@@ -135,17 +125,18 @@ def first(mask: np.ndarray) -> int:
     return int(np.argmax(mask))
 
 
-def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> None:
+def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> NoReturn:
     raise WrongInput(f"column {quoted(column.name)}, {batch.place(first(wrong))}: {sentence}")
 
 
-def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside, what: str = "number") -> np.ndarray:
-    """Return numbers, days or hours; NaN where a value is missing, infinite or none of these.
+def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
-    `what` is "number", "date" or "time"; `outside` counts the values that are none of these. Raise `WrongInput` for a
-    value that is none of these if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing`
-    is "refuse".
+    Infinite numbers become NaN, too. `outside` counts the values that are neither missing nor of the kind of `column`.
+    Raise `WrongInput` for such a
+    value if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing` is "refuse".
     """
+    values = batch.values(column.name)
     numbers, missing = _PARSERS[column.kind](values, column)
     outside.add_present(column.name, len(numbers) - int(np.count_nonzero(missing)))
     if np.isfinite(numbers).all():
@@ -154,17 +145,12 @@ def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside,
     if wrong.any():
         if column.unseen == "refuse":
             shown = got(words_of(values).word(first(wrong)))
-            _refuse(batch, column, wrong, f"expected a {what}{shown}; {NO_NUMBER}")
-        outside.add(column.name, f"no_{what}", wrong)
+            _refuse(batch, column, wrong, f"expected a {column.kind}{shown}; {NOT_OF_KIND}")
+        outside.add(column.name, f"no_{column.kind}", wrong)
     absent = ~np.isfinite(numbers)
     if column.missing == "refuse" and absent.any():
-        _refuse(
-            batch,
-            column,
-            absent,
-            'the value is missing or infinite; mend the row, or say missing = "category" or a number to fill in '
-            "(in the schema, or to an estimator)",
-        )
+        advice = 'correct the row, or set missing = "category" or a number to fill in (in the schema or the estimator)'
+        _refuse(batch, column, absent, f"the value is missing or infinite; {advice}")
     return np.where(absent, np.nan, numbers)
 
 
@@ -180,28 +166,27 @@ def _clipped(numbers: np.ndarray, column: Column, outside: Outside) -> np.ndarra
     return np.where(np.isnan(numbers), fill, np.clip(numbers, column.low, column.high))
 
 
-def _numbers(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
-    return _clipped(_finite_or_nan(batch, values, column, outside), column, outside)
+def _numbers(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    return _clipped(finite_or_nan(batch, column, outside), column, outside)
 
 
-def _times(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
-    hours = _finite_or_nan(batch, values, column, outside, "time")
+def _times(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    hours = finite_or_nan(batch, column, outside)
     fill = np.nan if isinstance(column.missing, str) else float(column.missing)
     return np.where(np.isnan(hours), fill, np.clip(hours, 0.0, 24.0))
 
 
-def _dates(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
-    days = _clipped(_finite_or_nan(batch, values, column, outside, "date"), column, outside)
+def _dates(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    days = _clipped(finite_or_nan(batch, column, outside), column, outside)
     missing = np.isnan(days)
     parts = {"days": days}
     for part, codes in date_parts(np.where(missing, 0.0, days)).items():
-        last = {"month": 12, "weekday": 7, "hour": 24}[part]
-        parts[part] = np.where(missing, last, codes)
+        parts[part] = np.where(missing, {"month": 12, "weekday": 7, "hour": 24}[part], codes)
     return np.stack([parts[part] for part in column.parts or column.known_parts], axis=1)
 
 
-def _texts(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
-    words = _whole_texts(batch, words_of(values), column)
+def _texts(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    words = _whole_texts(batch, words_of(batch.values(column.name)), column)
     if column.is_whole_text:
         return words.map(str, object)
     slots = [int(part.removeprefix("slot ")) - 1 for part in column.parts or column.known_parts]
@@ -210,22 +195,25 @@ def _texts(batch: Raw, values: Values, column: Column, outside: Outside) -> np.n
     return np.asarray(rows[:, slots][codes])
 
 
-def _booleans(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
-    words = words_of(values).folded()
+def _booleans(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    words = words_of(batch.values(column.name)).folded()
     false, true = ({folded(word)} for word in column.categories) if column.categories else (FALSE, TRUE)
     levels = {**dict.fromkeys(("0", *false), 0), **dict.fromkeys(("1", *true), 1)}
     return _levels(batch, words, column, levels, 2, outside)
 
 
-def _categories(batch: Raw, values: Values, column: Column, outside: Outside) -> np.ndarray:
-    words, names = words_of(values), column.categories
+def _categories(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    words, names = words_of(batch.values(column.name)), column.categories
     if column.fold:
         words, names = words.folded(), tuple(folded(name) for name in names)
     return _levels(batch, words, column, {word: at for at, word in enumerate(names)}, len(names), outside)
 
 
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
-    """Return the code of each word; missing and undeclared words have the code `last`, unless `column` refuses them."""
+    """Return the code of each word in `codes`, and `last` for a missing or undeclared word.
+
+    Raise `WrongInput` for a missing or undeclared word if `column` refuses it; else count undeclared ones in `outside`.
+    """
     _known_words(batch, words, column, codes)
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
     if unseen.any():
@@ -239,27 +227,18 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
     """Return the words, with missing ones empty.
 
-    Raise `WrongInput` for values over several lines, and for missing values if `column` refuses them. Words in `codes`
-    are neither.
+    Raise `WrongInput` for a word over several lines, and for a missing one if `column.missing` is "refuse". A word in
+    `codes` counts neither as missing nor as over several lines.
     """
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
         _refuse(batch, column, missing, 'the value is missing; declare missing = "category"')
     broken = over_lines(batch, words, known=codes)
     if broken.any():
-        _refuse(
-            batch,
-            column,
-            broken,
-            "the value goes over several lines; close its quotation mark, or declare the category, "
-            'kind = "text" or "ignore"',
-        )
+        advice = 'close its quotation mark, or declare the category, kind = "text" or "ignore"'
+        _refuse(batch, column, broken, f"the value goes over several lines; {advice}")
     spellings = tuple("" if word not in codes and is_missing(word) else word for word in words.spellings)
     return Words(spellings=spellings, codes=words.codes)
-
-
-def _parsed_numbers(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    return numbers_of(values)
 
 
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
@@ -307,20 +286,20 @@ def has_date_type(values: pd.Series) -> bool:
     return values.dtype.kind == "M" or str(values.dtype).startswith(("date32", "date64", "timestamp"))
 
 
-def _read_numbers(batch: Raw, values: Values, column: Column) -> np.ndarray:
-    return _finite_or_nan(batch, values, column, Outside(), column.kind)
+def _read_numbers(batch: Raw, column: Column) -> np.ndarray:
+    return finite_or_nan(batch, column, Outside())
 
 
-def _read_undecided(batch: Raw, values: Values, column: Column) -> Words | Spelt:
+def _read_undecided(batch: Raw, column: Column) -> Words | Spelt:
+    values = batch.values(column.name)
     if not isinstance(values, Spelt):
-        return _read_words(batch, values, column)
-    if swallowed(batch, Words(spellings=(*values.spellings, ""), codes=values.codes)).any():
-        _read_words(batch, values, column)  # raises
-    return values.respelt(lambda word: _usual_spelling(word, column))
+        return _read_words(batch, column)
+    _whole_texts(batch, Words(spellings=(*values.spellings, ""), codes=values.codes), column)  # may raise
+    return values.respelt(lambda word: "" if is_missing(word) else folded(word) if column.fold else word)
 
 
-def _read_words(batch: Raw, values: Values, column: Column) -> Words:
-    words = words_of(values)
+def _read_words(batch: Raw, column: Column) -> Words:
+    words = words_of(batch.values(column.name))
     if column.kind in ("text", "undecided"):
         words = _whole_texts(batch, words, column)
     else:
@@ -339,20 +318,13 @@ def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
     return Words(spellings=tuple("" if is_missing(word) else word for word in words.spellings), codes=words.codes)
 
 
-def _usual_spelling(word: str, column: Column) -> str:
-    """Return the word as it is compared: empty if missing, folded if the column says so."""
-    if is_missing(word):
-        return ""
-    return folded(word) if column.fold else word
-
-
 _PARSERS: dict[str, Callable[[Any, Column], tuple[np.ndarray, np.ndarray]]] = {
-    "number": _parsed_numbers,
+    "number": lambda values, column: numbers_of(values),
     "date": _parsed_dates,
     "time": _parsed_times,
 }
-"""For each kind, a function from values to numbers and a mask of missing values."""
-_CODERS: dict[str, Callable[[Raw, Any, Column, Outside], np.ndarray]] = {
+"""For each kind, a function from values and their column to numbers and a mask of missing values."""
+_CODERS: dict[str, Callable[[Raw, Column, Outside], np.ndarray]] = {
     "number": _numbers,
     "category": _categories,
     "boolean": _booleans,
@@ -360,8 +332,8 @@ _CODERS: dict[str, Callable[[Raw, Any, Column, Outside], np.ndarray]] = {
     "time": _times,
     "text": _texts,
 }
-"""For each kind, a function from values to coded columns."""
-_READERS: dict[str, Callable[[Raw, Any, Column], np.ndarray | Words | Spelt]] = {
+"""For each kind, a function from rows, a declared column and counts of values outside the schema to coded columns."""
+_READERS: dict[str, Callable[[Raw, Column], np.ndarray | Words | Spelt]] = {
     "number": _read_numbers,
     "date": _read_numbers,
     "time": _read_numbers,
@@ -370,4 +342,4 @@ _READERS: dict[str, Callable[[Raw, Any, Column], np.ndarray | Words | Spelt]] = 
     "text": _read_words,
     "undecided": _read_undecided,
 }
-"""For each kind, a function from values to a column of `Cells`."""
+"""For each kind, a function from rows and a declared column to a column of `Cells`."""

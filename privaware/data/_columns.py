@@ -19,13 +19,21 @@ import numpy as np
 from privaware.data._numbers import number_of
 from privaware.data._words import PLAIN, POINTED, Spelt, spelling_of_number
 
-__all__ = ["Looks", "looks_of"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Looks", "looks_of", "series_of", "spelt_or_text"]
 
 DIGITS = 15
 """Largest number of digits of a number whose style `looks_of` decides."""
 
 LEAST = 1e-4
 """Smallest absolute value, other than 0, of a number that `looks_of` takes for plain or pointed."""
+
+NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
+"""Pattern of texts that may be numbers in one of the usual styles."""
+CHECKED_ONE_BY_ONE = 0.05
+"""Fraction of a block's values (plus 100) up to which values that Arrow spells differently are compared in Python."""
 
 MINUS = ord("-")
 POINT = ord(".")
@@ -90,17 +98,6 @@ def looks_of(texts: Any, numbers: np.ndarray) -> Looks:
     plain = usual & (~pointed | ~ends_in_zero)
     with_point = usual & pointed & (~ends_in_zero | (decimals == 1))
     return Looks(plain, with_point, np.where(fixed, decimals, -1).astype(np.int8))
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["series_of", "spelt_or_text"]
-
-NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
-"""Pattern of texts that may be numbers in one of the usual styles."""
-CHECKED_ONE_BY_ONE = 0.05
-"""Fraction of a block's values (plus 100) up to which values that Arrow spells differently are compared in Python."""
 
 
 def spelt_or_text(texts: Any) -> Any:

@@ -52,7 +52,7 @@ BYTES_AT_ONCE = 1 << 24
 ROWS_BELOW_NAMES = 5
 """Largest number of rows that are compared with the first line to tell whether it holds names."""
 MAX_RECORD_BLOCKS = 4
-"""Largest number of blocks of one record before its quotation marks are checked."""
+"""Number of blocks that one record may fill before its quotation marks are checked."""
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
 """Pattern of signs and currencies before a number."""
 AFTER = rf"\s*(?:%|{CURRENCY})?\s*$"
@@ -105,6 +105,11 @@ class CsvFile:
                 f"expected --encoding as utf-8, latin-1, cp1252 or another that Python knows, got {self.encoding!r:.60}"
             ) from None
 
+    @property
+    def format(self) -> str:
+        """The name of the format in errors."""
+        return f"CSV in {self.encoding or 'UTF-8'}"
+
     @cached_property
     def separator(self) -> str:
         """The separator: `sep`, or the one in a line such as `sep=;`, or the most frequent one in the header line."""
@@ -126,36 +131,33 @@ class CsvFile:
         first column is parsed. If one of `names` is absent, all columns are parsed.
         """
         needed = set(self.names if names is None else names) or {self.names[0]}
-        if names is None or not needed <= set(self.names):
-            return self._frame(in_order(self._values, self.blocks()))
-        only = [at for at, name in enumerate(self.names) if name in needed]
-        return self._frame(in_order(lambda block: self._values(block, *only), self.blocks()), only)
+        only = self._positions(needed if needed <= set(self.names) else None)
+        return self._frame(in_order(lambda block: self._values(block, only), self.blocks()), only)
 
     def empty(self) -> pd.DataFrame:
         """Return a table with the names of the columns and no row."""
-        return self._frame([])
+        return self._frame([], self._positions(None))
 
     def block_frame(self, block: Block, names: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows of one block, only the columns `names` if given, in the order of the file.
 
         A column may be numbers in one block and text in another; both mean the same.
         """
-        if names is None:
-            return self._frame([self._values(block)])
-        only = [at for at, name in enumerate(self.names) if name in names]
-        return self._frame([self._values(block, *only)], only)
+        only = self._positions(names)
+        return self._frame([self._values(block, only)], only)
 
     def column(self, name: str) -> pd.Series:
         """Return one column of all rows."""
         at = self.names.index(name)
-        values = in_order(lambda block: spelt_or_text(next(self.columns(block, at))), self.blocks())
+        values = in_order(lambda block: spelt_or_text(next(self.columns(block, [at]))), self.blocks())
         return series_of(list(values)).rename(name)
 
     @cached_property
     def names(self) -> list[str]:
         """The names of the columns: the first line, or column_1, column_2, ... if `header` is False or a name is empty.
 
-        Raise `WrongInput` for an empty file, and for a name that is a number if `header` is None.
+        Raise `WrongInput` for an empty file, and, without showing a value, for a name that is a number if `header` is
+        None.
         """
         block = next(self.blocks(), None)
         if block is None:
@@ -165,15 +167,22 @@ class CsvFile:
         unnamed = [f"column_{at + 1}" for at in range(len(table.columns))]
         if self.header is False:
             return unnamed
-        return self._names([str(column[0]).strip() for column in table.columns], unnamed)
+        names = [str(column[0]).strip() for column in table.columns]
+        numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
+        if numbers and not self.header:
+            raise WrongInput(
+                f"{quoted(self.path.name)}, line 1: expected names of columns, got a number in column {numbers[0] + 1} "
+                f"of {len(names)}; say --no-header if the first line is a row, or --header if it holds names"
+            )
+        return [name or other for name, other in zip(names, unnamed, strict=True)]
 
     @cached_property
     def names_are_certain(self) -> bool:
-        """Whether the names are no values of a row: `header` is True or False, or words stand above numbers.
+        """Whether the names are known to be no values of a row.
 
-        The first line has no number (`names` refuses it otherwise). Look at the columns with a number in each of the
-        next `ROWS_BELOW_NAMES` rows, or in all rows if there are at least two. If there is such a column, and the first
-        line has a word above every such column that does not mean a missing value, the first line is not a row.
+        They are if `header` is True or False. Otherwise consider the columns with a number in each of the next
+        `ROWS_BELOW_NAMES` rows, or in all rows if there are fewer, but at least two. The names are known if there is
+        such a column, and if no name above such a column is empty or stands for a missing value.
         """
         if self.header is not None:
             return True
@@ -192,18 +201,11 @@ class CsvFile:
         ]
         return bool(heads) and not any(map(is_missing, heads))
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield the records of the file, a block at a time; the first block includes the header line."""
-        for text, line, checked in self._blocks():
-            yield Block(text=text, line=line, checked=checked)
-
-    def columns(self, block: Block, *only: int) -> Iterator[pa.StringArray]:  # type: ignore[name-defined]  # noqa: F821
-        """Yield the columns of a block as text, without the header line; with `only`, the columns at these
-        positions.
-        """
+    def columns(self, block: Block, only: Sequence[int]) -> Iterator[Any]:
+        """Yield the columns of a block at the positions `only` as Arrow arrays of text, without the header line."""
         table = self._parsed(block.text, block.line, len(self.names), block.checked)
         table = table.slice(int(block.line == 1 and self.header is not False))
-        for at in only or range(len(table.columns)):
+        for at in only:
             yield self._with_points(table.column(at).combine_chunks())
 
     def block_line(self, block: Block, row: int) -> int:
@@ -215,14 +217,17 @@ class CsvFile:
         starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
-    def _values(self, block: Block, *only: int) -> list[Any]:
-        return [spelt_or_text(texts) for texts in self.columns(block, *only)]
+    def _positions(self, names: Collection[str] | None) -> list[int]:
+        return [at for at, name in enumerate(self.names) if names is None or name in names]
 
-    def _frame(self, blocks: Iterable[list[Any]], only: Sequence[int] | None = None) -> pd.DataFrame:
+    def _values(self, block: Block, only: Sequence[int]) -> list[Any]:
+        return [spelt_or_text(texts) for texts in self.columns(block, only)]
+
+    def _frame(self, blocks: Iterable[list[Any]], only: Sequence[int]) -> pd.DataFrame:
+        """Return the table of the columns at the positions `only`, from their `_values` in each block."""
         import pandas as pd
 
-        names = self.names if only is None else [self.names[at] for at in only]
-        columns: list[list[Any]] = [[] for _ in names]
+        columns: list[list[Any]] = [[] for _ in only]
         for block in blocks:
             for column, values in zip(columns, block, strict=True):
                 column.append(values)
@@ -231,44 +236,34 @@ class CsvFile:
             series.append(series_of(column))
             column.clear()  # frees the blocks, which are joined now
         frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
-        return frame.set_axis(names, axis=1)
+        return frame.set_axis([self.names[at] for at in only], axis=1)
 
     def line(self, row: int) -> int:
         """Return the line on which a row begins; rows count from 0 after the header line, lines from 1."""
         record = row if self.header is False else row + 1
-        starts = (line + _lines(text[:start]) for text, line, _ in self._blocks() for start, *_ in self._records(text))
+        starts = (
+            block.line + _lines(block.text[:start])
+            for block in self.blocks()
+            for start, *_ in self._records(block.text)
+        )
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
-    def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
-        """Return the names of the first line, from `unnamed` where a name is empty.
+    def blocks(self) -> Iterator[Block]:
+        """Yield the records of the file, a block at a time; the first block includes the header line.
 
-        Raise `WrongInput`, without showing a value, if a name is a number and `header` is not True.
-        """
-        numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
-        if numbers and not self.header:
-            raise WrongInput(
-                f"{quoted(self.path.name)}, line 1: expected names of columns, got a number in column {numbers[0] + 1} "
-                f"of {len(names)}; say --no-header if the first line is a row, or --header if it holds names"
-            )
-        return [name or other for name, other in zip(names, unnamed, strict=True)]
-
-    def _blocks(self) -> Iterator[tuple[bytes, int, bool]]:
-        """Yield blocks of whole records as UTF-8, the line on which each block begins, and a flag.
-
-        The flag says whether the quotation marks of the block are already known to be in their places. The quotation
-        marks of the last block are not known to be in their places. Empty lines may be among the records.
+        Empty lines may be among the records. Only the last block is not yet `checked`.
         """
         rest, line = b"", 1
         for more in self._decoded():
             rest += more
             end = self._end_of_records(rest) if len(rest) >= self.block else 0
             if end:
-                yield rest[:end], line, True
+                yield Block(text=rest[:end], line=line, checked=True)
                 line, rest = line + _lines(rest[:end]), rest[end:]
             elif len(rest) > MAX_RECORD_BLOCKS * self.block:
                 self._without_outer_spaces(rest, line)  # raises for a mark that is never closed
         if rest.strip(b"\r\n"):
-            yield rest, line, False
+            yield Block(text=rest, line=line)
 
     def _decoded(self) -> Iterator[bytes]:
         """Yield the file as UTF-8, some bytes at a time; a line that names the separator becomes empty."""
@@ -330,17 +325,15 @@ class CsvFile:
 
     @cached_property
     def _quoted(self) -> re.Pattern[bytes]:
-        """Pattern of one quoted field with its outer spaces; searched from the left, a match never begins inside
-        another field.
-        """
+        """Pattern of one quoted field with its outer spaces; found from the left, no match begins within a field."""
         separator = re.escape(self.separator.encode())
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
-    def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
-        """Return the records of a block as `width` text columns; `width` 0 means as many as the first record has.
+    def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> Any:
+        """Return the records of `text` as an Arrow table of `width` text columns; 0 stands for the first record's.
 
-        Raise `WrongInput`, naming the line, for a record with another number of fields. `line` is the first line of
-        `text`.
+        Raise `WrongInput`, naming the line, for a record with another number of fields. `line` is the number of the
+        first line of `text`. `checked` says that its quotation marks are known to be in their places.
         """
         import pyarrow as pa
         from pyarrow import csv
@@ -359,7 +352,7 @@ class CsvFile:
         except pa.ArrowInvalid:
             self._refuse_line(text, line, width)
 
-    def _with_points(self, values: pa.StringArray) -> pa.StringArray:  # type: ignore[name-defined]  # noqa: F821
+    def _with_points(self, values: Any) -> Any:
         """Return numbers with a decimal point if the file has decimal commas: by `decimal`, or by the separator `;`."""
         import pyarrow.compute as pc
 

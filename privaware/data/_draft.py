@@ -25,7 +25,6 @@ MAX_TEXT_COLUMNS = 3
 MAX_CLASSES = 100
 """Largest number of classes that a draft proposes; with more values the target is an identifier or free text."""
 
-
 DRAFTED = "drafted from the rows and moved outward"
 """Phrase that marks a drafted bound in `Schema.assumed`."""
 
@@ -88,7 +87,7 @@ def typed(
     not_persons: Collection[str] = (),
     labels: pd.Series | None = None,
 ) -> Schema:
-    """Return a schema whose columns follow from their names and types, so that no row changes them, without bounds.
+    """Return a schema without bounds, whose columns follow from their names and types, so that no row changes them.
 
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
     dates, truth values and categories follow from types. Columns of free text are text, which is assumed to be public.
@@ -116,23 +115,12 @@ def typed(
         facts = _facts(raw, target=target, task=task, unit=unit, cap=cap, labels=labels)
         if raw.frame is None:
             return _draft_images(raw, facts)
-        nameless = has_unnamed_columns(raw)
+        names = _feature_names(raw, facts)
+        identifiers = {name for name in names if is_identifier_name(name) and name not in not_persons}
+        if not raw.typed and not all(map(UNNAMED.fullmatch, raw.columns or ())):  # an index beside named columns
+            identifiers |= set(filter(UNNAMED.fullmatch, names))
         columns = tuple(
-            _typed_column(
-                name,
-                raw.frame[name],
-                raw,
-                identifies=(is_identifier_name(name) and name not in not_persons)
-                or (nameless and UNNAMED.fullmatch(name) is not None),
-            )
-            for name in _feature_names(raw, facts)
-        )
-        frame = raw.frame
-        columns = tuple(
-            Column(name=column.name, kind="text")
-            if column.kind == "undecided" and is_free_text(frame[column.name])
-            else column
-            for column in columns
+            _typed_column(name, raw.frame[name], typed=raw.typed, identifies=name in identifiers) for name in names
         )
         if _form(columns) == "text" and len([each for each in columns if each.kind == "text"]) <= MAX_TEXT_COLUMNS:
             return Schema(columns=columns, form="text", assumed=_assumed(columns, facts), **facts)
@@ -144,7 +132,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a schema says about the target, the rows and the unit, by field of `Schema`.
 
-    `labels` replace the target of `raw`. Raise `WrongInput` without rows.
+    `labels` replace the target of `raw`. Raise `WrongInput` without rows, and if the target is not usable for `task`.
     """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
@@ -171,29 +159,27 @@ def _form(columns: tuple[Column, ...]) -> str:
     return "text" if {column.kind for column in columns} - set(NOT_USED) == {"text"} else "table"
 
 
-def has_unnamed_columns(raw: Raw) -> bool:
-    """Return whether `raw` is a text file with at least one named column; a column without a name is then an index."""
-    return not raw.typed and not all(UNNAMED.fullmatch(each) for each in raw.columns or ())
+def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool) -> Column:
+    """Return a column without bounds, whose kind follows from its type if the file declares types (`typed`).
 
-
-def _typed_column(name: str, values: pd.Series, raw: Raw, *, identifies: bool) -> Column:
+    `identifies` says whether the column is named like an identifier, which counts unless its type is boolean.
+    """
     import pandas as pd
 
     if identifies and values.dtype.kind != "b":
         return Column(name=name, kind="identifier")
-    undecided = Column(name=name, kind="undecided", fold=True)
-    if not raw.typed:
-        return undecided
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return Column(name=name, kind="category")
-    if has_date_type(values):
-        return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if "date" in str(values.dtype)[:6] else ())
-    if values.dtype.kind in "biufm":
-        return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
-    if no_single_values(values):
-        return Column(name=name, kind="ignore")
-    words_of(values)  # raises for one list or record: one row must not remove the column
-    return undecided
+    if typed:
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return Column(name=name, kind="category")
+        if has_date_type(values):
+            return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if "date" in str(values.dtype)[:6] else ())
+        if values.dtype.kind in "biufm":
+            return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
+        if no_single_values(values):
+            return Column(name=name, kind="ignore")
+    if is_free_text(values):  # raises for one list or record: one row must not remove the column
+        return Column(name=name, kind="text")
+    return Column(name=name, kind="undecided", fold=True)
 
 
 def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, ...]:
@@ -255,7 +241,10 @@ def _hint(numbers: np.ndarray) -> str:
 
 
 def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:
-    """Return whether a target of integers is a set of classes: few integers, or for images all integers from 0 on."""
+    """Return whether the `distinct` numbers of a target are classes: at most `FEW_VALUES` integers.
+
+    For images (`of_images`) all integers from 0 to any number are classes, too.
+    """
     if len(distinct) <= FEW_VALUES:
         return bool((distinct == np.round(distinct)).all())
     return of_images and np.array_equal(distinct, np.arange(len(distinct)))

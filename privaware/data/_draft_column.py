@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privaware.data._code import days_among, has_date_type
-from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._kinds import COUNTED, KINDS, decided, kind_counts
 from privaware.data._names import words_of_name
 from privaware.data._values import TRUE, Spelt, Words, numbers_of, spelt_of, words_of
 from privaware.errors import WrongInput
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FEW_VALUES", "draft_column", "is_free_text", "outward"]
 
 FEW_VALUES = 20
-"""Largest number of distinct integers at which the target of a table is a set of classes, unless `task` says
-otherwise. A column with at most this many different words is a category.
-"""
+"""Number of distinct integers up to which a target has classes, and of words up to which a column has categories."""
 
 MIN_KIND_FRACTION = 0.9
 """Fraction of the values that must have one kind for the column to have it; the other values count as missing."""
@@ -78,10 +76,8 @@ def _count_of(column: Column, counts: np.ndarray) -> float:
 
     Dates count unless they need the other order of day and month.
     """
-    names = {"date": ("date", "moment", "day_first", "month_first"), "identifier": ("email",)}
-    chosen = names.get(column.kind, (column.kind,))
     wrong_order = "month_first" if column.day_first else "day_first"
-    return float(sum(counts[COUNTED.index(name)] for name in chosen if name in COUNTED and name != wrong_order))
+    return float(sum(counts[[KINDS[name] == column.kind and name != wrong_order for name in COUNTED]]))
 
 
 def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
@@ -98,27 +94,23 @@ def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
 def _draft_dates(column: Column, days: np.ndarray) -> Column:
     """Return the draft of a date column: bounds are whole years around the dates; hours are used if there are any.
 
-    A column with less than two different dates is ignored.
+    A column with fewer than two different dates is ignored.
     """
     finite = days[np.isfinite(days)]
     if len(np.unique(finite)) < 2:
         return Column(name=column.name, kind="ignore")
-    years = (finite.min() - 1, finite.max() + 366)
-    low, high = (
-        int(day) for day in np.array(years, "datetime64[D]").astype("datetime64[Y]").astype("datetime64[D]").astype(int)
-    )
-    parts = DATE_PARTS if (finite != np.floor(finite)).any() else DATE_PARTS[:-1]
+    years = np.array((finite.min() - 1, finite.max() + 366), "datetime64[D]").astype("datetime64[Y]")
+    low, high = years.astype("datetime64[D]").astype(float).tolist()
+    parts = () if (finite != np.floor(finite)).any() else DATE_PARTS[:-1]
     missing = "category" if len(finite) < len(days) else column.missing
-    return replace(
-        column, low=float(low), high=float(high), missing=missing, parts=() if parts == DATE_PARTS else parts
-    )
+    return replace(column, low=low, high=high, missing=missing, parts=parts)
 
 
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
 
-    Many are more than `FEW_VALUES` and more than a tenth of the rows. A column with less than two words is ignored.
-    Categories that differ only in case and blanks are joined.
+    Many are more than `FEW_VALUES` and more than a tenth of the rows. A column with fewer than two different words is
+    ignored. Categories that differ only in case and blanks are joined.
     """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
     common: dict[str, tuple[int, str]] = {}
@@ -132,29 +124,20 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     if len(common) > max(FEW_VALUES, len(missing) // 10):
         sentences = np.mean([" " in word and any(c.isalpha() for c in word) for word in common])
         return Column(name=name, kind="text" if sentences > 0.5 else "identifier")
-    fold = len(common) < len(spellings)
     return Column(
         name=name,
         kind="category",
         categories=tuple(sorted(word for _, word in common.values())),
         missing="category" if missing.any() else "refuse",
         unseen="other",
-        fold=fold,
+        fold=len(common) < len(spellings),
     )
 
 
 def is_free_text(values: pd.Series) -> bool:
-    """Return whether a column is drafted as text: many different values, most of them several words.
+    """Return whether `draft_column` would draft the column as text: many different values, most of several words.
 
-    Parameters
-    ----------
-    values : pandas.Series
-        The values of the column.
-
-    Returns
-    -------
-    bool
-        Whether `draft_column` returns the kind text.
+    Raise `WrongInput` for lists, records and raw bytes.
     """
     if values.dtype.kind in "biufmM" or spelt_of(values) is not None:  # a column of numbers
         return False
@@ -179,7 +162,7 @@ def _is_identifier(name: str, numbers: np.ndarray) -> bool:
 def outward(low: float, high: float) -> tuple[float, float]:
     """Return bounds beyond `low` and `high`: the next 1, 2 or 5 times a power of ten strictly beyond each end.
 
-    An end of 0 moves by a hundredth of the other end, rounded to a power of ten (by 1 if both ends are 0).
+    An end of 0 moves by a hundredth of the other new end, rounded down to a power of ten (by 1 if both ends are 0).
 
     >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
     ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))

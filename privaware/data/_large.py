@@ -21,8 +21,8 @@ from privaware.data._data import PART, Data, Rows
 from privaware.data._outside import Outside
 from privaware.data._parts import LocalParts, Parts, Sum
 from privaware.data._persons import CountedRows, capped, counted_rows, expect_unit_column, of_persons
-from privaware.data._raw import Raw, labelled_part, parsing
-from privaware.data._read import check_names, frame_of_arrow, parquet_files
+from privaware.data._raw import Raw, check_names, labelled_part, parsing
+from privaware.data._read import frame_of_arrow, parquet_files
 from privaware.data._sketch import Sketch, hashes_and_sketch, running_columns
 from privaware.data._streamed import Streamed
 from privaware.data._values import quoted
@@ -47,11 +47,11 @@ MAX_BYTES_PER_VALUE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
-    """Some row groups of a file, or all of them; a call reads their rows, some at a time.
+    """Some row groups of a file, or all of them; a call yields their rows in parts of at most `PART` rows.
 
-    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these, and `before`
-    the number of rows of earlier files. Repeating text is read as categories, which have the same spellings. `columns`
-    are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
+    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these row groups, and
+    `before` the number of rows of earlier files. Repeating text is read as categories, which have the same spellings.
+    `columns` are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
     """
 
     path: Path
@@ -82,7 +82,7 @@ class RowGroups:
 
 
 def parquet(path: Path, **options: Any) -> Any:
-    """Return the `pyarrow.parquet.ParquetFile`, of which only the footer is read; `options` are those of its class."""
+    """Return the opened `pyarrow.parquet.ParquetFile`; only its footer is read. `options` go to its constructor."""
     import pyarrow.parquet
 
     with parsing(path, "Parquet"):
@@ -183,8 +183,8 @@ class LargeRows(ABC):
 class LargeTable(LargeRows):
     """Parquet files. Types and numbers of rows come from their footers, without reading a row.
 
-    `place` turns the pieces into parts; without it this process reads them. `columns` and `counted` are what is read
-    (see `only`).
+    `place` turns the pieces into parts; without it this process reads them. `columns` and `counted` choose the columns
+    and rows that are read (see `only`).
     """
 
     path: Path
@@ -296,7 +296,7 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
     parts: Parts[Raw] = LocalParts(
         lambda: (replace(raw, frame=frame.iloc[at : at + PART], first=at, begin=at, test=None) for at in starts)
     )
-    _streamed(parts, schema).parts.total(_Fitting())
+    _streamed(parts, schema).parts.map(len).listed()  # raises if a value does not fit
     if of_persons(schema):
         with raw.named():
             counted = capped(raw, schema)
@@ -315,19 +315,6 @@ def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
 def _by_row(schema: Schema) -> Schema:
     """Return the schema for single rows, without persons."""
     return replace(schema, unit="row", cap=1) if of_persons(schema) else schema
-
-
-class _Fitting(Sum[Data, None, None]):
-    """A sum without a value; computing it checks that all rows can be coded."""
-
-    def partial(self, part: Data) -> None:
-        return None
-
-    def merge(self, left: None, right: None) -> None:
-        return None
-
-    def release(self, total: None, noise: float, rng: Rng) -> None:
-        return None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -20,7 +20,7 @@ from privaware.data._large import LargeRows
 from privaware.data._parts import LocalParts, Parts
 from privaware.data._persons import CountedRows
 from privaware.data._raw import Raw, parsing
-from privaware.data._read import TEXT, check_names
+from privaware.data._read import TEXT, raw_of_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ LARGE = 2**30
 class LargeCsv(LargeRows):
     """A CSV file, whose number of rows is not known before one pass over it.
 
-    `reading` has options of `read`. `columns` and `counted` are what is read (see `only`).
+    `reading` holds options of `read`. `columns` and `counted` choose the columns and rows that are read (see `only`).
     """
 
     block: ClassVar[int] = BYTES_AT_ONCE
@@ -55,24 +55,20 @@ class LargeCsv(LargeRows):
     @cached_property
     def rows(self) -> int:  # type: ignore[override]
         """The approximate number of rows, if all blocks are like the first."""
-        with parsing(self.path, self._format):
+        with parsing(self.path, self.file.format):
             block = next(self.file.blocks())
         return len(self.head) * self.path.stat().st_size // max(len(block.text), 1) + 1
-
-    @property
-    def _format(self) -> str:
-        return f"CSV in {self.file.encoding or 'UTF-8'}"
 
     @cached_property
     def head(self) -> Raw:  # type: ignore[override]
         """The rows of the first block, whose columns have no types."""
-        with parsing(self.path, self._format):
+        with parsing(self.path, self.file.format):
             self.file.names  # noqa: B018  # raises for an empty file
             return self._raw(next(self.file.blocks()))
 
     def column(self, name: str) -> pd.Series:
         """Return one whole column."""
-        with parsing(self.path, self._format):
+        with parsing(self.path, self.file.format):
             return self.file.column(name)
 
     @cached_property
@@ -83,16 +79,13 @@ class LargeCsv(LargeRows):
 
     def _raw(self, block: Block) -> Raw:
         file = self.file
-        with parsing(self.path, self._format):
+        with parsing(self.path, file.format):
             frame = file.block_frame(block, self.columns)
-        raw = Raw(
-            frame=check_names(frame, self.path.name),
-            name=self.path.name,
+        raw = raw_of_csv(
+            file,
+            frame,
             line=lambda row: file.block_line(block, row),
-            separator=file.separator,
-            fields=len(file.names),
             declared=file.header is not None,
-            typed=False,
             begin=block.line,
         )
         if self.counted is None:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from privaware.data._code import columns_read, has_date_type
+from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, draft_column
 from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
@@ -28,7 +28,7 @@ __all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"
 MOST_SHOWN = 20
 """Largest number of unused columns that a sentence names."""
 RARE = 5
-"""A class of fewer rows may be a typo."""
+"""Number of rows below which a class may be a typo."""
 NEARLY_ALL = 0.9
 """Fraction of the values of a column that must be numbers for it to count as a column of numbers."""
 MIN_WORD_COLUMNS = 2
@@ -41,7 +41,7 @@ def person_columns(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) 
     Parameters
     ----------
     raw : Raw
-        The rows, of which only names and types of columns are used.
+        The rows; only the names and types of their columns are used.
     schema : Schema
         The schema. If its unit is not one row, persons are declared and the list is empty.
     not_persons : collection of str
@@ -117,9 +117,9 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     declared = {column.name for column in schema.columns}
     used = {column.name: column for column in schema.declared}
     outside = [f"{quoted(name)} (left out by the schema)" for name in others if name not in declared]
-    sentences = (
-        [f"Not used: {', '.join(outside)}. A schema file can include them (`privaware schema`)."] if outside else []
-    )
+    sentences = []
+    if outside:
+        sentences = [f"Not used: {', '.join(outside)}. A schema file can include them (`privaware schema`)."]
     for name, column in used.items():
         if column.kind == "undecided" and name in raw.frame.columns:
             sentences += _hardly_used(raw, name)
@@ -162,9 +162,8 @@ def _second_names(raw: Raw, names: list[str]) -> list[str]:
     if len(words) < MIN_WORD_COLUMNS:
         return []
     return [
-        f"{raw.place(0)} contains text in {len(words)} columns whose other values are numbers. If it "
-        "is a second row of "
-        "names or units, remove it from the file."
+        f"{raw.place(0)} contains text in {len(words)} columns whose other values are numbers. If it is a second row "
+        "of names or units, remove it from the file."
     ]
 
 
@@ -182,9 +181,8 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
     if drafted == "identifier":
         return [
-            f"Hardly used: {quoted(name)}, because nearly every row has a different value. Only values "
-            "that many rows share "
-            "are released. If the values are numbers with an unknown unit or symbol, remove the unit or symbol."
+            f"Hardly used: {quoted(name)}, because nearly every row has a different value. Only values that many rows "
+            "share are released. If the values are numbers with an unknown unit or symbol, remove the unit or symbol."
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
         return [
@@ -205,8 +203,7 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
         if len(measures) > 1:
             sentences.append(
                 f"{quoted(name)}: numbers with the units {', '.join(measures)} are read without conversion. "
-                "Write them all in one "
-                "unit."
+                "Write them all in one unit."
             )
     return sentences
 
@@ -225,9 +222,9 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
     if not rare or len(rare) == len(schema.classes):
         return []
     return [
-        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} "
-        "rows. Classes are "
-        "treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists them)."
+        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} rows. Classes "
+        "are treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists "
+        "them)."
     ]
 
 
@@ -237,7 +234,7 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
     outside = Outside()
     for column in schema.declared if schema.form == "table" else ():
         if column.kind in ("number", "date", "time") and column.unseen == "other" and column.missing != "refuse":
-            columns_read(raw, column, outside)
+            finite_or_nan(raw, column, outside)
     for name, counts in outside.counts.items():
         what, count = next(iter(counts.items()))
         kind = what.removeprefix("no_")

@@ -43,15 +43,14 @@ class Outside:
     def add(self, column: str, what: str, mask: np.ndarray) -> None:
         """Count the true entries of `mask` for `column` under `what`, a key of `WORDS`."""
         if count := int(np.count_nonzero(mask)):
-            of_column = self.counts.setdefault(column, {})
-            of_column[what] = of_column.get(what, 0) + count
+            self._add(column, what, count)
 
     def add_present(self, column: str, count: int) -> None:
         """Count `count` values of `column` that are not missing."""
         self.present[column] = self.present.get(column, 0) + count
 
     def expect_readable(self) -> None:
-        """Raise `WrongInput` for the first column of which more than `MAX_UNREADABLE` of the values cannot be read.
+        """Raise `WrongInput` for the first column whose fraction of unreadable values exceeds `MAX_UNREADABLE`.
 
         Missing values do not count.
         """
@@ -69,9 +68,12 @@ class Outside:
         for column, count in other.present.items():
             self.add_present(column, count)
         for column, each in other.counts.items():
-            of_column = self.counts.setdefault(column, {})
             for what, count in each.items():
-                of_column[what] = of_column.get(what, 0) + count
+                self._add(column, what, count)
+
+    def _add(self, column: str, what: str, count: int) -> None:
+        of_column = self.counts.setdefault(column, {})
+        of_column[what] = of_column.get(what, 0) + count
 
     def sentences(self) -> list[str]:
         """Return one sentence for each of the first `MAX_COLUMNS_SHOWN` columns, and one about the others, if any.

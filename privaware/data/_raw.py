@@ -6,6 +6,7 @@ Rows without a target cannot be learned from. They are left out one by one, what
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,10 @@ from privaware.data._values import (
 )
 from privaware.errors import WrongInput
 
-__all__ = ["has_target", "labelled", "labelled_part", "left_out"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Raw", "check_names", "has_target", "labelled", "labelled_part", "left_out", "parsing"]
 
 
 def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
@@ -75,8 +79,9 @@ def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 
 def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
-    """Return a mask of the rows whose target is not missing; it is all true for images and for tables without the
-    target. A target in `classes` is not missing, whatever it is called.
+    """Return a mask of the rows whose target is not missing; all true for images and for tables without the target.
+
+    A target in `classes` is not missing, whatever it is called.
     """
     if raw.frame is None or target not in raw.frame.columns:
         return np.ones(len(raw), bool)
@@ -110,12 +115,6 @@ def left_out(rows: int, target: str) -> list[str]:
     ]
 
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Raw", "parsing"]
-
-
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Raw:
     """A file as it is: a table, or images with labels. `repr` shows no row.
@@ -139,7 +138,7 @@ class Raw:
     separator : str
         The separator of a text file.
     fields : int
-        The number of fields of a record of a text file, of which `frame` may hold some; 0 if not known.
+        The number of fields of a record of a text file, also if `frame` holds only some of them; 0 if not known.
     uneven : str
         A sentence about rows that differ in facts that a schema would take as public (names of columns, channels of
         images); empty if there are none.
@@ -237,6 +236,29 @@ class Raw:
         return f"Raw({'table' if self.frame is not None else 'images'}, rows private)"
 
 
+def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the frame with names as text.
+
+    Raise `WrongInput` if a name is missing or repeated, or if names have several levels; `where` names the file in the
+    message.
+    """
+    if frame.columns.nlevels > 1:
+        raise WrongInput(f"expected one level of column names in {where}, got several")
+    names = [str(name) for name in frame.columns]
+    if "" in names:
+        raise WrongInput(
+            f"expected a name for every column in {quoted(where)}, got none for column "
+            f"{names.index('') + 1} of {len(names)}"
+        )
+    if repeated := next((name for name, times in Counter(names).items() if times > 1), ""):
+        first, second = [at + 1 for at, name in enumerate(names) if name == repeated][:2]
+        raise WrongInput(
+            f"expected distinct column names in {quoted(where)}, got the same for columns {first} and {second}"
+            f"{got(repeated)}; rename one of them"
+        )
+    return frame.set_axis(names, axis=1)
+
+
 @contextmanager
 def parsing(path: Path, expected: str) -> Iterator[None]:
     """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are.
@@ -255,7 +277,6 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
         if isinstance(problem, OSError) and problem.errno is not None:  # an error of the disk, not of a parser
             raise
         reason = " ".join(str(problem).encode("utf-8", "replace").decode().split())
-        cause = "it is cut, damaged or something else"
-        if "pickle" in reason:
-            cause = "it holds pickled objects, which could run code when opened"
+        pickled = "it holds pickled objects, which could run code when opened"
+        cause = pickled if "pickle" in reason else "it is truncated, damaged or of another format"
         raise WrongInput(f"expected {quoted(path.name)} as {expected}: {cause}{got(reason)}") from None

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +17,25 @@ from typing import TYPE_CHECKING, Any
 from privaware.data._arff import read_arff
 from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
-from privaware.data._expansion import expect_small_archive
-from privaware.data._json_lines import JsonLines, read_json, read_json_lines
-from privaware.data._open import COMPRESSED, inner_name
-from privaware.data._raw import Raw, parsing
-from privaware.data._values import got, quoted
+from privaware.data._json_lines import read_json
+from privaware.data._open import COMPRESSED, expect_small_archive, inner_name
+from privaware.data._raw import Raw, check_names, parsing
+from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STATISTICS", "read_statistics"]
+__all__ = ["TEXT", "frame_of_arrow", "parquet_files", "read", "read_names"]
 
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+"""Suffixes of CSV files."""
+PARQUET = (".parquet", ".pq")
+ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
+EXCEL = (".xlsx", ".xlsm")
+JSON_LINES = (".jsonl", ".ndjson")
+JSON = (*JSON_LINES, ".json")
+ARFF = (".arff",)
 STATA = (".dta",)
 """Suffixes of Stata files."""
 
@@ -46,8 +52,9 @@ MIN_TRANSPORT_NUMBER = 1e-78
 
 
 def read_statistics(path: Path, encoding: str | None = None) -> pd.DataFrame:
-    """Return the table in a file of Stata, SPSS or SAS; `encoding` is for text in SAS files, which do not
-    declare it.
+    """Return the table in a file of Stata, SPSS or SAS.
+
+    `encoding` is the encoding of text in SAS files, UTF-8 by default; files of Stata and SPSS declare their own.
     """
     import pandas as pd
 
@@ -75,21 +82,6 @@ def _with_zeros(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**numbers.mask(numbers.abs() < MIN_TRANSPORT_NUMBER, 0.0))
 
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["PARQUET", "TEXT", "check_names", "frame_of_arrow", "parquet_files", "read", "read_names"]
-
-TEXT = (".csv", ".tsv", ".tab", ".txt")
-"""Suffixes of CSV files."""
-PARQUET = (".parquet", ".pq")
-ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
-EXCEL = (".xlsx", ".xlsm")
-JSON_LINES = (".jsonl", ".ndjson")
-JSON = (*JSON_LINES, ".json")
-ARFF = (".arff",)
-
-
 def read(
     source: Any,
     *,
@@ -110,7 +102,8 @@ def read(
     sep : str, optional
         The separator of a CSV file; by default the most frequent one in the first line.
     decimal : str, optional
-        "," if numbers of a CSV file have a decimal comma, "." if not; by default only files with the separator ";" may.
+        "," if numbers of a CSV file have a decimal comma, "." if they have a point. By default a comma counts as a
+        decimal comma only in files with the separator ";".
     encoding : str, optional
         The encoding of a text file, or of text in a SAS file; by default UTF-8.
     columns : collection of str, optional
@@ -151,15 +144,20 @@ def _file(path: Path, reading: dict[str, Any], columns: Collection[str] | None) 
         suffix = inner_name(path).suffix.lower()
     except zipfile.BadZipFile:
         raise WrongInput(
-            f"expected {quoted(path.name)} as a zip archive: it is cut, damaged or something else"
+            f"expected {quoted(path.name)} as a zip archive: it is truncated, damaged or of another format"
         ) from None
     compressed = path.suffix.lower() in COMPRESSED
     if suffix in TEXT:
-        return _csv(CsvFile(path=path, **reading), columns)
+        file = CsvFile(path=path, **reading)
+        with parsing(path, file.format):
+            frame = file.frame(columns)
+        return raw_of_csv(file, frame, line=file.line, declared=file.names_are_certain)
     if suffix in JSON:
-        return _json(path, reading["encoding"], read_json_lines if suffix in JSON_LINES else read_json)
+        with parsing(path, "JSON"):
+            return read_json(path, reading["encoding"], only_lines=suffix in JSON_LINES)
     if suffix in ARFF:
-        return _arff(path, reading["encoding"])
+        with parsing(path, "ARFF"):
+            return read_arff(path, reading["encoding"])
     if compressed or suffix not in (*ARROW, *EXCEL, *STATISTICS, ".npz"):
         raise WrongInput(
             f"expected {', '.join((*TEXT, *JSON, *ARFF, *ARROW, *EXCEL, *STATISTICS, '.npz'))} (text files also as "
@@ -170,27 +168,15 @@ def _file(path: Path, reading: dict[str, Any], columns: Collection[str] | None) 
     return read_npz(path) if suffix == ".npz" else _excel(path) if suffix in EXCEL else _arrow(path)
 
 
-def _arff(path: Path, encoding: str | None) -> Raw:
-    with parsing(path, "ARFF"):
-        content = read_arff(path, encoding)
-    return Raw(frame=check_names(content.frame, path.name), name=path.name, line=content.lines.__getitem__)
-
-
-def _csv(file: CsvFile, columns: Collection[str] | None) -> Raw:
-    with parsing(file.path, f"CSV in {file.encoding or 'UTF-8'}"):
-        frame = file.frame(columns)
-    return _raw(file, frame)
-
-
-def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
+def raw_of_csv(file: CsvFile, frame: pd.DataFrame, **facts: Any) -> Raw:
+    """Return rows of a CSV file; `facts` are the fields of `Raw` that follow neither from `file` nor from `frame`."""
     return Raw(
         frame=check_names(frame, file.path.name),
         name=file.path.name,
-        line=file.line,
         separator=file.separator,
         fields=len(file.names),
-        declared=file.names_are_certain,
         typed=False,
+        **facts,
     )
 
 
@@ -215,30 +201,9 @@ def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
     with suppress(OSError, zipfile.BadZipFile):  # `read` raises these errors
         if inner_name(path).suffix.lower() in TEXT:
             file = CsvFile(path=path, **reading)
-            with parsing(path, f"CSV in {file.encoding or 'UTF-8'}"):
-                return _raw(file, file.empty())
+            with parsing(path, file.format):
+                return raw_of_csv(file, file.empty(), line=file.line, declared=file.names_are_certain)
     return None
-
-
-def _json(path: Path, encoding: str | None, reader: Callable[[Path, str | None], JsonLines]) -> Raw:
-    with parsing(path, "JSON"):
-        content = reader(path, encoding)
-    return Raw(
-        frame=check_names(content.frame, path.name),
-        name=path.name,
-        line=None if content.lines is None else content.lines.__getitem__,
-        uneven=_uneven_names(content.uneven),
-        typed=False,
-    )
-
-
-def _uneven_names(place: str) -> str:
-    return (
-        ""
-        if not place
-        else f"{place}: expected the names of the first row, in their order, because names of columns are taken as "
-        "public; write null where a value is missing"
-    )
 
 
 def _excel(path: Path) -> Raw:
@@ -264,35 +229,9 @@ def _excel(path: Path) -> Raw:
             f"expected the names of {len(names)} columns in the first row of the first sheet of {quoted(path.name)}, "
             "got one cell alone; remove titles above the names"
         )
-    frame = cells.iloc[1:].reset_index(drop=True).set_axis(_named(names), axis=1)
+    names = [name or f"column_{at + 1}" for at, name in enumerate(names)]
+    frame = cells.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)
     return Raw(frame=check_names(frame, path.name), name=path.name, typed=False)
-
-
-def _named(names: list[str]) -> list[str]:
-    return [name or f"column_{at + 1}" for at, name in enumerate(names)]
-
-
-def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with names as text.
-
-    Raise `WrongInput` if a name is missing or repeated, or if names have several levels; `where` names the file in the
-    message.
-    """
-    if frame.columns.nlevels > 1:
-        raise WrongInput(f"expected one level of column names in {where}, got several")
-    names = [str(name) for name in frame.columns]
-    if "" in names:
-        raise WrongInput(
-            f"expected a name for every column in {quoted(where)}, got none for column "
-            f"{names.index('') + 1} of {len(names)}"
-        )
-    if repeated := next((name for name, times in Counter(names).items() if times > 1), ""):
-        first, second = [at + 1 for at, name in enumerate(names) if name == repeated][:2]
-        raise WrongInput(
-            f"expected distinct column names in {quoted(where)}, got the same for columns {first} and {second}"
-            f"{got(repeated)}; rename one of them"
-        )
-    return frame.set_axis(names, axis=1)
 
 
 def _arrow(path: Path) -> Raw:
@@ -332,7 +271,10 @@ def _no_table(source: Any) -> WrongInput:
 
 
 def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:
-    """Return an Arrow table as a frame whose types do not depend on missing values; `split` avoids copying columns."""
+    """Return an Arrow table as a frame whose types do not depend on missing values.
+
+    With `split` each column has its own block of memory, which avoids copies.
+    """
     import pyarrow as pa
 
     for at, field in enumerate(table.schema):

@@ -39,6 +39,7 @@ import numpy as np
 
 from privaware.data._digest import mixed, named_cells
 from privaware.data._raw import Raw
+from privaware.data._values import numbers_of
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ FEWEST_SINGLE = 64
 KNOWN_SINGLE = 0.75
 """Fraction of the hashes with one row each that must be shared, where only they count."""
 COLUMNS = 2
-"""Number of columns with mostly the same values that identify a table; one column may be a list that many
-tables share.
-"""
+"""Number of columns with mostly the same values that identify a table; many tables may share one column."""
 DISTINCT = 16
 """Number of distinct values from which a digest identifies a column; counts of fewer values may agree by chance."""
 MOST_GROUPS = 64
@@ -97,7 +96,7 @@ class Sample:
     def of(cls, tokens: np.ndarray) -> Sample:
         """Return the sample of `tokens`, one hash for each row, with at most `SAMPLE` distinct hashes.
 
-        It has fewer only if there are fewer.
+        It has fewer only if `tokens` have fewer.
         """
         bound = EVERY if len(tokens) <= 2 * SAMPLE else 2 * SAMPLE * (EVERY // len(tokens))
         while True:
@@ -149,8 +148,8 @@ class Sample:
     def known_in(self, other: Sample) -> bool:
         """Return whether the samples share `FEWEST` hashes, and the fraction `KNOWN` of the smaller one.
 
-        If one of them is `single`, it is the fraction `KNOWN_SINGLE`, and at least this fraction of `FEWEST_SINGLE`
-        hashes. Only the hashes below both bounds are compared.
+        If one of them is `single`, they must share the fraction `KNOWN_SINGLE` of the smaller one, and at least
+        `KNOWN_SINGLE * FEWEST_SINGLE` hashes. Only the hashes below both bounds are compared.
         """
         single = self.single or other.single
         known, fewest = (KNOWN_SINGLE, KNOWN_SINGLE * FEWEST_SINGLE) if single else (KNOWN, FEWEST)
@@ -162,9 +161,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of rows and of the values of columns, and digests of columns, each under the name of what it
-    describes.
-    """
+    """Samples of rows, samples of the values of each column, and a digest of each column, all by name."""
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
     columns: Mapping[str, Sample] = field(default_factory=dict)
@@ -177,9 +174,9 @@ class Sketch:
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Return only what distinguishes rows, of each sample, and the digests that identify a column, without names.
+        """Return the parts of each sample that distinguish rows, and the digests that identify a column.
 
-        Samples of at most `MOST_COLUMNS` columns are kept.
+        Numbers replace the names. Samples of at most `MOST_COLUMNS` columns are kept.
         """
         rows = [told for sample in self.rows.values() if (told := sample.telling()) is not None]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
@@ -190,8 +187,8 @@ class Sketch:
     def resembles(self, other: Sketch) -> bool:
         """Return whether the two finished sketches are probably of tables with mostly the same rows.
 
-        One of three is enough: an equal digest of one column, a sample of rows of which most are in a sample of the
-        other table, or `COLUMNS` columns whose values are mostly the same.
+        One of three is enough: an equal digest of one column, two samples of rows that share most of their hashes, or
+        `COLUMNS` columns whose values are mostly the same.
         """
         if {*self.digests.values()} & {*other.digests.values()} or any(True for _ in _matches(self.rows, other.rows)):
             return True
@@ -308,8 +305,6 @@ def _is_running(values: pd.Series, rows: int) -> bool:
 def _ordinals(values: pd.Series) -> np.ndarray | None:
     """Return the values as numbers, or as days if they are dates; None if they are neither."""
     import pandas as pd
-
-    from privaware.data._values import numbers_of
 
     present = values.dropna()
     if present.dtype.kind in "iuf":

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from privaware.data._values import Spelt, Words, words_of
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Part", "Streamed", "first_positions"]
+__all__ = ["Streamed", "first_positions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -63,15 +63,6 @@ class Streamed:
         return joined(self.parts.listed())
 
 
-class Part(Protocol):
-    """Some rows of a table."""
-
-    @property
-    def begin(self) -> int | None: ...
-
-    def __len__(self) -> int: ...
-
-
 def first_positions(parts: Parts[Any]) -> dict[int, int]:
     """Return the position of the first row of each part among the rows of all parts, in one pass.
 
@@ -90,10 +81,10 @@ def first_positions(parts: Parts[Any]) -> dict[int, int]:
     return dict(zip(begins, itertools.accumulate((counts[begin] for begin in begins), initial=0), strict=False))
 
 
-class _PartSizes(Sum[Part, dict[int, int], None]):
-    """The number of rows of each part, by where it begins."""
+class _PartSizes(Sum[Any, dict[int, int], None]):
+    """The number of rows of each part, by its `begin`."""
 
-    def partial(self, part: Part) -> dict[int, int]:
+    def partial(self, part: Any) -> dict[int, int]:
         if part.begin is None:
             raise RuntimeError("expected parts of a table that say where they begin; rows could not be told apart")
         return {part.begin: len(part)}
@@ -108,7 +99,7 @@ class _PartSizes(Sum[Part, dict[int, int], None]):
 
 
 def joined(parts: Sequence[Data]) -> Data:
-    """Return the rows of all parts, at least one, in their order; the schema is that of the first part."""
+    """Return the rows of all parts, at least one, in their order; they get the schema of the first part."""
     first = parts[0]
     y = np.concatenate([part.y for part in parts])
     if not isinstance(first.x, Cells):

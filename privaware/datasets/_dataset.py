@@ -1,4 +1,4 @@
-"""A built-in data set: public facts without reading a row, its rows on request, and the papers' splits."""
+"""A built-in data set: public facts without reading a row, its rows on request, and splits used in papers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
 
     Bao et al. split Adult as `parts(adult.train, 22750, 9750)` and the test part of the image sets as
     `parts(mnist.test, 5000, 5000)` for validation and test. DPNAS trains on `parts(mnist.train, 36000, 24000)[0]` and
-    validates on the second part.
+    validates on the other part.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Source:
         return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
-        """Return the folder with the files on this machine; None if they are not here, or a package ships the rows."""
+        """Return the folder with the files on this machine; None if they are missing, or a package ships the rows."""
         return present(self.name, self.files) if self.files else None
 
     def fetch(self) -> Path | None:
@@ -155,13 +155,16 @@ class Source:
         try:
             train, test = self.read(self.fetch(), self.facts)
         except WrongInput as problem:
-            raise WrongInput(_prefixed(self.name, str(problem))) from None
+            raise WrongInput(f"{self.name}: {str(problem).removeprefix(f'{self.name}: ')}") from None
         except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error) as problem:
             raise WrongInput(
                 f"{self.name}: its files cannot be read ({' '.join(str(problem).split()):.160}); fetch them again"
             ) from None
-        self._check_count("training", len(train), self.facts.rows)
-        self._check_count("test", len(test), self.test_rows)
+        for part, got, rows in (("training", len(train), self.facts.rows), ("test", len(test), self.test_rows)):
+            if got != rows:
+                raise WrongInput(
+                    f"{self.name}: expected {rows} {part} rows as published, got {got}; fetch the files again"
+                )
         train, test = replace(train, schema=schema), replace(test, schema=schema)
         if not public:
             return Dataset(name=self.name, schema=schema, train=train, test=test)
@@ -170,13 +173,16 @@ class Source:
         train = train.take(np.arange(schema.rows))
         return Dataset(name=self.name, schema=schema, train=train, test=test, public=auxiliary)
 
-    def _check_count(self, part: str, got: int, rows: int) -> None:
-        if got != rows:
-            raise WrongInput(f"{self.name}: expected {rows} {part} rows as published, got {got}; fetch the files again")
+    def split(self, data: Data, rows: int) -> tuple[Data, Data]:
+        """Return training and test rows of a data set without an official split, by the fixed public order.
 
-
-def _prefixed(name: str, sentence: str) -> str:
-    return sentence if sentence.startswith(f"{name}:") else f"{name}: {sentence}"
+        Raise `WrongInput` unless `data`, all rows of the files, has the published number of `rows`.
+        """
+        if len(data) != rows:
+            raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
+        train, used = self.facts.rows, self.facts.rows + self.test_rows
+        permutation = order(self.name, rows)
+        return data.take(permutation[:train]), data.take(permutation[train:used])
 
 
 def order(name: str, rows: int) -> np.ndarray:
@@ -203,18 +209,6 @@ def order(name: str, rows: int) -> np.ndarray:
     return np.array(sorted(range(rows), key=keys.__getitem__), dtype=np.int64)
 
 
-def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
-    """Return `train` training rows and `test` test rows of a data set without an official split.
-
-    Rows are taken by the fixed public order `order(name, rows)`. Raise `WrongInput` if
-    `data` does not have `rows` rows.
-    """
-    if len(data) != rows:
-        raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
-    permutation = order(name, len(data))
-    return data.take(permutation[:train]), data.take(permutation[train : train + test])
-
-
 def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
     """Return images with `pixels` (rows, channels, height, width) scaled from [0, white] to [0, 1], and class codes.
 
@@ -235,7 +229,8 @@ def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: in
 def binary_table(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
     """Return a table of binary attributes and its class codes.
 
-    Raise `WrongInput` for a number of columns or a label that does not fit the schema, and for attributes but 0 and 1.
+    Raise `WrongInput` for attributes other than 0 and 1, and for a number of columns or a label that does not fit the
+    schema.
     """
     if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
         raise WrongInput(

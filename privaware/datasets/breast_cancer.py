@@ -18,21 +18,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, split
+from privaware.datasets._dataset import Source
 from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "breast_cancer"
 ROWS = 286
-"""Rows of the whole data set."""
-
-TRAIN = 191
-"""Rows for training."""
-
-TEST = 95
-"""Rows for testing."""
+"""Published number of rows."""
 
 CATEGORIES = {
     "age": "10-19 20-29 30-39 40-49 50-59 60-69 70-79 80-89 90-99",
@@ -54,20 +47,20 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     frame = pd.read_csv(
         folder / "breast-cancer.data", header=None, names=[schema.target, *CATEGORIES], dtype=str, keep_default_na=False
     )
-    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return source.split(Data.of(Raw(frame=frame), schema), ROWS)
 
 
 source = Source(
-    name=NAME,
+    name="breast_cancer",
     facts=Schema(
         columns=tuple(
             Column(name=name, kind="category", categories=tuple(words.split())) for name, words in CATEGORIES.items()
         ),
         target="Class",
         classes=("no-recurrence-events", "recurrence-events"),
-        rows=TRAIN,
+        rows=191,
     ),
-    test_rows=TEST,
+    test_rows=95,
     public_rows=38,
     read=_read,
     files=(

@@ -1,4 +1,4 @@
-"""Digits: handwritten digits, 8 x 8 grey, small enough for a first try. Always works.
+"""Digits: handwritten digits, 8 x 8 grey, small enough for a first try. Needs no download.
 
 Rows: 1,797 as scikit-learn ships them: 1,438 train and 359 test, a fixed fifth, by the fixed public
 order; the public part is the last 143 training rows (a tenth).
@@ -15,20 +15,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, image_data, split
+from privaware.datasets._dataset import Source, image_data
 from privaware.schema import Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "digits"
 ROWS = 1_797
-"""Rows of the whole data set."""
-
-TRAIN = 1_438
-"""Rows for training."""
-
-TEST = 359
-"""Rows for testing."""
+"""Published number of rows."""
 
 WHITE = 16
 """Largest value of a pixel."""
@@ -39,13 +32,13 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
     shipped = load_digits()
     images = image_data(schema, shipped.images[:, None], shipped.target, white=WHITE)
-    return split(NAME, images, ROWS, TRAIN, TEST)
+    return source.split(images, ROWS)
 
 
 source = Source(
-    name=NAME,
-    facts=Schema(target="digit", classes=tuple("0123456789"), rows=TRAIN, form="image", shape=(1, 8, 8)),
-    test_rows=TEST,
+    name="digits",
+    facts=Schema(target="digit", classes=tuple("0123456789"), rows=1_438, form="image", shape=(1, 8, 8)),
+    test_rows=359,
     public_rows=143,
     read=_read,
     origin="scikit-learn",

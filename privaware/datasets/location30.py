@@ -3,8 +3,8 @@
 Rows: 5,010 without an official split: 4,008 train and 1,002 test, a fixed fifth, by the fixed public
 order; the public part is the last 400 training rows (a tenth).
 Origin: R. Shokri, M. Stronati, C. Song, V. Shmatikov, Membership Inference Attacks against Machine
-Learning Models, 2017, made from the Foursquare check-ins of D. Yang et al. in Bangkok. Here as a file
-`location30.npz` with arrays x and y; no checksum of the authors' archive is known, so it is not
+Learning Models, 2017, made from the Foursquare check-ins of D. Yang et al. in Bangkok. The rows are read from a
+file `location30.npz` with arrays x and y; no checksum of the authors' archive is known, so it is not
 downloaded.
 Licence: none stated; research use.
 
@@ -19,22 +19,15 @@ from pathlib import Path
 import numpy as np
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, binary_table, split
+from privaware.datasets._dataset import Source, binary_table
 from privaware.datasets._download import File
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "location30"
 ROWS = 5_010
-"""Rows of the whole data set."""
-
-TRAIN = 4_008
-"""Rows for training."""
-
-TEST = 1_002
-"""Rows for testing."""
+"""Published number of rows."""
 
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
@@ -42,18 +35,18 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     with np.load(folder / "location30.npz", allow_pickle=False) as arrays:
         if not {"x", "y"} <= set(arrays.files):
             raise WrongInput(f"expected arrays x and y in 'location30.npz', got {arrays.files}")
-        return split(NAME, binary_table(schema, arrays["x"], arrays["y"]), ROWS, TRAIN, TEST)
+        return source.split(binary_table(schema, arrays["x"], arrays["y"]), ROWS)
 
 
 source = Source(
-    name=NAME,
+    name="location30",
     facts=Schema(
         columns=tuple(Column(name=f"x{at}", low=0, high=1) for at in range(446)),
         target="cluster",
         classes=tuple(str(at) for at in range(30)),
-        rows=TRAIN,
+        rows=4_008,
     ),
-    test_rows=TEST,
+    test_rows=1_002,
     public_rows=400,
     read=_read,
     files=(File(name="location30.npz", urls=("https://github.com/privacytrustlab/datasets",)),),

@@ -18,21 +18,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, split
+from privaware.datasets._dataset import Source
 from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "medical_cost"
 ROWS = 1_338
-"""Rows of the whole data set."""
-
-TRAIN = 1_000
-"""Rows for training."""
-
-TEST = 300
-"""Rows for testing."""
+"""Published number of rows."""
 
 REGIONS = ("northeast", "northwest", "southeast", "southwest")
 
@@ -42,11 +35,11 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
     assert folder is not None
     frame = pd.read_csv(folder / "insurance.csv", keep_default_na=False)
-    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return source.split(Data.of(Raw(frame=frame), schema), ROWS)
 
 
 source = Source(
-    name=NAME,
+    name="medical_cost",
     facts=Schema(
         columns=(
             Column(name="age", low=18, high=64, bins=tuple(range(20, 65, 5))),
@@ -59,9 +52,9 @@ source = Source(
         target="charges",
         low=0,
         high=65_000,
-        rows=TRAIN,
+        rows=1_000,
     ),
-    test_rows=TEST,
+    test_rows=300,
     public_rows=100,
     read=_read,
     files=(

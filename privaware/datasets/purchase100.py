@@ -20,21 +20,14 @@ from pathlib import Path
 import numpy as np
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, binary_table, split
+from privaware.datasets._dataset import Source, binary_table
 from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "purchase100"
 ROWS = 197_324
-"""Rows of the whole data set."""
-
-TRAIN = 157_750
-"""Rows for training."""
-
-TEST = 5_000
-"""Rows for testing."""
+"""Published number of rows."""
 
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
@@ -42,18 +35,18 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
     assert folder is not None
     table = pd.read_csv(folder / "dataset_purchase", header=None, dtype=np.int16).to_numpy()
-    return split(NAME, binary_table(schema, table[:, 1:], table[:, 0] - 1), ROWS, TRAIN, TEST)
+    return source.split(binary_table(schema, table[:, 1:], table[:, 0] - 1), ROWS)
 
 
 source = Source(
-    name=NAME,
+    name="purchase100",
     facts=Schema(
         columns=tuple(Column(name=f"x{at}", low=0, high=1) for at in range(600)),
         target="style",
         classes=tuple(str(at) for at in range(1, 101)),
-        rows=TRAIN,
+        rows=157_750,
     ),
-    test_rows=TEST,
+    test_rows=5_000,
     public_rows=5_000,
     read=_read,
     files=(

@@ -15,22 +15,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, split
+from privaware.datasets._dataset import Source
 from privaware.datasets._download import File
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "sms_spam"
 ROWS = 5_574
-"""Rows of the whole data set."""
-
-TRAIN = 4_700
-"""Rows for training."""
-
-TEST = 836
-"""Rows for testing."""
+"""Published number of rows."""
 
 HOME = "https://archive.ics.uci.edu"
 
@@ -48,15 +41,15 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     frame = pd.DataFrame(
         {"label": [label for label, _, _ in lines], "message": [words for _, _, words in lines]}, dtype=object
     )
-    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return source.split(Data.of(Raw(frame=frame), schema), ROWS)
 
 
 source = Source(
-    name=NAME,
+    name="sms_spam",
     facts=Schema(
-        columns=(Column(name="message", kind="text"),), target="label", classes=("ham", "spam"), rows=TRAIN, form="text"
+        columns=(Column(name="message", kind="text"),), target="label", classes=("ham", "spam"), rows=4_700, form="text"
     ),
-    test_rows=TEST,
+    test_rows=836,
     public_rows=470,
     read=_read,
     files=(

@@ -1,4 +1,4 @@
-"""Wisconsin: is a breast mass malignant? Thirty measurements of cell nuclei. Always works.
+"""Wisconsin: is a breast mass malignant? Thirty measurements of cell nuclei. Needs no download.
 
 Rows: 569 as scikit-learn ships them: 455 train and 114 test, a fixed fifth, by the fixed public order;
 the public part is the last 45 training rows (a tenth).
@@ -18,20 +18,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, split
+from privaware.datasets._dataset import Source
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
-NAME = "wisconsin"
 ROWS = 569
-"""Rows of the whole data set."""
-
-TRAIN = 455
-"""Rows for training."""
-
-TEST = 114
-"""Rows for testing."""
+"""Published number of rows."""
 
 BOUNDS: dict[str, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
     # of each measurement: its mean, its standard error, its worst value
@@ -55,11 +48,11 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     shipped = load_breast_cancer(as_frame=True)
     labels = [str(shipped.target_names[code]) for code in shipped.target]
     frame = shipped.data.assign(**{schema.target: labels})
-    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return source.split(Data.of(Raw(frame=frame), schema), ROWS)
 
 
 source = Source(
-    name=NAME,
+    name="wisconsin",
     facts=Schema(
         columns=tuple(
             Column(name=words.format(name), low=bounds[at][0], high=bounds[at][1])
@@ -68,9 +61,9 @@ source = Source(
         ),
         target="diagnosis",
         classes=("malignant", "benign"),
-        rows=TRAIN,
+        rows=455,
     ),
-    test_rows=TEST,
+    test_rows=114,
     public_rows=45,
     read=_read,
     origin="scikit-learn",

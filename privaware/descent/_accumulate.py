@@ -1,11 +1,12 @@
 """Sum clipped per-example gradients.
 
-A forward pass records layer inputs, and a backward pass gives the gradients by layer outputs. The norms and the clipped
-sum are computed from these recorded tensors, without another pass.
+A forward pass records layer inputs, and a backward pass gives the gradients with respect to layer outputs. The norms
+and the clipped sum are computed from these recorded tensors, without another pass.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from privaware.descent._clip import Clip, per_layer, quantile
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._losses import example_losses, output_gradient
 from privaware.descent._per_example import PerExampleGradient, combined
-from privaware.descent._stack import Slot, Stack, Tape
+from privaware.descent._stack import Slot, Stack
 
 __all__ = [
     "Batch",
@@ -43,7 +44,7 @@ class Batch:
 
     `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
     augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
-    padding. `draws` gives dropout its masks; each augmented copy has its own.
+    padding. `draws` gives dropout its masks; each augmented copy has its own masks.
     """
 
     inputs: tuple[Tensor, ...]
@@ -71,7 +72,7 @@ def accumulate(
     into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
     `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
     the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
-    returned. `bf16` is as in `example_gradients`.
+    returned. `bf16` is passed to `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -86,7 +87,8 @@ def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = Fa
     The gradient of an example is the mean over its augmented copies. The entries of a list are disjoint slices of one
     parameter; a parameter that is not used in slices has one entry.
     """
-    outputs, tape = _forward(stack, batch, bf16)
+    with torch.autocast(stack.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext():
+        outputs, tape = stack.forward(batch.inputs, batch.examples, batch.draws)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
         seeds = output_gradient(loss, outputs, batch.targets, batch.examples)
@@ -109,7 +111,7 @@ def add_clipped(
     """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
 
     Squared norms are measured before clipping. Without `slots` the slots of `stack` are used. Examples whose gradient
-    is not finite are set to zero in `gradients`. The other arguments are those of `accumulate`.
+    is not finite are set to zero in `gradients`. The other arguments are as in `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)
@@ -130,13 +132,6 @@ def zero_others(gradients: Gradients, keep: Tensor) -> None:
     for parts in gradients.values():
         for part in parts:
             part.zero_others(keep)
-
-
-def _forward(stack: Stack, batch: Batch, bf16: bool) -> tuple[Any, Tape]:
-    if not bf16:
-        return stack.forward(batch.inputs, batch.examples, batch.draws)
-    with torch.autocast(stack.device.type, torch.bfloat16):
-        return stack.forward(batch.inputs, batch.examples, batch.draws)
 
 
 def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""Gradient embedding perturbation: release gradients as coordinates in a public subspace and residuals beside it.
+"""Gradient embedding perturbation: release gradients as coordinates in a public subspace and residuals outside it.
 
 The parameters are cut into blocks. The gradients of public examples with random labels span a subspace of each block;
 `power` power iterations give its orthonormal basis V. A per-example gradient g has the coordinates e = V^T g over all
@@ -83,8 +83,8 @@ class anchored:
     classes : int
         Number of classes of the random labels that public examples get; 0 for random targets in [-1, 1].
     directions : int
-        About the number of basis vectors of all blocks together. A block's number is proportional to the square root of
-        its size: at least 1, and at most its size and the number of public examples.
+        Approximate number of basis vectors of all blocks together. The number for one block is proportional to the
+        square root of the block's size: at least 1, and at most the block's size and the number of public examples.
     blocks : int
         Number of blocks of parameters; each has its own subspace.
     residual : float or None
@@ -212,7 +212,7 @@ class AnchorSubspace:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Add an example's clipped coordinates, and what its residual is computed from, to `total`.
+        """Add each example's clipped coordinates to `total`, and the sums that residuals are computed from.
 
         With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates. Without residuals
         there are only clipped coordinates. Return (examples, 2): squared norms of the gradients, and of their

@@ -31,7 +31,7 @@ __all__ = ["Checkpoint", "TrainingState"]
 
 @dataclass
 class TrainingState:
-    """The state that a step of training changes, and what a checkpoint must agree in.
+    """The state that a step of training changes, and the two digests that a checkpoint must match.
 
     `theta` holds the parameters and `norms` the clipping norms. `update`, `averages` and `projection` hold the tensors
     of these parts of the recipe. `draws` holds the secret key of dropout and augmentation, which no step changes.

@@ -42,18 +42,6 @@ class Clip(Protocol):
     def factors(self, squares: Tensor, norm: Any) -> Tensor: ...
 
 
-def _checked(name: str, norm: Any) -> None:
-    if isinstance(norm, bool) or not isinstance(norm, (int, float)) or not norm > 0:
-        raise WrongInput(f"{name}: expected norm > 0, got {norm!r}")
-
-
-def _sensitivity(norm: float, relation: str) -> float:
-    """Return `norm` if neighbours differ by adding or removing an example, and `2 * norm` if by replacing one."""
-    if relation not in ("add_remove", "replace_one"):
-        raise WrongInput(f"expected relation add_remove or replace_one, got {relation!r}")
-    return norm * (2 if relation == "replace_one" else 1)
-
-
 def _slack(values: Tensor) -> float:
     """Return 1 plus a bound on the relative error of a norm computed in the precision of `values`."""
     return 1 + 16 * torch.finfo(values.dtype).eps
@@ -73,8 +61,32 @@ def _over_layers(squares: Tensor) -> Tensor:
     return squares if squares.shape[1] == 1 else squares.sum(1, keepdim=True)
 
 
+class _ByNorm:
+    """Base of all clips: check `norm`, and by default clip gradients over all layers together to `norm`."""
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        norm: Any = self.norm
+        if isinstance(norm, bool) or not isinstance(norm, (int, float)) or not norm > 0:
+            raise WrongInput(f"{type(self).__name__}: expected norm > 0, got {norm!r}")
+
+    def sensitivity(self, relation: str = "add_remove") -> float:
+        """Return `norm` for the relation "add_remove", and `2 * norm` for "replace_one"; refuse any other relation."""
+        if relation not in ("add_remove", "replace_one"):
+            raise WrongInput(f"expected relation add_remove or replace_one, got {relation!r}")
+        return self.norm * (2 if relation == "replace_one" else 1)
+
+    def factors(self, squares: Tensor, norm: Any) -> Tensor:
+        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
+
+        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
+        """
+        return _at_most(_over_layers(squares), norm)
+
+
 @dataclass(frozen=True)
-class flat:
+class flat(_ByNorm):
     """Clip each per-example gradient, over all layers together, to a norm of at most `norm`.
 
     Paper: Abadi et al. 2016, Deep Learning with Differential Privacy.
@@ -87,22 +99,9 @@ class flat:
 
     norm: float
 
-    def __post_init__(self) -> None:
-        _checked("flat", self.norm)
-
-    def sensitivity(self, relation: str = "add_remove") -> float:
-        return _sensitivity(self.norm, relation)
-
-    def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
-
-        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
-        """
-        return _at_most(_over_layers(squares), norm)
-
 
 @dataclass(frozen=True)
-class per_layer:
+class per_layer(_ByNorm):
     """Clip each layer's part of a per-example gradient separately.
 
     Paper: McMahan et al. 2018, Learning Differentially Private Recurrent Language Models.
@@ -120,12 +119,9 @@ class per_layer:
     shares: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _checked("per_layer", self.norm)
+        super().__post_init__()
         if self.shares is not None and not all(share > 0 for share in self.shares):
             raise WrongInput(f"per_layer: expected shares > 0, got {self.shares!r}")
-
-    def sensitivity(self, relation: str = "add_remove") -> float:
-        return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """Return factors `min(1, layer's norm / layer's |g|)`, rounded down, from squared norms (examples, layers).
@@ -139,7 +135,7 @@ class per_layer:
     def _layer_norms(self, squares: Tensor) -> Tensor:
         shares = self.shares or (1.0,) * squares.shape[1]
         if len(shares) != squares.shape[1]:
-            raise WrongInput(f"per_layer: expected {squares.shape[1]} shares, one a layer, got {len(shares)}")
+            raise WrongInput(f"per_layer: expected {squares.shape[1]} shares, one for each layer, got {len(shares)}")
         return _layer_norms(shares, squares.dtype, squares.device)
 
 
@@ -154,7 +150,7 @@ def _layer_norms(shares: tuple[float, ...], dtype: torch.dtype, device: torch.de
 
 
 @dataclass(frozen=True)
-class automatic:
+class automatic(_ByNorm):
     """Scale every per-example gradient g, small ones too, by `norm / (|g| + gamma)`, so that its norm is below `norm`.
 
     Paper: Bu et al. 2023, Automatic Clipping: Differentially Private Deep Learning Made Easier and Stronger.
@@ -171,12 +167,9 @@ class automatic:
     gamma: float = 0.01
 
     def __post_init__(self) -> None:
-        _checked("automatic", self.norm)
+        super().__post_init__()
         if not self.gamma >= 1e-9:  # the squared norm of a smaller gradient underflows to zero
-            raise WrongInput(f"automatic: expected gamma from 1e-9 on, got {self.gamma!r}")
-
-    def sensitivity(self, relation: str = "add_remove") -> float:
-        return _sensitivity(self.norm, relation)
+            raise WrongInput(f"automatic: expected gamma >= 1e-9, got {self.gamma!r}")
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers).
@@ -188,7 +181,7 @@ class automatic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class quantile:
+class quantile(_ByNorm):
     """Clip to a norm that follows a quantile of the per-example gradient norms.
 
     Each step releases the gradient sum and the count of examples within the clipping norm, as one vector with Gaussian
@@ -218,15 +211,12 @@ class quantile:
     high: float = 1e6
 
     def __post_init__(self) -> None:
-        _checked("quantile", self.norm)
+        super().__post_init__()
         if not (math.isfinite(self.norm) and self.count_noise > 0 and 0 < self.target < 1):
             raise WrongInput(
                 "quantile: expected a finite norm, count_noise > 0 and target in (0, 1), got "
                 f"{self.norm!r}, {self.count_noise!r}, {self.target!r}"
             )
-
-    def sensitivity(self, relation: str = "add_remove") -> float:
-        return _sensitivity(self.norm, relation)
 
     def gradient_noise(self, noise: float) -> float:
         """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count.
@@ -242,13 +232,6 @@ class quantile:
         if noise == 0:
             return 0.0
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
-
-    def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return factors `min(1, norm / |g|)` (examples, 1), rounded down, from squared norms (examples, layers).
-
-        |g| is the norm over all layers. The factor is 0 if |g| is not finite.
-        """
-        return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
         """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example.

@@ -1,8 +1,8 @@
 """Describe the code of functions by plain values.
 
-The descriptions of two functions, even in two processes, are equal only if their code is equal, and the values in their
-closures and defaults, and the functions of their own module that they call. Other global variables are not compared.
-Docstrings and comments are not part of the code.
+The descriptions of two functions, even in two processes, are equal only if all of these are equal: their code, the
+values in their closures and defaults, and the functions of their own module that they call. Other global variables,
+docstrings and comments are not compared.
 """
 
 from __future__ import annotations

@@ -66,14 +66,14 @@ class Descent(DescentRecipe):
         `augment(inputs, draws)` returns augmented inputs, with randomness from the `ExampleDraws` only. If the module
         has several inputs, it gets and returns the first.
     precision : str
-        "float32"; "tf32", which rounds the factors of products; or "bf16", which rounds outputs of layers too. With the
-        latter two, cells of `dpnas` store bf16, and gradients are clipped a little below the clipping norm, because
-        products round.
+        "float32"; "tf32", which rounds the factors of products; or "bf16", which rounds outputs of layers too. With
+        "tf32" and "bf16", cells of `dpnas` store bf16, and gradients are clipped a little below the clipping norm,
+        because products round.
     overflow : float
         Upper bound on the probability that any Poisson sample of the run exceeds its slots; it is charged to delta.
         Above 0, CUDA draws Poisson samples into batches of fixed shape.
     projection : Projection, optional
-        Releases something else than the clipped gradient sum, from which a gradient follows: `low_rank`, `anchored`.
+        Releases sums other than the clipped gradient sum, and rebuilds a gradient from them: `low_rank`, `anchored`.
 
     Examples
     --------
@@ -175,25 +175,9 @@ class Descent(DescentRecipe):
             for turn, group in enumerate(groups):
                 stack = [replace(members[at], module=modules[at]) for at in group]
                 of_stack = callbacks.for_stack(turn, len(groups))
-                models = self._train_stack(
-                    stack, inputs, targets, rows=rows, rng=rng, device=device, callbacks=of_stack
-                )
+                models = TrainingJob(stack, inputs, targets, rows, device).run(self, rng, of_stack)
                 trained |= dict(zip(group, models, strict=True))
         return [trained[at] for at in range(len(members))]
-
-    def _train_stack(
-        self,
-        members: Sequence[Member],
-        inputs: Any,
-        targets: Any,
-        *,
-        rows: int,
-        rng: Rng,
-        device: str,
-        callbacks: Callbacks | None = None,
-    ) -> list[nn.Module]:
-        """Return trained copies of the models of `members`, which fit one stack."""
-        return TrainingJob(members, inputs, targets, rows, device).run(self, rng, callbacks)
 
     def train_together(
         self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Callbacks | None = None
@@ -226,7 +210,7 @@ class Descent(DescentRecipe):
 
 @contextlib.contextmanager
 def seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Seed torch's generators for the initial weights of modules that are built inside, and restore them afterwards.
+    """Return a context in which torch's generators are seeded from `rng`, for initial weights, and restored afterwards.
 
     If `device` is a GPU, it is the current device inside, because graphs, events and kernels use the current device.
     """
@@ -234,5 +218,8 @@ def seeded(rng: Rng, device: str) -> Iterator[None]:
     devices = [target] if target.type == "cuda" else []
     current = torch.cuda.device(target) if devices else contextlib.nullcontext()
     with torch.random.fork_rng(devices=devices), current:
-        torch.manual_seed(int(rng.initial.integers(2**63)))
+        seed = int(rng.initial.integers(2**63))
+        torch.default_generator.manual_seed(seed)  # `torch.manual_seed` also seeds the generators of other devices
+        if devices:
+            torch.cuda.manual_seed(seed)
         yield

@@ -53,13 +53,9 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
     callable
         The loss.
     """
-    name = table.get("name")
-    if name in PLAIN_LOSSES and len(table) == 1:
-        loss: Callable[..., Any] = PLAIN_LOSSES[name]
-        return loss
-    fixed = {"epochs": epochs} if name == "losing_less" else {}
-    built: Callable[..., Any] = _build("loss", LOSSES | PLAIN_LOSSES, {**fixed, **table})
-    return built
+    fixed = {"epochs": epochs} if table.get("name") == "losing_less" else {}
+    loss: Callable[..., Any] = _build("loss", LOSSES | PLAIN_LOSSES, {**fixed, **table})
+    return loss
 
 
 def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
@@ -119,4 +115,4 @@ def _build(kind: str, known: Mapping[str, Any], table: Mapping[str, Any]) -> Any
     wrong = [setting for setting in settings if setting not in accepted]
     if wrong:
         raise WrongInput(f"{kind} {name}: expected settings among {accepted}, got {wrong[0]!r}")
-    return known[name](**settings)
+    return known[name] if name in PLAIN_LOSSES else known[name](**settings)

@@ -144,7 +144,7 @@ class ExampleKey:
 def _mixed(words: Tensor) -> Tensor:
     """Apply SplitMix64's mixing function to `words` in place, and return `words`.
 
-    Its shifts are arithmetic: the highest bit is lost, and not used.
+    The shifts are arithmetic, so the highest bit of a result is always 0; no random number uses this bit.
     """
     words.bitwise_xor_(words >> 30).mul_(0xBF58476D1CE4E5B9 - 2**64)
     words.bitwise_xor_(words >> 27).mul_(0x94D049BB133111EB - 2**64)

@@ -15,14 +15,14 @@ __all__ = ["example_slices"]
 
 
 FLOATS_AT_ONCE = 2**22
-"""Number of floats that a CPU materialises at once; large enough that the other factor of a product is read seldom."""
+"""Number of floats of per-example gradients that a CPU materialises at once."""
 
 
 def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
     """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients of these examples).
 
-    `examples` is the number of examples of all `models`. If the gradients are not in memory already, only those of one
-    slice are materialised at once.
+    `examples` is the number of examples of all `models`. If the gradients are not in memory already, they are
+    materialised for one slice at a time.
     """
     each = examples // models
     complete, size = None, _at_once(use)

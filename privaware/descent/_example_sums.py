@@ -145,7 +145,7 @@ def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]
 def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> None:
     """Add the weighted `gradients` of the examples in `part` to `out`, each to the sum of its own model.
 
-    `factors` are those of all examples of all models, and `part` is a slice among these.
+    `factors` has one entry for each example of all models, and `part` is a slice of these examples.
     """
     if len(gradients) == len(factors):
         add_weighted(factors, gradients, out)

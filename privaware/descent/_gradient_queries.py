@@ -84,7 +84,10 @@ class GradientQueries:
         """
         training = self.training
         if training.step >= training.recipe.steps:
-            raise Refused(f"expected at most {training.recipe.steps} gradient queries, which were priced, got another")
+            raise Refused(
+                f"expected at most {training.recipe.steps} gradient queries, whose cost was charged, got another; "
+                "raise the steps of the recipe"
+            )
         if training.ranks is not None:
             training.ranks.shared({name: values.detach().cpu() for name, values in module.state_dict().items()})
         self.load(module)

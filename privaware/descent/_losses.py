@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -112,12 +112,12 @@ class losing_less:
 
     def at(self, progress: Any) -> losing_less:
         """Return this loss after the fraction `progress` of the steps."""
-        return losing_less(self.epochs, self.gamma, self.beta, self.turn, progress, self.watch)
+        return replace(self, progress=progress)
 
     @property
     def focal_weight(self) -> Any:
         position = (self.progress - self.turn) * self.epochs
-        return position.sigmoid() if isinstance(position, Tensor) else _sigmoid(position)
+        return position.sigmoid() if isinstance(position, Tensor) else (1 + math.tanh(position / 2)) / 2
 
     def __call__(self, outputs: Tensor, targets: Tensor, hidden: Sequence[Tensor] = ()) -> Tensor:
         near = F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
@@ -128,10 +128,10 @@ class losing_less:
 
 
 def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Tensor | None:
-    """Return the gradient of the losses by `outputs` if a formula gives it without a backward pass, otherwise None.
+    """Return the gradient of the losses with respect to `outputs`, or None if only a backward pass gives it.
 
-    For cross-entropy the gradient is the class probabilities, minus 1 at the right class, divided by the number of
-    augmented copies of an example.
+    A formula is known for cross-entropy of class numbers: the gradient is the class probabilities, minus 1 at the right
+    class, divided by the number of augmented copies of an example.
     """
     if loss is not cross_entropy or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
@@ -162,10 +162,6 @@ def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], 
     if not isinstance(losses, Tensor) or losses.ndim != 1 or examples == 0 or len(losses) % examples:
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise WrongInput(
-            f"expected a loss with one value an example ({examples} values), got {shape}; use reduction='none'"
+            f"expected a loss with one value for each example ({examples} values), got {shape}; use reduction='none'"
         )
     return losses / (len(losses) // examples) if len(losses) != examples else losses
-
-
-def _sigmoid(position: float) -> float:
-    return 0.5 * (1 + math.tanh(position / 2))

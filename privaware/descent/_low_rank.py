@@ -2,15 +2,15 @@
 
 1. A matrix W (out x in; filters are flattened) is written as `left @ right + (W - left @ right)`. The columns of `left`
    (out x rank) and the rows of `right` (rank x in) are orthonormal. Only these two factors have gradients. If G is the
-   gradient by W, they are
+   gradient with respect to W, their gradients are
 
        by_left = G @ right.T     (out x rank)
        by_right = left.T @ G     (rank x in)
 
-2. An example's gradients by all factors and by all other parameters are clipped as one vector. So `rank * (out + in)`
-   numbers get noise instead of `out * in`.
-3. A gradient by W is rebuilt from the noisy sums. Without noise it is the projection of G onto all matrices of the form
-   `A @ right + left @ B`:
+2. An example's gradients with respect to all factors and all other parameters are clipped as one vector. So
+   `rank * (out + in)` numbers get noise instead of `out * in`.
+3. A gradient with respect to W is rebuilt from the noisy sums. Without noise it is the projection of G onto all
+   matrices of the form `A @ right + left @ B`:
 
        by_left @ right + left @ by_right - left @ left.T @ by_left @ right
 
@@ -54,9 +54,10 @@ SIDES = ("both", "left")
 
 @dataclass(frozen=True)
 class low_rank:
-    """Release gradients by low-rank factors, for every weight matrix that has more entries than its factors.
+    """Release the gradients of low-rank factors instead of the gradients of large weight matrices.
 
-    Only weights of linear layers and ungrouped convolutions with more than `rank` rows and columns are factored.
+    A matrix is factored if it has more entries than its factors. Only weights of linear layers and ungrouped
+    convolutions with more than `rank` rows and columns are factored.
 
     Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization.
 
@@ -65,7 +66,7 @@ class low_rank:
     rank : int
         Rank of the factors.
     sides : str
-        "both", or "left" to release only the gradient by the left factor.
+        "both", or "left" to release only the gradient with respect to the left factor.
     warm_up : int
         Up to this step the factors approximate the matrix W itself. After it they approximate `W / |W| - W0 / |W0|`,
         where W0 is W at step `warm_up` and |.| is the Frobenius norm.
@@ -95,7 +96,8 @@ class LowRank:
     def __init__(self, settings: low_rank, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng
         self.fingerprint = repr(settings)
-        names = _matrices(stack)
+        layers: list[Any] = [layer for layer in stack.module.modules() if type(layer) in MATRICES]
+        names = {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
         self.slots: list[Slot] = []
         self.factors: dict[str, _Factors] = {}
         for slot in stack.slots:
@@ -128,9 +130,9 @@ class LowRank:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Add the clipped gradients by the factors and by all other parameters to `total`; return their squared norms.
+        """Add the clipped gradients with respect to the factors and all other parameters to `total`.
 
-        Raise `Refused` if a factored matrix is used in slices.
+        Return their squared norms. Raise `Refused` if a factored matrix is used in slices.
         """
         carriers: Gradients = {}
         for name, uses in gradients.items():
@@ -150,7 +152,7 @@ class LowRank:
         return exact
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """Return the gradient sum by all parameters (models, trainable), rebuilt from the noisy sum by the factors."""
+        """Return the gradient sum (models, trainable), rebuilt from the noisy sums of the factors' gradients."""
         noisy = noisy.to(self.stack.dtype)
         by_name = {slot.name: self.stack.view(noisy, slot) for slot in self.slots}
         parts = []
@@ -183,7 +185,10 @@ class _Factors:
         self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
 
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """Return per-example gradients by `left` and by `right`, if possible without materialising gradients by W."""
+        """Return per-example gradients with respect to `left` and to `right`.
+
+        Gradients with respect to the matrix W are materialised only if there is no other way.
+        """
         if isinstance(use, OuterProduct):
             use.separate_bias()
             inputs, outputs = self._times(use.inputs, self.right.mT), self._times(use.gradients, self.left)
@@ -194,7 +199,7 @@ class _Factors:
         return self._of_materialised(use, examples)
 
     def _of_filters(self, use: ConvolutionGradient) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """Return the gradients by both factors of a convolution.
+        """Return the gradients with respect to both factors of a convolution.
 
         The right factor is a convolution with `rank` filters. The left factor combines their outputs at each position.
         """
@@ -220,20 +225,14 @@ class _Factors:
         return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
 
     def rebuilt(self, by_left: Tensor, by_right: Tensor | None) -> Tensor:
-        """Return the gradient by the matrix (models, out, in) from the gradients by its factors.
+        """Return the gradient with respect to the matrix (models, out, in), from the gradients of its factors.
 
-        If `by_right` is None, because only the left factor is released, it is `by_left @ right`.
+        If `by_right` is None, because only the left factor is released, the result is `by_left @ right`.
         """
         left, right = self.left.to(by_left), self.right.to(by_left)
         if by_right is None:
             return by_left @ right
         return by_left @ right + left @ (by_right.flatten(2) - left.mT @ by_left @ right)
-
-
-def _matrices(stack: Stack) -> set[str]:
-    """Return the names of the weights that are treated as matrices; grouped convolutions are not."""
-    layers = (part for part in stack.module.modules() if type(part) in MATRICES)
-    return {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
 
 
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from privaware.descent._example_draws import ExampleDraws
+from privaware.descent._probe import synthetic_inputs
 from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
-from privaware.descent._synthetic import synthetic_inputs
 from privaware.ranks import Ranks
 
 __all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
@@ -46,7 +46,7 @@ CPU_LIMIT = 2**31
 """Largest size of a microbatch on a CPU in bytes; a larger one would not be faster."""
 
 MEMORY_OVERHEAD = 3
-"""Memory of an example divided by the memory that autograd saves for it (gradients, unfolded inputs and copies add)."""
+"""Memory that an example needs, with gradients, unfolded inputs and copies, divided by what autograd saves for it."""
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,14 @@ def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
 def _example_bytes(stack: Stack, inputs: Sequence[Tensor]) -> int:
     """Return the bytes that autograd saves for one more example, measured on one and on three synthetic examples."""
     one, three = (_saved_bytes(stack, inputs, examples) for examples in (1, 3))
-    return max((three - one) // 2, sum(_bytes(item[:1]) for item in inputs), 1)
+    return max((three - one) // 2, sum(item[:1].nbytes for item in inputs), 1)
 
 
 def _saved_bytes(stack: Stack, inputs: Sequence[Tensor], examples: int) -> int:
     saved: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        saved[tensor.data_ptr()] = _bytes(tensor)
+        saved[tensor.data_ptr()] = tensor.nbytes
         return tensor
 
     count = examples * stack.models
@@ -186,10 +186,6 @@ def _saved_bytes(stack: Stack, inputs: Sequence[Tensor], examples: int) -> int:
         _, tape = stack.forward(synthetic_inputs(inputs, count), count, draws)
     leaves = sum(edge.node.variable.numel() * 4 for edge in tape.edges if hasattr(edge.node, "variable"))
     return (sum(saved.values()) + leaves) // stack.models
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
 
 
 def _free_bytes(device: Any) -> int:

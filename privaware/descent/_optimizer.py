@@ -38,7 +38,7 @@ class OptimizerState(dict[str, Tensor]):
         self.options = [_numbers(group) for group in optimizer.param_groups]
 
     def pull(self) -> None:
-        """Take the state of the optimiser into the entries."""
+        """Set the entries from the state of the optimiser."""
         self.clear()
         for at, parameter in enumerate(self.parameters):
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -49,7 +49,7 @@ class OptimizerState(dict[str, Tensor]):
                     self._put(f"group {at}.{key}", value)
 
     def push(self) -> None:
-        """Give entries from a checkpoint to an optimiser that has taken no step."""
+        """Set the state of the optimiser, which has taken no step, from the entries of a checkpoint."""
         loaded = self.optimizer.state_dict()
         for name, value in self.items():
             owner, _, key = name.partition(".")
@@ -191,7 +191,7 @@ def torch_optimizer(optimizer: Any, module: nn.Module, lr: float | None = None) 
     ------
     WrongInput
         If the optimiser has taken steps, needs a closure, or has other parameters than the trainable ones of `module`;
-        or if `lr` is given beside an optimiser.
+        or if `lr` is given together with an optimiser.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def _built(make: Any, parameters: Sequence[nn.Parameter], lr: float | None) -> O
 
 
 def _order(optimizer: Optimizer, trainable: dict[str, nn.Parameter]) -> tuple[str, ...]:
-    """Return the names of the optimiser's parameters; raise `WrongInput` unless they are those of `trainable`."""
+    """Return the names of the optimiser's parameters; raise `WrongInput` unless they are exactly `trainable`."""
     names = {id(value): name for name, value in trainable.items()}
     given = [names.get(id(value)) for group in optimizer.param_groups for value in group["params"]]
     order = tuple(name for name in given if name is not None)

@@ -1,7 +1,7 @@
 """Represent the per-example gradients of one parameter in forms whose norms and weighted sums are cheap to compute.
 
-A representation is built after the backward pass, from a layer's recorded input and the gradient by its output.
-Examples are in model-major order: P models with B examples each give P * B examples.
+A representation is built after the backward pass, from a layer's recorded input and the gradient with respect to its
+output. Examples are in model-major order: P models with B examples each give P * B examples.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class Materialised:
 class OuterProduct:
     """The gradient of a matrix: the sum over positions t of `outer(gradients[t], inputs[t])`.
 
-    `inputs` is (examples, positions, in) or (examples, in). `gradients`, by the layer's outputs, is (examples,
-    positions, out) or (examples, out). `zeroing` sets examples of `inputs` to zero. With one position the squared norm
-    is the product of two squared norms. With several positions it is computed by the cheaper of two ways: as a ghost
-    norm (from Gram matrices of the positions), or from the materialised product.
+    `inputs` is (examples, positions, in) or (examples, in). `gradients`, with respect to the layer's outputs, is
+    (examples, positions, out) or (examples, out). `zeroing` sets examples of `inputs` to zero. With one position the
+    squared norm is the product of two squared norms. With several positions it is computed by the cheaper of two ways:
+    as a ghost norm (from Gram matrices of the positions), or from the materialised product.
     """
 
     def __init__(

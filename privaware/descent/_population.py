@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from privaware.descent._recipe import DescentRecipe
 from privaware.errors import WrongInput
 
-__all__ = ["Member", "Population", "ScheduleRow", "StepSettings", "members"]
+__all__ = ["Member", "Population", "StepSettings", "members"]
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,13 @@ def members(
 
 
 @dataclass(frozen=True)
-class ScheduleRow:
-    """The public numbers of one step. `noise`, `gradient_noise` and `lr` hold one number for each model.
+class StepSettings:
+    """The public numbers of one step.
 
     `noise` is the noise multiplier of the whole step, and `gradient_noise` of its gradient sum only; they differ for a
-    `quantile` clip. `average_weight` is how far the average of parameters moves towards the parameters. `progress` is
-    the fraction of the steps taken before this step.
-    """
-
-    noise: list[float]
-    gradient_noise: list[float]
-    lr: list[float]
-    average_weight: float
-    progress: float
-
-
-@dataclass(frozen=True)
-class StepSettings:
-    """The public numbers of one step in the form that its arithmetic needs.
-
-    `noise`, `gradient_noise` and `lr` are floats for one model, and (models, 1) tensors for several models or in a CUDA
-    graph. `step` is the number of the step; the other fields are as in `ScheduleRow`.
+    `quantile` clip. These two and the learning rate `lr` are floats for one model, and (models, 1) tensors for several
+    models or in a CUDA graph; `Population.row` gives lists. `average_weight` is how far the average of parameters moves
+    towards the parameters. `progress` is the fraction of the steps taken before this step, whose number is `step`.
     """
 
     noise: Any
@@ -133,29 +119,29 @@ class Population:
     def __post_init__(self) -> None:
         noiseless = [value == 0 for value in self.noise]
         if any(noiseless) and not all(noiseless):
-            raise WrongInput("expected noise > 0 for every model, or 0 for all; some are 0")
+            raise WrongInput("expected noise > 0 for every model, or 0 for all, got 0 for some")
         if not all(noiseless) and not all(map(math.isfinite, self.norm)):
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
-    def row(self, recipe: DescentRecipe, step: int) -> ScheduleRow:
-        """Return the public numbers of `step`, which counts from 0."""
+    def row(self, recipe: DescentRecipe, step: int) -> StepSettings:
+        """Return the public numbers of `step`, which counts from 0, with lists of one number for each model."""
         noise = [recipe.noise_at(value, step) for value in self.noise]
         average = recipe.average
-        return ScheduleRow(
+        return StepSettings(
             noise=noise,
             gradient_noise=[recipe.gradient_noise(value) for value in noise],
             lr=[value * recipe.lr_schedule.at(step, recipe.steps) for value in self.lr],
             average_weight=0.0 if average is None else average.weight(step, recipe.steps),
             progress=step / recipe.steps,
+            step=step,
         )
 
     def settings(self, recipe: DescentRecipe, step: int, like: Tensor) -> StepSettings:
         """Return the public numbers of a step for its arithmetic, on the device of `like`."""
         row = self.row(recipe, step)
-        if len(self.noise) == 1:
-            return StepSettings(row.noise[0], row.gradient_noise[0], row.lr[0], row.average_weight, row.progress, step)
-        table = like.new_tensor([row.noise, row.gradient_noise, row.lr])[:, :, None]
-        return StepSettings(table[0], table[1], table[2], row.average_weight, row.progress, step)
+        numbers: Any = (row.noise, row.gradient_noise, row.lr)
+        numbers = [of[0] for of in numbers] if len(self.noise) == 1 else like.new_tensor(numbers)[:, :, None]
+        return replace(row, noise=numbers[0], gradient_noise=numbers[1], lr=numbers[2])
 
 
 def _checked(name: str, values: list[float]) -> tuple[float, ...]:

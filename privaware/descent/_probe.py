@@ -29,10 +29,9 @@ from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
 from privaware.descent._stack import Stack
-from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["check_slots", "needs_materialising"]
+__all__ = ["check_slots", "needs_materialising", "synthetic_inputs"]
 
 LOSS_MODULE = "privaware.descent._losses"
 """Name of the module whose losses are assumed to be fixed code."""
@@ -63,6 +62,25 @@ fails. In TF32 one set must agree.
 """
 
 
+def synthetic_inputs(inputs: Sequence[Tensor], examples: int, draw: int = 0) -> tuple[Tensor, ...]:
+    """Return random `examples` with the shapes and types of `inputs`; each `draw` gives other examples.
+
+    Entries are floats in [0, 1], or the integers 0 and 1. No value of `inputs` is read.
+
+    >>> [item.shape for item in synthetic_inputs([torch.zeros(100, 2)], examples=3)]
+    [torch.Size([3, 2])]
+    """
+    return tuple(_synthetic(item, seed, examples) for seed, item in enumerate(inputs, draw * len(inputs)))
+
+
+def _synthetic(like: Tensor, seed: int, examples: int) -> Tensor:
+    generator = torch.Generator().manual_seed(2**31 + seed)
+    shape = (examples, *like.shape[1:])
+    if like.is_floating_point():
+        return torch.rand(shape, generator=generator, dtype=torch.float64).to(like)
+    return torch.randint(2, shape, generator=generator).to(like)
+
+
 @dataclass(frozen=True)
 class _Case:
     """A module on synthetic examples."""
@@ -77,14 +95,10 @@ class _Case:
             torch.manual_seed(2**31)
             return example_losses(self.loss, self.module(*inputs), self.targets, [], EXAMPLES)
 
-    def batch(self, models: int) -> Batch:
-        """Return the synthetic examples repeated for each of `models` models."""
-        inputs = tuple(torch.cat([item] * models) for item in self.inputs)
-        return Batch(inputs, torch.cat([self.targets] * models), EXAMPLES * models)
-
-    def one_example(self, at: int, models: int) -> Batch:
-        targets, *inputs = (torch.cat([item[at : at + 1]] * models) for item in (self.targets, *self.inputs))
-        return Batch(tuple(inputs), targets, models)
+    def batch(self, part: slice, models: int) -> Batch:
+        """Return the synthetic examples of the slice `part`, repeated for each of `models` models."""
+        targets, *inputs = (torch.cat([item[part]] * models) for item in (self.targets, *self.inputs))
+        return Batch(tuple(inputs), targets, len(targets))
 
 
 def needs_materialising(
@@ -168,8 +182,8 @@ def check_slots(
     if not alike:
         slots = batches[0].examples // stack.models
         raise Refused(
-            f"the numbers of an example depend on its slot in a microbatch of {slots}, so that one example "
-            "would change how others are rounded; give another microbatch, or 1"
+            f"the gradient norm of an example depends on its slot in a microbatch of {slots}, so one example would "
+            "change how others are rounded; set `microbatch` to another size, or to 1"
         )
 
 
@@ -222,7 +236,7 @@ def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bo
             if not tf32 or any(map(rounded, cases)):
                 return materialise
             problem = problem or (
-                "with the TF32 products of this run they come out too far from what they should be: "
+                "with the TF32 products of this run they are too far from the float32 gradients: "
                 "use precision='float32'"
             )
         except (PrivawareError, RuntimeError, NotImplementedError) as error:
@@ -294,7 +308,7 @@ def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
     longest = 0.0
     for at in range(EXAMPLES):
         total = torch.zeros_like(stack.theta)
-        accumulate(stack, case.loss, case.one_example(at, models), flat(norm), norm, total)
+        accumulate(stack, case.loss, case.batch(slice(at, at + 1), models), flat(norm), norm, total)
         longest = max(longest, float(total.norm(dim=1).max()))
     return longest <= norm / (1 - TF32_MARGIN)
 
@@ -309,7 +323,7 @@ def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, m
     total = torch.zeros_like(stack.theta)
     norms = [torch.stack([g.square().sum() for g in one.values()]).sum().sqrt() for one in expected]
     norm = max(0.5 * float(min(norms)), 1e-6)
-    squares = accumulate(stack, case.loss, case.batch(models), flat(norm), norm, total)
+    squares = accumulate(stack, case.loss, case.batch(slice(None), models), flat(norm), norm, total)
     true, tolerance = torch.stack(norms * models), TF32_TOLERANCE if tf32 else FLOAT32_TOLERANCE
     near = torch.allclose(squares[:, 0].sqrt(), true, rtol=tolerance, atol=1e-6)
     distance = total.new_zeros(models)

@@ -1,4 +1,4 @@
-"""Interfaces of projections, which release something else than the sum of clipped per-example gradients.
+"""Interfaces of projections, which release sums other than the sum of clipped per-example gradients.
 
 A projection defines what is computed from a per-example gradient, clipped and summed, and how a gradient is rebuilt
 from the noisy sums. It chooses its coordinates from earlier releases and from public rows only. So only the sums have a

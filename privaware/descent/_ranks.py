@@ -67,7 +67,7 @@ class TrainingJob:
     shapes: Sequence[Any] = ()
     whole: Sequence[Tensor] | None = None
 
-    def run(self, trainer: Trainer, rng: Rng, callbacks: Any) -> list[nn.Module]:
+    def run(self, trainer: Trainer, rng: Rng, callbacks: Any = None) -> list[nn.Module]:
         """Train with all ranks that this process leads, and return the trained modules of the members.
 
         Train alone if this process leads no ranks, or if a member has noise multiplier 0.
@@ -77,11 +77,11 @@ class TrainingJob:
 
     @contextlib.contextmanager
     def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[tuple[TrainingJob, Ranks | None]]:
-        """Yield the job of this rank and the ranks that it leads; the others call `follow(ranks, what, job, streams)`.
+        """Yield the job of this rank, and the ranks that it leads.
 
-        `what` is passed on, and `streams` is the state of `rng` without the stream of noise. Every rank gets a part of
-        the examples. Yield this job and None if this process leads no ranks, or if a member has noise multiplier 0:
-        sums without noise are not on a lattice.
+        Every other rank calls `follow(ranks, what, job, streams)`. `what` is passed on unchanged, and `streams` is the
+        state of `rng` without the stream of noise. Every rank gets a part of the examples. Yield this job and None if
+        this process leads no ranks, or if a member has noise multiplier 0: sums without noise are not on a lattice.
         """
         ranks = current()
         if ranks is None or not all(member.noise > 0 for member in self.members):
@@ -116,7 +116,8 @@ def prepared_training(
     with agreed(ranks):
         prepared = prepare(modules, recipe.loss, job.inputs, job.targets, job.device)
     if ranks is not None:
-        recipe = replace(recipe, microbatch=_same_microbatch(recipe, prepared, ranks))
+        fitting = recipe.microbatch or microbatch_size(prepared.stack, prepared.inputs, recipe.copies)
+        recipe = replace(recipe, microbatch=int(min(ranks.gathered(fitting))))
         if job.bounds is not None and ranks.size > 1:
             parts = RowParts(ranks, job.bounds, (*prepared.inputs, prepared.targets))
             prepared = replace(prepared, parts=parts)
@@ -156,7 +157,7 @@ class Disagreed(Exception):
 def agreed(ranks: Ranks | None) -> Iterator[None]:
     """Let every rank leave the training if one of them raises a `PrivawareError` inside the block.
 
-    Rank 0 raises the problem, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
+    Rank 0 raises this error, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
     """
     if ranks is None:
         yield
@@ -174,15 +175,6 @@ def examples_of(inputs: Any, targets: Any) -> list[Tensor]:
     """Return all inputs and then the targets, as tensors."""
     several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     return [item if isinstance(item, Tensor) else torch.as_tensor(item) for item in (*several, targets)]
-
-
-def _same_microbatch(recipe: DescentRecipe, prepared: Prepared, ranks: Ranks) -> int:
-    """Return the size of microbatches that `recipe` names, or else the size that fits the free memory of every rank.
-
-    Every rank has to call this, and gets the same size.
-    """
-    own = recipe.microbatch or microbatch_size(prepared.stack, prepared.inputs, recipe.copies)
-    return int(min(ranks.gathered(own)))
 
 
 def _share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:

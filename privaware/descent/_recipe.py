@@ -84,12 +84,10 @@ class DescentRecipe:
         WrongInput
             If the clip is `quantile` and its `count_noise` is at most half the noise multiplier of a step.
         """
-        if isinstance(self.clip, quantile):
-            for step in range(self.steps):
-                self.clip.gradient_noise(self.noise_at(noise, step))
         multipliers = Counter(self.noise_at(noise, step) for step in range(self.steps))
         event = NOTHING
         for multiplier, count in multipliers.items():
+            self.gradient_noise(multiplier)  # refuses a `quantile` clip whose `count_noise` is too small
             event = event + count * self.sampler.event(Gaussian(noise=multiplier))
         if self.overflow and self.sampler.rate < 1:
             event = event + Approximate(epsilon=0.0, delta=self.overflow)

@@ -33,8 +33,8 @@ class RowParts:
     """The part of the examples that this rank holds, and the examples that it has fetched for the present step.
 
     `tensors` (inputs, then targets) hold the examples `bounds[rank]` to `bounds[rank + 1] - 1`. `positions` are the
-    positions of the fetched examples among all examples, in rising order. `fetched` are their values, one tensor for
-    each of `tensors`. `last` are the samples of the present step.
+    positions of the fetched examples among all examples, in increasing order. `fetched` are their values, one tensor
+    for each of `tensors`. `last` are the samples of the present step.
     """
 
     ranks: Ranks
@@ -52,8 +52,8 @@ class RowParts:
     def fetch(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout) -> None:
         """Fetch the examples of this rank's microbatches; all ranks have to call this with the same arguments.
 
-        `samples` has, for each model, the positions of its sampled examples. Nothing is fetched if the samples are
-        those of the last step, as full batches are.
+        `samples` has, for each model, the positions of its sampled examples. Nothing is fetched if `samples`
+        equal the samples of the last step, as with full batches.
         """
         if len(self.last) == len(samples) and all(map(np.array_equal, self.last, samples)):
             return
@@ -71,8 +71,8 @@ class RowParts:
     def at(self, index: Tensor | slice) -> list[Tensor]:
         """Return the fetched examples at the positions `index` among all examples, in the order of `index`.
 
-        There is one tensor for each of `tensors`. A position that was not fetched is padding: its values are those of
-        any fetched example.
+        There is one tensor for each of `tensors`. A position that was not fetched is padding, and gets the values
+        of some fetched example.
         """
         if isinstance(index, slice):
             index = torch.arange(index.start, index.stop, device=self.tensors[0].device)
@@ -81,7 +81,7 @@ class RowParts:
         return [item[local] for item in self.fetched]
 
     def _wanted(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout, rank: int) -> np.ndarray:
-        """Return the positions of the examples in the microbatches of `rank`, in rising order, each once."""
+        """Return the positions of the examples in the microbatches of `rank`, in increasing order, each once."""
         longest = max(len(sample) for sample in samples)
         starts = range(0, longest, layout.width)[rank :: self.ranks.size]
         chosen = [sample[start : start + layout.width] for start in starts for sample in samples]

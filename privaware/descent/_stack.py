@@ -23,10 +23,10 @@ from privaware.descent._per_example import PerExampleGradient, Zeroing
 from privaware.descent._projection import BoundProjection
 from privaware.errors import Refused, WrongInput
 
-__all__ = ["Builder", "Slot", "Stack", "Tape"]
+__all__ = ["Builder", "Slot", "Stack", "Tape", "check_batch_first", "check_unmodified"]
 
 Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
-"""A function that turns the gradient by a layer's output into pairs of parameter name and per-example gradients."""
+"""A function that turns the gradient of a layer's output into pairs of parameter name and per-example gradients."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Slot:
 class Tape:
     """The record of one forward pass.
 
-    `edges` are the graph edges to differentiate by. `builders` turn the gradient by each edge into per-example
-    gradients. `hidden` holds the inputs that a loss penalises.
+    The backward pass differentiates with respect to `edges` of the graph. `builders` turn the gradient with respect to
+    each edge into per-example gradients. `hidden` holds the inputs that a loss penalises.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Tape:
     def per_example_gradients(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[PerExampleGradient]]:
         """Run one backward pass from `end` and return per-example gradients by parameter name.
 
-        `seeds` is the gradient of the loss by `end`; None if `end` is the loss.
+        `seeds` is the gradient of the loss with respect to `end`; None if `end` is the loss.
         """
         by_parameter: dict[str, list[PerExampleGradient]] = {}
         if not self.edges or not end.requires_grad:
@@ -114,7 +114,6 @@ class Stack:
         self.cancelling = 1.0  # see `Arithmetic.cancelling`
         self.layer_numbers = _layer_numbers(self.slots)
         self.excluded: dict[str, Tensor] = {}
-        self.layers: dict[str, str] = {}
         self.projection: BoundProjection | None = None
         self.has_dropout = False
         self.key: ExampleKey | None = None
@@ -194,9 +193,10 @@ class Stack:
         return (lambda examples, keep: examples) if self.finite_inputs else keep_examples
 
     def record(self, output: Tensor, build: Builder) -> Tensor:
-        """Record a layer's output and return it; `build` turns the gradient by it into per-example gradients.
+        """Record a layer's `output` and return it.
 
-        Nothing is recorded where gradients are switched off.
+        `build` turns the gradient with respect to the output into per-example gradients. Nothing is recorded where
+        gradients are switched off.
         """
         if not torch.is_grad_enabled():
             return output
@@ -204,18 +204,20 @@ class Stack:
             output = torch.ops.aten._unsafe_view(output, output.shape)
         if not output.requires_grad:
             output = _Begin.apply(output, self.token)
-        self.tape.edges.append(get_gradient_edge(output))
-        self.tape.builders.append(build)
+        self.record_leaf(output, build)
         return output
+
+    def record_leaf(self, leaf: Tensor, build: Builder) -> None:
+        """Record a tensor whose gradient `build` turns into per-example gradients, if gradients are enabled."""
+        if torch.is_grad_enabled():
+            self.tape.edges.append(get_gradient_edge(leaf))
+            self.tape.builders.append(build)
 
     def record_inputs_of(self, kinds: Sequence[str]) -> None:
         """Record the inputs of modules with a class name in `kinds`, for a loss that penalises them."""
         for module in self.module.modules():
             if type(module).__name__ in kinds:
-                module.register_forward_pre_hook(self._record_input)
-
-    def _record_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        self.tape.hidden.append(inputs[0])
+                module.register_forward_pre_hook(lambda _, inputs: self.tape.hidden.append(inputs[0]))
 
     def expect_draws(self) -> ExampleDraws:
         """Return the draws of this forward pass; raise `Refused` if there are none."""
@@ -268,8 +270,25 @@ class Stack:
         several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = tuple(self.tensor(item) for item in several)
         if not tensors or any(item.ndim == 0 or len(item) != len(tensors[0]) for item in tensors):
-            raise WrongInput("expected inputs with one entry an example, got inputs of different lengths")
+            raise WrongInput("expected inputs with one entry for each example, got inputs of different lengths")
         return tensors
+
+
+def check_batch_first(values: Tensor, examples: int) -> None:
+    """Raise `Refused` unless the length of `values` is a multiple of `examples` (augmented copies), which is not 0."""
+    if examples == 0 or len(values) % examples:
+        raise Refused(
+            f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "
+            "examples; keep the batch dimension in front"
+        )
+
+
+def check_unmodified(values: Tensor, version: int) -> None:
+    """Raise `Refused` if the recorded tensor `values` was modified in place since `version`."""
+    if values._version != version:
+        raise Refused(
+            "the input of a layer is modified in place by the module's forward; use the out-of-place operation"
+        )
 
 
 def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:

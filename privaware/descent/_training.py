@@ -32,7 +32,7 @@ from privaware.descent._microbatches import (
 )
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
-from privaware.descent._probe import check_slots, needs_materialising
+from privaware.descent._probe import check_slots, needs_materialising, synthetic_inputs
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
@@ -40,7 +40,6 @@ from privaware.descent._row_parts import RowParts
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets, settings_digest
-from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from privaware.ranks import Ranks, shares
@@ -79,7 +78,7 @@ def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
     """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
-        raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
+        raise WrongInput(f"expected one target for each example, got {len(labels)} for {len(examples[0])} examples")
     return Prepared(stack, examples, labels)
 
 
@@ -138,7 +137,7 @@ class Training:
         self.tracks_quantile = isinstance(recipe.clip, quantile)
         self.noisy = self.population.noise[0] > 0
         self.exact_sum = ExactSum(self.state.norms, self.stack.columns, counts=self.tracks_quantile, noisy=self.noisy)
-        finite = all(map(_is_finite, self.inputs))
+        finite = all(bool(torch.isfinite(item).all()) for item in self.inputs)
         self.stack.finite_inputs = recipe.augment is None and (finite if ranks is None else all(ranks.gathered(finite)))
         self.microbatch = recipe.microbatch or microbatch_size(self.stack, self.inputs, recipe.copies)
         if projection is not None:
@@ -312,7 +311,8 @@ class Training:
 
     def _batch(self, selection: Microbatch, step: Any) -> Batch:
         """Return the selected examples as a batch, with `copies` augmented copies of each; a slice is not copied."""
-        *selected, targets = self._examples_at(selection.index)
+        index, whole = selection.index, (*self.inputs, self.targets)
+        *selected, targets = [_selected(item, index) for item in whole] if self.parts is None else self.parts.at(index)
         inputs = tuple(selected)
         examples, copies, augment = len(targets), self.recipe.copies, self.recipe.augment
         if copies > 1:
@@ -322,12 +322,6 @@ class Training:
         if augment is not None and draws is not None:
             inputs = (augment(inputs[0], draws), *inputs[1:])
         return Batch(inputs, targets, examples, selection.valid, draws)
-
-    def _examples_at(self, index: Tensor | slice) -> list[Tensor]:
-        """Return the inputs and targets at these positions; if ranks hold parts, the step has fetched them."""
-        if self.parts is not None:
-            return self.parts.at(index)
-        return [_selected(item, index) for item in (*self.inputs, self.targets)]
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
         """Return the draws of dropout and augmentation for the selected examples in a step; None if neither is used."""
@@ -379,7 +373,3 @@ class Training:
 def _selected(values: Tensor, index: Tensor | slice) -> Tensor:
     """Return `values[index]`; on a CPU by `index_select`, which is faster."""
     return values[index] if isinstance(index, slice) or values.is_cuda else values.index_select(0, index)
-
-
-def _is_finite(values: Tensor) -> bool:
-    return not values.is_floating_point() or bool(torch.isfinite(values).all())

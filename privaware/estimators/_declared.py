@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from privaware._rounded import rounded_up
 from privaware._validate import suggestion
+from privaware.accounting import DEFAULT_DELTA
 from privaware.data import read
 from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
@@ -25,7 +26,7 @@ from privaware.schema import Column, Schema
 __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
-"""Page about steps before an estimator."""
+"""Documentation page about steps before an estimator in a pipeline."""
 _warned: set[type[Warning]] = set()
 """Classes of warnings that this process has already issued; each is issued once."""
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
@@ -38,20 +39,31 @@ class PrivateEstimator(BaseEstimator):
     `guarantee_` is the guarantee in words, and `assumptions_` lists the facts that it takes as public or trusted.
     """
 
-    epsilon: float
-    delta: float
-    schema: Schema | str | Path | None
-    ledger: Ledger | str | Path | None
-    unit: str | None = None
-    cap: int = 1
-    missing: str | float = "refuse"
     text: Sequence[str] = ()
-    random_state: Any = None
-
     epsilon_: float
     certified_: bool
     guarantee_: str
     assumptions_: list[str]
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = DEFAULT_DELTA,
+        schema: Schema | str | Path | None = None,
+        random_state: Any = None,
+        ledger: Ledger | str | Path | None = None,
+        unit: str | None = None,
+        cap: int = 1,
+        missing: str | float = "refuse",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.random_state = random_state
+        self.ledger = ledger
+        self.unit = unit
+        self.cap = cap
+        self.missing = missing
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the representation of scikit-learn, marked if the fit is not certified."""
@@ -59,11 +71,11 @@ class PrivateEstimator(BaseEstimator):
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
     def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None, labels: Any = None) -> str:
-        """Set `epsilon_`, `certified_`, `guarantee_` and `assumptions_`, and return a sentence about an overlap.
+        """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
         There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
         Without an overlap the sentence is empty. `labels` are the labels of `rows`, if the caller knows them. With
-        neither a schema nor a `seed`, warn of numbers without bounds.
+        neither a given schema nor a `seed`, warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
             rows, schema, result.event, labels=labels, delta=self.delta, ledger=self.ledger, seeded=seed is not None
@@ -91,16 +103,13 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def _declared(self, X: Any, task: str) -> Schema | None:
-        """Return the given schema; without one, return what `_from_types` returns.
+        """Return the given schema (`_given_schema`), or the schema from types (`_from_types`) if none was given.
 
-        If the estimator has a `unit`, its `unit` and `cap` replace those of the given schema. Raise `WrongInput` if the
-        given schema is for another task than `task`, or for images.
+        Raise `WrongInput` if the given schema is for another task than `task`, or for images.
         """
-        if self.schema is None:
+        schema = self._given_schema()
+        if schema is None:
             return self._from_types(X)
-        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
-        if self.unit is not None:
-            schema = replace(schema, unit=self.unit, cap=self.cap)
         if schema.task != task:
             raise WrongInput(
                 f"expected a schema with {'classes' if task == 'classification' else 'no classes'} "
@@ -109,6 +118,16 @@ class PrivateEstimator(BaseEstimator):
         if schema.form == "image":
             raise WrongInput("expected a schema of form table or text, got one of images; use privaware.fit")
         return schema
+
+    def _given_schema(self) -> Schema | None:
+        """Return `schema`, read from its file if it is a path; None if it is None.
+
+        If the estimator has a `unit`, its `unit` and `cap` replace the `unit` and `cap` of the schema.
+        """
+        if self.schema is None:
+            return None
+        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        return schema if self.unit is None else replace(schema, unit=self.unit, cap=self.cap)
 
     def _from_types(self, X: Any) -> Schema | None:
         """Return the schema that the types of `X` and the settings of the estimator declare.
@@ -178,16 +197,15 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
     plain = schema is None or (
         schema.unit in ("row", "label") and all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
     )
-    if plain:
-        return {"dtype": np.float64}
-    return {"dtype": None, "ensure_all_finite": False}
+    return {"dtype": np.float64} if plain else {"dtype": None, "ensure_all_finite": False}
 
 
 def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
     """Validate X, or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
-    Text among numbers raises `WrongInput`, which names only its position. NaN in X, where it is not allowed, does too.
-    Other problems raise the `ValueError` of scikit-learn.
+    `checks` are further arguments of `validate_data`. Text among numbers raises `WrongInput`, which names only its
+    position. NaN in X raises `WrongInput` too, unless `checks` allow it. Other problems raise scikit-learn's
+    `ValueError`.
     """
     try:
         if not y_numeric:
@@ -231,8 +249,7 @@ def _column(name: str, kind: Any, missing: str | float) -> Column:
         return Column(name=name, low=0, high=1)
     if pd.api.types.is_numeric_dtype(kind):
         return Column(name=name, missing=missing)
-    text = isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) or kind.kind == "O"
-    if not text:
+    if not isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) and kind.kind != "O":
         raise WrongInput(
             f"column {name!r}: expected numbers, truth values, text or categories, got {kind}; "
             "convert the column or leave it out"
@@ -243,40 +260,29 @@ def _column(name: str, kind: Any, missing: str | float) -> Column:
 def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
-    `classes` are the classes of the target; without them it is a regression. Columns, unit and cap are those of
-    `typed`. Without `typed` all columns are numbers and the unit is a row. The public number of rows is `shape[0]`. The
-    target is called "target", followed by underscores if a column has this name.
+    `classes` are the classes of the target; without them it is a regression. `typed` gives columns, unit and cap.
+    Without `typed` all columns are numbers and the unit is a row. `shape` is the shape of X; the public number of rows
+    is `shape[0]`. The target is called "target", followed by underscores if a column has this name.
     """
-    columns = typed.columns if typed else tuple(Column(name=n) for n in _column_names(estimator, shape[1]))
+    if typed is None:
+        names = getattr(estimator, "feature_names_in_", [f"x{at}" for at in range(shape[1])])
+        typed = Schema(columns=tuple(Column(name=str(name)) for name in names))
     target = "target"
-    while target in {column.name for column in columns}:
+    while target in {column.name for column in typed.columns}:
         target += "_"
-    return Schema(
-        columns=columns,
-        target=target,
-        classes=classes,
-        unit=typed.unit if typed else "row",
-        cap=typed.cap if typed else 1,
-        rows=shape[0],
-        assumed=ASSUMED + (("the classes, as the labels that occur in y",) if classes else ()),
-    )
-
-
-def _column_names(estimator: Any, columns: int) -> list[str]:
-    names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{at}" for at in range(columns)] if names is None else [str(name) for name in names]
+    assumed = ASSUMED + (("the classes, as the labels that occur in y",) if classes else ())
+    return replace(typed, target=target, classes=classes, rows=shape[0], assumed=assumed)
 
 
 def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
     """Return the rows as a data frame.
 
-    A data frame keeps its column names, as text; its values are those of `checked` if they are floats. An array gets
-    the column names of the schema, in their order, and raises `WrongInput` if it has another number of columns. If the
-    schema has no columns, the result for an array has none either.
+    A data frame `X` keeps its column names, as text; its values come from `checked` if `checked` holds floats. An array
+    gets the column names of the schema, in their order, and raises `WrongInput` if it has another number of columns. If
+    the schema has no columns, the result for an array has none either.
     """
     if isinstance(X, pd.DataFrame):
-        plain = checked.dtype == np.float64
-        frame = pd.DataFrame(checked) if plain else X.reset_index(drop=True)
+        frame = pd.DataFrame(checked) if checked.dtype == np.float64 else X.reset_index(drop=True)
         return frame.set_axis([str(name) for name in X.columns], axis=1)
     names = [column.name for column in schema.columns]
     if not names:  # a constant model uses no column

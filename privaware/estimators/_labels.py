@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from privaware.errors import WrongInput
+from privaware.estimators._declared import PrivateEstimator, open_schema
+from privaware.schema import Schema
 
-__all__ = ["declared_labels", "label_set", "spelling"]
+__all__ = ["with_classes"]
+
+
+def with_classes(
+    estimator: PrivateEstimator, schema: Schema | None, shape: tuple[int, int], y: np.ndarray
+) -> tuple[Schema, np.ndarray, np.ndarray]:
+    """Return the schema with its classes, the classes as sorted labels, and the class name of each label of `y`.
+
+    `schema` is what `estimator` declares for X of this `shape`. If the estimator was given a schema, its classes are
+    declared; otherwise the classes are the labels that occur in `y`. Raise `WrongInput` for labels that cannot be used.
+    """
+    check_classification_targets(y)
+    if estimator.schema is None:
+        classes, names = label_set(y)
+        schema = open_schema(estimator, schema, shape, classes=names)
+    else:
+        assert schema is not None
+        classes, names = declared_labels(schema.classes, y.dtype)
+        schema = replace(schema, classes=names)
+    return schema, classes, spelling(y, classes, names)
 
 
 def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from privaware.accounting import DEFAULT_DELTA
@@ -24,7 +22,7 @@ from privaware.estimators._declared import (
     open_schema,
     seed_of,
 )
-from privaware.estimators._labels import declared_labels, label_set, spelling
+from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger
 from privaware.ledger import Ledger
 from privaware.model import Model
@@ -62,16 +60,9 @@ class PrivateModel(PrivateEstimator):
         policy: Mapping[str, Any] | str | Path | None = None,
         not_persons: Sequence[str] = (),
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
+        super().__init__(epsilon, delta, schema, random_state, ledger, unit, cap, missing)
         self.learner = learner
-        self.random_state = random_state
-        self.ledger = ledger
         self.settings = settings
-        self.unit = unit
-        self.cap = cap
-        self.missing = missing
         self.text = text
         self.score_epsilon = score_epsilon
         self.policy = policy
@@ -196,16 +187,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         X = as_pandas(X)
         schema = self._declared(X, "classification")
         checked, y = checked_input(self, X, y, **input_checks(schema))
-        check_classification_targets(y)
-        if self.schema is None:
-            classes, names = label_set(y)
-            schema = open_schema(self, schema, checked.shape, classes=names)
-        else:
-            assert schema is not None
-            classes, names = declared_labels(schema.classes, y.dtype)
-            schema = replace(schema, classes=names)
+        schema, classes, target = with_classes(self, schema, checked.shape, y)
         frame = named_frame(X, checked, schema)
-        self._release(frame.assign(**{schema.target: spelling(y, classes, names)}), schema)
+        self._release(frame.assign(**{schema.target: target}), schema)
         self.classes_ = classes
         return self
 
@@ -284,7 +268,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
             schema = open_schema(self, schema, checked.shape)
         assert schema is not None
         frame = named_frame(X, checked, schema)
-        self._release(frame.assign(**{schema.target: y.astype(float)}), schema)
+        self._release(frame.assign(**{schema.target: y}), schema)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -43,9 +43,9 @@ NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
-"""Labels identify a table if their compressed size exceeds that of equally many equal labels by this many bytes."""
+"""Smallest excess, in bytes, of the compressed size of labels over constant labels for labels to identify a table."""
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
-"""Prefixes of the names of processes that joblib starts, even if they do not know their parent."""
+"""Prefixes of the names of worker processes, some of which have no `multiprocessing.parent_process()`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -68,10 +68,11 @@ class PastFit:
 
     def overlaps(self, other: PastFit) -> bool:
         """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
-        pairs = ((self.hashes, other.hashes), (self.sources, other.sources))
-        crossed = ((self.sources, other.features), (self.features, other.sources))
         return (
-            any(_share(left, right) for left, right in (*pairs, *crossed))
+            _share(self.hashes, other.hashes)
+            or _share(self.sources, other.sources)
+            or _share(self.sources, other.features)
+            or _share(self.features, other.sources)
             or self.sketch.resembles(other.sketch)
             or (self.labels is not None and self.labels == other.labels)
         )
@@ -105,12 +106,13 @@ def fit_ledger(
 ) -> Iterator[Ledger | str | Path]:
     """Yield `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end.
 
-    An unseeded fit without a ledger raises `WrongInput` in a worker process.
+    An unseeded fit without a ledger raises `WrongInput` in a worker process of joblib or `multiprocessing`.
     """
     if ledger is not None:
         yield ledger
         return
-    if not seeded and is_worker():
+    named = multiprocessing.current_process().name.startswith(WORKERS)
+    if not seeded and (named or multiprocessing.parent_process() is not None):
         raise WrongInput(
             "expected ledger=FILE for fits in several processes (n_jobs), which do not see each other's fits, got "
             "none; give all of them one ledger, or say n_jobs=1"
@@ -125,12 +127,6 @@ def fit_ledger(
             cap=schema.cap,
         )
         yield replace(created, lasting=False)
-
-
-def is_worker() -> bool:
-    """Whether this process was started by joblib or `multiprocessing` for one of several jobs."""
-    named = multiprocessing.current_process().name.startswith(WORKERS)
-    return named or multiprocessing.parent_process() is not None
 
 
 def note_transformed(before: Any, after: Any) -> None:
@@ -200,7 +196,7 @@ def _hashed(frame: pd.DataFrame) -> tuple[np.ndarray, Sketch]:
 
 
 def _by_place(table: Any) -> pd.DataFrame:
-    """Return a table whose columns are named by their places: a transformer may rename them."""
+    """Return `table` as a data frame with columns x0, x1 and so on, because a transformer may rename columns."""
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table))
     return frame.set_axis([f"x{at}" for at in range(frame.shape[1])], axis=1)
 
@@ -215,7 +211,7 @@ def _sources(features: np.ndarray, sketch: Sketch) -> np.ndarray:
 
 
 def _labels_digest(labels: Any) -> bytes | None:
-    """Return a keyed digest of labels in their order, however they are spelt; None if other tables may share it."""
+    """Return a keyed digest of the labels in their order, whatever their names; None if other tables may share it."""
     codes = pd.factorize(np.asarray(labels))[0].astype("<i4").tobytes()
     if len(zlib.compress(codes)) < len(zlib.compress(bytes(len(codes)))) + LABEL_BYTES:
         return None
@@ -223,7 +219,7 @@ def _labels_digest(labels: Any) -> bytes | None:
 
 
 def _share(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether two sorted arrays share a value."""
+    """Return whether two sorted arrays share a value."""
     if left is right and len(left):
         return True
     few, many = sorted((left, right), key=len)

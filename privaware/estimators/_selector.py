@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from privaware._validate import expect
@@ -23,7 +21,7 @@ from privaware.estimators._declared import (
     open_schema,
     seed_of,
 )
-from privaware.estimators._labels import declared_labels, label_set, spelling
+from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger, note_transformed
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -79,17 +77,10 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         missing: str | float = "refuse",
         not_persons: Sequence[str] = (),
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
+        super().__init__(epsilon, delta, schema, random_state, ledger, unit, cap, missing)
         self.method = method
-        self.random_state = random_state
-        self.ledger = ledger
         self.settings = settings
         self.task = task
-        self.unit = unit
-        self.cap = cap
-        self.missing = missing
         self.not_persons = not_persons
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -109,10 +100,13 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         """
         X = as_pandas(X)
         expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
-        schema = self._declared(X, self.task)
-        numbers = self.task == "regression"
-        checked, y = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
-        schema, target = self._with_target(schema, checked, y)
+        schema, numbers = self._declared(X, self.task), self.task == "regression"
+        checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
+        if not numbers:
+            schema, _, target = with_classes(self, schema, checked.shape, target)
+        elif self.schema is None:
+            schema = open_schema(self, schema, checked.shape)
+        assert schema is not None
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
         rows, seed = frame.assign(**{schema.target: target}), seed_of(self.random_state)
@@ -151,20 +145,6 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         kept = super().transform(X)
         note_transformed(as_pandas(X), as_pandas(kept))
         return kept
-
-    def _with_target(self, schema: Schema | None, checked: np.ndarray, y: np.ndarray) -> tuple[Schema, np.ndarray]:
-        """Return the schema with its target declared, and the target as the schema spells it."""
-        if self.task == "regression":
-            declared = open_schema(self, schema, checked.shape) if self.schema is None else schema
-            assert declared is not None
-            return declared, y.astype(float)
-        check_classification_targets(y)
-        if self.schema is None:
-            classes, names = label_set(y)
-            return open_schema(self, schema, checked.shape, classes=names), spelling(y, classes, names)
-        assert schema is not None
-        classes, names = declared_labels(schema.classes, y.dtype)
-        return replace(schema, classes=names), spelling(y, classes, names)
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self, "support_")

@@ -48,7 +48,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         X : array or data frame of shape (rows, columns)
             The private rows.
         y : optional
-            The labels. They are not used for the map; later fits on the same rows are recognised by them.
+            The labels. The map does not use them. They only help to recognise later fits on the same rows.
 
         Returns
         -------
@@ -56,9 +56,10 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
             The fitted transformer.
         """
         X = as_pandas(X)
-        typed = self._from_types(X) if self.schema is None else self._columns_declared()
-        checked = checked_input(self, X, **input_checks(typed))
-        schema = open_schema(self, typed, checked.shape) if self.schema is None else typed
+        schema = self._given_schema() or self._from_types(X)  # of classification or regression: its target is not used
+        checked = checked_input(self, X, **input_checks(schema))
+        if self.schema is None:
+            schema = open_schema(self, schema, checked.shape)
         assert schema is not None
         schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
         frame, seed = named_frame(X, checked, schema), seed_of(self.random_state)
@@ -82,12 +83,12 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Compute the features of each row, which depend only on that row and on the released map.
+        """Compute the features of each row. They depend only on the row and on the released map.
 
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
-            Rows like those of `fit`.
+            Rows with the columns of the rows for `fit`.
 
         Returns
         -------
@@ -102,15 +103,6 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         features = self.map_(Data.of(read(frame), schema, labelled=False))
         note_transformed(frame, features)
         return features
-
-    def _columns_declared(self) -> Schema:
-        """Return the given schema, which may be for classification or regression: its target is not used.
-
-        If the estimator has a `unit`, its `unit` and `cap` replace those of the schema.
-        """
-        assert self.schema is not None
-        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
-        return schema if self.unit is None else replace(schema, unit=self.unit, cap=self.cap)
 
 
 class PrivateNormaliser(PrivateTransformer):
@@ -142,26 +134,6 @@ class PrivateNormaliser(PrivateTransformer):
 
     _method, _what = "normalise", "means and deviations"
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        schema: Schema | str | Path | None = None,
-        random_state: Any = None,
-        ledger: Ledger | str | Path | None = None,
-        unit: str | None = None,
-        cap: int = 1,
-        missing: str | float = "refuse",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.random_state = random_state
-        self.ledger = ledger
-        self.unit = unit
-        self.cap = cap
-        self.missing = missing
-
 
 class PrivatePCA(PrivateTransformer):
     """Project rows to principal components under (epsilon, delta)-differential privacy.
@@ -173,7 +145,7 @@ class PrivatePCA(PrivateTransformer):
     Parameters
     ----------
     n_components : int
-        The number of components; fewer if rows have fewer entries.
+        The number of components; fewer are returned if there are fewer columns after one-hot encoding.
     epsilon, delta, schema, random_state, ledger, unit, cap, missing
         As in `PrivateNormaliser`.
 
@@ -198,15 +170,8 @@ class PrivatePCA(PrivateTransformer):
         cap: int = 1,
         missing: str | float = "refuse",
     ) -> None:
+        super().__init__(epsilon, delta, schema, random_state, ledger, unit, cap, missing)
         self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.random_state = random_state
-        self.ledger = ledger
-        self.unit = unit
-        self.cap = cap
-        self.missing = missing
 
     def _settings(self) -> Mapping[str, Any]:
         return {"components": self.n_components}

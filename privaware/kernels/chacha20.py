@@ -20,12 +20,7 @@ import torch
 from torch import Tensor
 
 from privaware.kernels import elementwise
-
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["ChaCha20", "block_words"]
 

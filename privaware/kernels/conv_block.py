@@ -1,9 +1,9 @@
 """Bias, activation and 2 x 2 max pool after a convolution, as one CUDA kernel forwards and one backwards.
 
-Tensor cores convolve images in channels-last layout. Per-example gradients by the filters are fastest in channels-first
-layout. The kernels write each number in both layouts while it is in a register, so no pass over memory converts it. The
-maximum is taken before the activation, which is monotonic. If the activation makes several values of a window equal,
-the kernel chooses the position of the largest input, and PyTorch the first position.
+Tensor cores convolve images in channels-last layout. Per-example gradients with respect to the filters are fastest in
+channels-first layout. The kernels write each number in both layouts while it is in a register, so no pass over memory
+converts it. The maximum is taken before the activation, which is monotonic. If the activation makes several values of a
+window equal, the kernel chooses the position of the largest input, and PyTorch the first position.
 
 Images may be stored in float32 or bf16. The kernels compute in float32 in both cases.
 """
@@ -15,11 +15,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_backward"]
 
@@ -36,7 +32,7 @@ class Images(NamedTuple):
 
 
 class Above(NamedTuple):
-    """What a block's backward pass reads: the gradient by its output, the output in the same layout, and the argmax."""
+    """What a block's backward pass reads: the output's gradient, the output in the same layout, and the argmax."""
 
     gradient: Any
     output: Any
@@ -224,11 +220,11 @@ def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, chan
 def bias_activation_pool_backward(
     above: Above, size: Any, activation: str, *, channels_last: bool, channels_first: bool, sums: bool
 ) -> tuple[Any, Any, Any]:
-    """Return the gradient by the convolution's outputs, whose images have the `size` (height, width), in three forms.
+    """Return the gradient with respect to the convolution's outputs in three forms.
 
-    `above` is what the backward pass reads, and `activation` is "tanh" or "relu". The forms are: channels-last layout,
-    channels-first layout, and summed over positions, (n, filters) in float32. A form that is not requested by
-    `channels_last`, `channels_first` or `sums` is None.
+    `size` is the (height, width) of these outputs. `above` is what the backward pass reads, and `activation` is "tanh"
+    or "relu". The forms are: channels-last layout, channels-first layout, and summed over positions, (n, filters) in
+    float32. A form that is not requested by `channels_last`, `channels_first` or `sums` is None.
     """
     import torch
 

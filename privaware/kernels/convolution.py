@@ -1,4 +1,4 @@
-"""Compute per-example gradients by the filters of a convolution in one CUDA kernel, without unfolded inputs in memory.
+"""Compute the per-example gradients of convolution filters in one CUDA kernel, without unfolded inputs in memory.
 
 One program computes a tile of one example's gradient, a matrix (filters, kernel x channels). The gradient is the
 product of the example's output gradients and the unfolded inputs, which are gathered from the unpadded input, summed
@@ -20,12 +20,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from privaware.kernels import elementwise
-
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gradients", "weighted_gradient_sum"]
 
@@ -335,8 +330,8 @@ def weighted_gradient_sum(
     """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
     `x`, `g` and `geometry` are as in `per_example_gradients`; `tile` is chosen by `_tile` if None. Examples are in
-    model-major order, equally many for each model. An example with a
-    factor of zero adds nothing, even if its gradient is not finite.
+    model-major order, equally many for each model. An example with a factor of zero adds nothing, even if its gradient
+    is not finite.
     """
     examples = len(factors)
     tile = tile or _tile_of(x, g, geometry, examples)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from privaware.kernels import elementwise
+from privaware.kernels.elementwise import tl, triton
 from privaware.kernels.pooling import (
     avg_pool_3x3,
     max_pool_2x2,
@@ -21,12 +22,6 @@ from privaware.kernels.pooling import (
     max_pool_3x3,
     max_pool_3x3_backward,
 )
-
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
 
 __all__ = [
     "ACTIVATIONS",
@@ -188,7 +183,7 @@ if triton is not None:
         slope = tl.where(inside, scale * (slope - level - z * tilt), 0.0)
         tl.store(own + spot, slope, mask=inside)
         tl.debug_barrier()  # wait until the neighbours have written
-        # The gradient by a weight is a sum over places of input times shifted slope; the loop has both.
+        # The gradient with respect to a weight is a sum over places of input times shifted slope; the loop has both.
         value = tl.load(x + row * x_row + start + spot, mask=inside, other=0.0).to(tl.float32)
         before = base + row * base_row + start + spot
         back = tl.load(before, mask=used & (place < HIGH * WIDE * add), other=0.0).to(tl.float32)
@@ -228,18 +223,15 @@ if triton is not None:
 def fits(images: Any) -> bool:
     """Return whether the kernels support `images` (n, channels, height, width).
 
-    They must be not empty, float32 or bf16 on a ready GPU, and each example contiguous; examples may be apart.
+    They must not be empty, must be float32 or bf16 on a ready GPU, and each example must be contiguous; gaps between
+    examples are allowed.
     """
     import torch
 
     kinds = (torch.float32, torch.bfloat16)
     ready = images.is_cuda and images.dtype in kinds and elementwise.ready(images.device)
-    return ready and _dense(images)
-
-
-def _dense(images: Any) -> bool:
     high, wide = images.shape[2:]
-    return images.stride()[1:] == (high * wide, wide, 1) and images.numel() > 0
+    return ready and images.stride()[1:] == (high * wide, wide, 1) and images.numel() > 0
 
 
 def fits_groups(images: Any, groups: int) -> bool:
@@ -259,9 +251,8 @@ def conv_norm_activation(
     """Write `activation(group_norm(conv(x)))` into `y`, or with `add` add it to `y`.
 
     `weight` is (models, channels, 1, 3, 3), and examples are in model-major order. The group norm has `groups` groups
-    and adds `eps` to a variance. `kind` is the number of the
-    activation in `ACTIVATIONS`. With `keep`, return the normalised values and each group's scale for
-    `conv_norm_activation_backward`; otherwise return None.
+    and adds `eps` to a variance. `kind` is the number of the activation in `ACTIVATIONS`. With `keep`, return the
+    normalised values and each group's scale for `conv_norm_activation_backward`; otherwise return None.
     """
     rows = len(x)
     normed = y.new_empty(x.shape) if keep else y
@@ -291,11 +282,11 @@ def conv_norm_activation(
 def conv_norm_activation_backward(
     x: Any, weight: Any, g: Any, kept: tuple[Any, Any], base: Any, dx: Any, groups: int, kind: int
 ) -> Any:
-    """Write `base` plus the gradient by `x` into `dx`; return per-example weight gradients (examples, channels, 9).
+    """Write `base` plus the gradient with respect to `x` into `dx`.
 
-    `g` is the gradient by the output, and `kept` what `conv_norm_activation` returned for the same
-    `groups` and `kind`. A `base` of None counts as 0.
-    The kernel uses `dx` for intermediate values, so `dx` must not overlap `base`.
+    Return per-example weight gradients (examples, channels, 9). `g` is the gradient with respect to the output, and
+    `kept` what `conv_norm_activation` returned for the same `groups` and `kind`. A `base` of None counts as 0. The
+    kernel uses `dx` for intermediate values, so `dx` must not overlap `base`.
     """
     rows, channels = x.shape[:2]
     dw = weight.new_empty(rows, channels, 9)
@@ -337,7 +328,7 @@ def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
 
 
 def group_norm_backward(g: Any, y: Any, scales: Any) -> Any:
-    """Return the gradient by the inputs of a group norm from the gradient `g` by its output `y`.
+    """Return the gradient with respect to the inputs of a group norm, from the gradient `g` of its outputs.
 
     `y` and `scales` are what `group_norm` returned.
     """

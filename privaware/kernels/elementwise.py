@@ -16,7 +16,7 @@ try:
     import triton
     from triton import language as tl
 except ImportError:
-    triton = None
+    tl = triton = None
 
 __all__ = [
     "clip_factors",
@@ -26,6 +26,8 @@ __all__ = [
     "product_squares",
     "ready",
     "scale_rows",
+    "tl",
+    "triton",
     "zero_rows",
 ]
 
@@ -209,7 +211,7 @@ def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
 
 
 def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    """Return the gradients (n, channels, kernel height * width) by the weights of a depthwise convolution.
+    """Return the gradients (n, channels, kernel height * width) with respect to the weights of a depthwise convolution.
 
     `x` (n, channels, height, width) are the inputs and `g` the output gradients. `kernel`, `stride`, `padding` and
     `dilation` are (height, width).

@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["MOST_NUMBERS", "add_on_lattice", "add_standardised"]
 
@@ -70,11 +66,11 @@ def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
 
 
 def add_standardised(gradients: Any, centred: Any, sizes: Any, out: Any) -> None:
-    """Turn `gradients` (rows, filters, ...) by standardised into gradients by original filters, and add them to `out`.
+    """Turn the gradients of standardised filters into the gradients of original filters, and add them to `out`.
 
-    `centred` (models, filters, ...) holds the centred filters of each model and `sizes` (models, filters) their scales.
-    Each model has equally many consecutive rows, and a filter at most `MOST_NUMBERS` entries. `out` is changed in
-    place; its rows need not be adjacent.
+    `gradients` is (rows, filters, ...). `centred` (models, filters, ...) holds the centred filters of each model and
+    `sizes` (models, filters) their scales. Each model has equally many consecutive rows, and a filter at most
+    `MOST_NUMBERS` entries. `out` is changed in place; its rows need not be adjacent.
     """
     filters, count = gradients.shape[1], gradients[0, 0].numel()
     groups = len(gradients) // len(centred)

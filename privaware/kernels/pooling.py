@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
-    import triton
-    from triton import language as tl
-except ImportError:
-    triton = None
+from privaware.kernels.elementwise import tl, triton
 
 __all__ = ["avg_pool_3x3", "max_pool_2x2", "max_pool_2x2_backward", "max_pool_3x3", "max_pool_3x3_backward"]
 

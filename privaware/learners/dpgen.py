@@ -138,8 +138,7 @@ class ScoreSettings:
         expect_count("dpgen", width=self.width, levels=self.levels, steps=self.steps)
         expect_count("dpgen", batch=self.batch, langevin=self.langevin)
         expect_count("dpgen", 0, stages=self.stages)
-        positive = {"largest": self.largest, "smallest": self.smallest, "lr": self.lr, "rate": self.rate}
-        expect_between("dpgen", 1e-12, 1e6, **positive)
+        expect_between("dpgen", 1e-12, 1e6, largest=self.largest, smallest=self.smallest, lr=self.lr, rate=self.rate)
         expect(self.smallest <= self.largest, "dpgen", f"smallest up to largest ({self.largest:g})", self.smallest)
         expect_in("dpgen", "[0, 1)", ema=self.ema)
 

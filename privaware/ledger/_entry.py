@@ -70,12 +70,10 @@ class Facts:
         _expect_limit(self.limit)
         _expect(_number(self.delta) and 0 < self.delta < 1, "delta in (0, 1)", self.delta)
         _expect(_text(self.unit), "unit as text", self.unit)
-        names = ", ".join(RELATIONS)
-        _expect(self.relation in RELATIONS, f"relation among {names}", self.relation)
+        _expect(self.relation in RELATIONS, f"relation among {', '.join(RELATIONS)}", self.relation)
         _expect(_integer(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
-        different = len(set(map(repr, self.partitions))) == len(self.partitions)
-        named = all(map(_text, self.partitions)) and different
-        _expect(named, "partitions as different names", self.partitions)
+        different = all(map(_text, self.partitions)) and len(set(self.partitions)) == len(self.partitions)
+        _expect(different, "partitions as different names", self.partitions)
 
     @property
     def promise(self) -> tuple[str, int, str]:
@@ -87,15 +85,15 @@ class Facts:
 class Entry:
     """One entry of the ledger.
 
-    `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run). Only created has `facts`,
-    only a charge (spend) has an `event`, and only limit has a `limit`, the new one. `who` wrote the entry, and `what`
-    is its purpose in words. `partition` is the part of the rows that a charge uses (None: all rows). `run` is the key
-    of a run that can be resumed. `previous` is the hash of the entry before it. `files` maps the names of the files
-    that the entry vouches for to their SHA-256 hashes. A closing entry has no time: the time would reveal how long the
-    run took, and so the number of trials of a private selection. Its `release` names what the run released: a model, a
-    transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name it. `rows`
-    is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals nothing
-    about the rows.
+    `kind` is "created", "spend" (a charge), "limit" (the limit was changed), "finished" (a run was closed) or "audit"
+    (of a closed run). Only "created" has `facts`, only "spend" has an `event`, and only "limit" has a `limit`, which is
+    the new one. `who` wrote the entry, and `what` is its purpose in words. `partition` is the part of the rows that a
+    charge uses (None: all rows). `run` is the key of a run that can be resumed. `previous` is the hash of the entry
+    before it. `files` maps the names of the files that the entry vouches for to their SHA-256 hashes. A closing entry
+    has no time: the time would reveal how long the run took, and so the number of trials of a private selection. Its
+    `release` names what the run released: a model, a transformation, or the result of a selection, a crossover, an
+    audit or a pilot; old entries do not name it. `rows` is the keyed digest of the rows of a charge. The key is not in
+    the ledger, and without it the digest reveals nothing about the rows.
     """
 
     kind: str
@@ -120,8 +118,7 @@ class Entry:
         for name in ("who", "what"):
             _expect(_text(getattr(self, name)), f"{name} as text", getattr(self, name))
         for name in ("time", "previous", "hash"):
-            value = getattr(self, name)
-            _expect(isinstance(value, str), f"{name} as text", value)
+            _expect(isinstance(getattr(self, name), str), f"{name} as text", getattr(self, name))
         for name in ("partition", "run", "rows"):
             value = getattr(self, name)
             _expect(value is None or _text(value), f"{name} as text or None", value)
@@ -152,7 +149,7 @@ def plain(entry: Entry) -> dict[str, Any]:
 
 
 def body(entry: Entry) -> str:
-    """Return the text that is stored and hashed: all fields but the hash and those that are None, as canonical JSON."""
+    """Return the text that is stored and hashed: canonical JSON of all fields but `hash` and fields that are None."""
     values = {name: value for name, value in plain(entry).items() if name != "hash"}
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -168,10 +165,10 @@ def parsed(body: Any, digest: Any) -> Entry:
     `KeyError`, `OverflowError` or `RecursionError`.
     """
     if not isinstance(body, str) or hashed(body) != digest:
-        raise WrongInput("its hash is not that of its words")
+        raise WrongInput("its hash does not match its content")
     values = json.loads(body)
     if not isinstance(values, dict) or "hash" in values:
-        raise WrongInput(f"expected named values, got {body:.120}")
+        raise WrongInput(f"expected a JSON object without a hash, got {body:.120}")
     if "event" in values:
         values["event"] = from_json(values["event"])
     if "facts" in values:
@@ -231,12 +228,14 @@ def _hashes(value: Any) -> bool:
 
 
 def writable(event: Event) -> bool:
+    """Return whether `event` is equal to itself after it is written as JSON and read again."""
     with suppress(TypeError, ValueError, RecursionError):
         return bool(from_json(json.loads(json.dumps(to_json(event)))) == event)
     return False
 
 
 def find(entries: Iterable[Entry], kind: str, run: str) -> Entry | None:
+    """Return the first entry of this `kind` for the key `run`, or None."""
     return next((entry for entry in entries if (entry.kind, entry.run) == (kind, run)), None)
 
 
@@ -248,6 +247,7 @@ def unfinished(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def author(who: str | None) -> str:
+    """Return `who`, or the name of the system's user if it is None."""
     if who is not None:
         return who
     try:

@@ -15,7 +15,7 @@ from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfinished, writable
-from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
+from privaware.ledger._owner_folder import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
 from privaware.ranks import expect_led
@@ -24,7 +24,7 @@ __all__ = ["Ledger"]
 
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
-"""Files of the ledgers that this process began to charge, in order, for what an interrupted command says."""
+"""Files of the ledgers that this process began to charge, in order; an interrupted command names them."""
 CHARGES_SHOWN = 5
 """Largest number of charges in a card for notebooks."""
 
@@ -159,9 +159,9 @@ class Ledger(Summarised):
     ) -> Ledger:
         """Open the ledger at `path`, or create it with these facts; raise `WrongInput` if it has other facts.
 
-        `unit`, `relation` and `cap` are compared always; `limit`, `delta` and `partitions` only if they are not None. A
-        new ledger then gets the limit `new_limit` (which must then be given), the delta
-        `privaware.accounting.DEFAULT_DELTA` and no partitions.
+        An existing ledger must have this `unit`, `relation` and `cap`, and this `limit`, `delta` and `partitions` if
+        they are not None. For a new ledger, None means the limit `new_limit` (`WrongInput` is raised if it is None
+        too), the delta `privaware.accounting.DEFAULT_DELTA`, and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
         requested = {"limit": limit, "delta": delta} | facts
@@ -334,16 +334,16 @@ class Ledger(Summarised):
         Parameters
         ----------
         run
-            The name under which the run was charged.
+            The key under which the run was charged.
         files
-            The SHA-256 hashes of the files that the run releases, by name. A file under this run that neither this
-            entry nor a later audit names is a forgery.
+            The SHA-256 hashes of the files that the run releases, by name. A file that claims to come from this run,
+            but that neither this entry nor a later audit names, is a forgery.
         release
             The kind of release: "model", "selection", "transformation", "crossover", "audit" or "pilot".
         who
             The author of the entry. Default: the user of the system.
         what
-            The entry in words.
+            The purpose of the entry in words.
 
         Returns
         -------
@@ -418,11 +418,11 @@ class Ledger(Summarised):
         return self._noted(changed)
 
     def total(self, *more: Event) -> Event:
-        """Return all recorded events, and `more` events on all rows, as one event."""
+        """Return the composition of all charges and of `more` events on all rows, as one event."""
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
     def spent(self) -> float:
-        """Return the epsilon of everything recorded, at the delta of the ledger."""
+        """Return the epsilon of all charges, composed, at the delta of the ledger."""
         return self._epsilon(self.entries())
 
     def remaining(self) -> float:
@@ -431,7 +431,7 @@ class Ledger(Summarised):
         return max(0.0, limit_of(entries) - self._epsilon(entries))
 
     def history(self) -> list[tuple[Entry, float]]:
-        """Return each charge with the epsilon of all charges up to and including it, composed."""
+        """Return each charge and the epsilon of all charges up to and including it, composed, in order."""
         return self._history(self.entries())
 
     def entries(self) -> tuple[Entry, ...]:
@@ -458,12 +458,10 @@ class Ledger(Summarised):
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
-        """Return the whole ledger as plain values, which `printable` in `_print.py` lists.
+        """Return the whole ledger as plain values: paths, facts, charges, spent epsilon and more.
 
-        The epsilon of an event is its cost without the other events.
-
-        With `totals`, each event also has the `total` of all events up to and including it, composed. This needs one
-        more run of the accountant for each event.
+        The `epsilon` of an event is its cost without the other events. With `totals`, each event also has the `total`
+        of all events up to and including it, composed. This needs one more run of the accountant for each event.
         """
         entries = self.entries()
         running = [total for _, total in self._history(entries)] if totals else None

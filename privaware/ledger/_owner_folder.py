@@ -1,6 +1,11 @@
-"""Small files in the user's data folder: lists of JSON lines that several processes append to.
+"""Small files in the user's data folder: lists of JSON lines that several processes append to, and copies of entries.
 
 A killed process or a full disk may leave an incomplete line. Such a line is overwritten by spaces, with one warning.
+
+The registry copies every entry of the ledgers that it knows, into one file for each ledger. An entry is copied after it
+is on disk, so every copy must be in the chain. A ledger that lacks a copied entry was replaced by an older copy, or is
+one of two copies that were both charged. Opening it raises `RolledBack`. `Ledger.restore` writes the lost entries
+again.
 """
 
 from __future__ import annotations
@@ -15,8 +20,26 @@ from typing import Any
 
 from privaware._files import ledger_folder
 from privaware.errors import WrongInput, warn_caller
+from privaware.ledger._entry import Entry, body, parsed
 
-__all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
+__all__ = [
+    "RolledBack",
+    "append_lines",
+    "lost_entries",
+    "note",
+    "owner_folder",
+    "read_lines",
+    "restored_words",
+    "unusable",
+    "watch",
+]
+
+RESTORED = "restored entry "
+"""Prefix of the purpose of an entry that replaces a lost entry."""
+
+
+class RolledBack(WrongInput):
+    """The error for a ledger that lacks entries which it had before."""
 
 
 def owner_folder() -> Path:
@@ -52,7 +75,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         return []
     except OSError as problem:
         raise unusable(path, problem) from None
-    lines = list(_parsed(content))
+    lines = list(_lines(content))
     if any(line is None for _, _, line in lines):
         _blank_torn_lines(path)
     return [line for _, _, line in lines if line is not None]
@@ -78,12 +101,12 @@ def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def _blank_torn_lines(path: Path) -> None:
-    """Overwrite unreadable lines by spaces, so that nothing else in the file moves."""
+    """Overwrite unreadable lines by spaces, so that nothing else in the file moves, and warn."""
     with suppress(OSError), _locked(path, appending=False) as handle:
         content = os.pread(handle, os.fstat(handle).st_size, 0)
-        torn = [(at, length) for at, length, line in _parsed(content) if line is None]
-        for at, length in torn:
-            os.pwrite(handle, b" " * length, at)
+        for at, length, line in _lines(content):
+            if line is None:
+                os.pwrite(handle, b" " * length, at)
         os.fsync(handle)
     warn_caller(
         f"a line of '{path}' was torn, by a full disk or a process that was killed, and is left out: a ledger that "
@@ -91,16 +114,16 @@ def _blank_torn_lines(path: Path) -> None:
     )
 
 
-def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
-    """Yield position, length and object of each line that is not blank; the object is None if it is unreadable."""
+def _lines(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+    """Yield the position and length in bytes, and the object (None if unreadable), of each line that is not blank."""
     at = 0
     for line in content.split(b"\n"):
         if line.strip():
             try:
-                parsed = json.loads(line)
+                value = json.loads(line)
             except ValueError:
-                parsed = None
-            yield at, len(line), parsed if isinstance(parsed, dict) else None
+                value = None
+            yield at, len(line), value if isinstance(value, dict) else None
         at += len(line) + 1
 
 
@@ -110,8 +133,7 @@ def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
 
     With `appending` a missing file is created, and writes go to its end.
     """
-    flags = os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0)
-    handle = os.open(path, flags, 0o600)
+    handle = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0), 0o600)
     try:
         if os.name == "posix":
             from filelock import lock_descriptor
@@ -128,3 +150,58 @@ def unusable(path: Path, problem: OSError) -> WrongInput:
     return WrongInput(
         f"cannot keep digests of rows in '{path}': {problem.strerror}; name another folder in PRIVAWARE_LEDGERS"
     )
+
+
+def watch(genesis: str, entries: Iterable[Entry]) -> None:
+    """Copy `entries` of the ledger whose first entry has the hash `genesis`; `note` then copies later entries.
+
+    Do nothing if this ledger is copied already.
+    """
+    owner_folder()
+    if not os.path.exists(_file(genesis)):
+        append_lines(_file(genesis), map(_line, entries))
+
+
+def note(genesis: str, entry: Entry) -> None:
+    """Copy an entry that is on disk, if the registry copies the ledger whose first entry has the hash `genesis`.
+
+    If the copy cannot be written, warn, because the entry itself is already in the ledger.
+    """
+    if not os.path.exists(_file(genesis)):
+        return
+    try:
+        append_lines(_file(genesis), [_line(entry)])
+    except WrongInput as problem:
+        warn_caller(f"entry {entry.number} of the ledger is written but not copied: {problem}")
+
+
+def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the copied entries that `entries` neither contain nor replace, in the order of their numbers.
+
+    Return an empty list if the registry does not copy the ledger whose first entry has the hash `genesis`.
+    """
+    if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
+        return []
+    present = {_origin(entry) for entry in entries}
+    known = {line.get("hash"): line.get("body") for line in read_lines(_file(genesis))}
+    copies = (parsed(words, digest) for digest, words in known.items())
+    lost = {_origin(entry): entry for entry in copies if _origin(entry) not in present}
+    return sorted(lost.values(), key=lambda entry: entry.number)
+
+
+def restored_words(entry: Entry) -> str:
+    """Return the purpose of a restored entry, which names the entry that it replaces."""
+    return entry.what if entry.what.startswith(RESTORED) else f"{RESTORED}{_origin(entry)}: {entry.what}"
+
+
+def _origin(entry: Entry) -> str:
+    """Return the first 16 digits of the hash of this entry, or of the lost entry that it replaces."""
+    return (entry.what.removeprefix(RESTORED) if entry.what.startswith(RESTORED) else entry.hash)[:16]
+
+
+def _line(entry: Entry) -> dict[str, str]:
+    return {"hash": entry.hash, "body": body(entry)}
+
+
+def _file(genesis: str) -> Path:
+    return ledger_folder() / f"{genesis}.entries"

@@ -17,7 +17,7 @@ from privaware.ledger._spent import epsilon_of, limit_of
 __all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable"]
 
 EQUAL_WITHIN = 1e-3
-"""Relative difference of two epsilons up to which `explained_lines` takes them as equal."""
+"""Largest relative difference of two epsilons that `explained_lines` treats as equal."""
 
 
 def printable(
@@ -50,6 +50,7 @@ def printable(
             events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
     for event, total in zip(events, totals or (), strict=totals is not None):
         event["total"] = total
+    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
     changes = [entry for entry in entries if entry.kind == "limit"]
     return {
         "path": str(path),
@@ -63,21 +64,15 @@ def printable(
             {name: getattr(entry, name) for name in ("number", "time", "who", "what", "run")}
             for entry in unfinished(entries)
         ],
-        "closings": _closings(entries),
+        "closings": [
+            {name: getattr(entry, name) for name in ("number", "who", "what", "run")} | {"of": charged.get(entry.run)}
+            for entry in entries
+            if entry.kind == "finished"
+        ],
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
         "audits": [plain(entry) for entry in entries if entry.kind == "audit"],
         "head": entries[-1].hash,
     }
-
-
-def _closings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return the entries that close runs, each with the number of its charge."""
-    charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
-    return [
-        {"number": entry.number, "who": entry.who, "what": entry.what, "run": entry.run, "of": charged.get(entry.run)}
-        for entry in entries
-        if entry.kind == "finished"
-    ]
 
 
 def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
@@ -144,7 +139,7 @@ def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
 def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
     """Explain why the charges add up to more than the spent epsilon, if they do, and how much remains.
 
-    `ledger` is the result of `Ledger.json`. Without a finite spent epsilon only this is said.
+    `ledger` is the result of `Ledger.json`. If the spent epsilon is infinite, the only line says so.
     """
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
@@ -157,21 +152,18 @@ def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
     if len(ledger["events"]) > 1 and added > spent * (1 + EQUAL_WITHIN):
         lines.append(
             f"The charges add up to epsilon {rounded_up(added)}, but their composition costs only {rounded_up(spent)}: "
-            "epsilon is the worst "
-            "case of one release, and the worst case of all releases at once is unlikely."
+            "epsilon is the worst case of one release, and the worst case of all releases at once is unlikely."
         )
     if not ledger["events"]:
         lines.append(f"Nothing was charged yet. Remaining: epsilon {rounded_down(limit)}.")
     elif spent < limit * (1 - EQUAL_WITHIN):
         lines.append(
-            f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a larger epsilon may also fit, "
-            "because charges "
-            "compose (`privaware fit ... --dry-run` shows its cost)."
+            f"Remaining: epsilon {rounded_down(limit - spent)}. A run with a larger epsilon may also fit, because "
+            "charges compose (`privaware fit ... --dry-run` shows its cost)."
         )
     else:
         lines.append(
-            f"Nothing remains. `privaware ledger {shlex.quote(ledger['path'])} --set-limit E` raises the "
-            "limit and records "
-            "the change; all releases together then have a weaker guarantee."
+            f"Nothing remains. `privaware ledger {shlex.quote(ledger['path'])} --set-limit E` raises the limit and "
+            "records the change; all releases together then have a weaker guarantee."
         )
     return lines

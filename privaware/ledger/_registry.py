@@ -22,9 +22,16 @@ from privaware._files import atomic_write, ledger_folder
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.ledger._entry import Entry, Facts
-from privaware.ledger._known_entries import RolledBack, lost_entries, watch
 from privaware.ledger._ledger import Ledger
-from privaware.ledger._owner_folder import append_lines, owner_folder, read_lines, unusable
+from privaware.ledger._owner_folder import (
+    RolledBack,
+    append_lines,
+    lost_entries,
+    owner_folder,
+    read_lines,
+    unusable,
+    watch,
+)
 from privaware.ledger._spent import epsilon_of, spends, total
 
 __all__ = [
@@ -46,7 +53,7 @@ KEY_BYTES = 32
 
 
 class HasEntries(Protocol):
-    """A ledger, or the charges of a ledger."""
+    """The interface of a ledger, or of the known charges of a ledger: its entries in order."""
 
     def entries(self) -> tuple[Entry, ...]: ...
 
@@ -173,12 +180,10 @@ def memory_ledger(digest: str) -> Path:
 
 def known_ledgers(digest: str) -> list[KnownLedger]:
     """Return the ledgers that were charged for the rows with this digest, the earliest first."""
-    lines = read_lines(owner_folder() / f"{digest}.ledgers")
-    facts = [(line.get("path"), line.get("genesis")) for line in lines]
     return [
-        KnownLedger(path=Path(path), genesis=genesis)
-        for path, genesis in facts
-        if isinstance(path, str) and isinstance(genesis, str)
+        KnownLedger(path=Path(line["path"]), genesis=line["genesis"])
+        for line in read_lines(owner_folder() / f"{digest}.ledgers")
+        if isinstance(line.get("path"), str) and isinstance(line.get("genesis"), str)
     ]
 
 
@@ -192,14 +197,14 @@ def known_sketches() -> Iterator[tuple[str, bytes]]:
 
 
 def knows_rows() -> bool:
-    """Return whether this user's data folder has a key; without a key it knows no rows. No key is created here."""
+    """Return whether this user's data folder has a key, without which it knows no rows; no key is created."""
     return os.path.exists(ledger_folder() / KEY)
 
 
 def forget_sketch(digest: str) -> None:
-    """Remove the sketch of the rows with this `digest`, because it cannot be read, if it exists.
+    """Remove the sketch of the rows with this `digest`, if it exists; call this if the sketch cannot be read.
 
-    The next charge for these rows writes it again.
+    The next charge for these rows writes a new sketch.
     """
     with suppress(OSError):
         (owner_folder() / f"{digest}.sketch").unlink(missing_ok=True)
@@ -208,7 +213,7 @@ def forget_sketch(digest: str) -> None:
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     """Record that the ledger is charged for the rows with this digest, and start to copy its entries.
 
-    Facts that are recorded already, and an existing sketch, stay as they are.
+    What is already recorded, such as a sketch, stays as it is.
 
     Parameters
     ----------
@@ -219,7 +224,6 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     sketch : bytes, optional
         The sketch of the rows, by which another table with most of these rows is recognised.
     """
-    known = KnownLedger(path=ledger.path, genesis=ledger.genesis)
     folder = owner_folder()
     watch(ledger.genesis, ledger.entries())
     if sketch is not None and not (folder / f"{digest}.sketch").exists():
@@ -227,13 +231,15 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
             atomic_write(folder / f"{digest}.sketch", sketch, mode=0o600)
         except OSError as problem:
             raise unusable(folder, problem) from None
-    if known not in known_ledgers(digest):
-        line = {"path": str(known.path), "genesis": known.genesis}
-        append_lines(folder / f"{digest}.ledgers", [line])
+    if KnownLedger(path=ledger.path, genesis=ledger.genesis) not in known_ledgers(digest):
+        append_lines(folder / f"{digest}.ledgers", [{"path": str(ledger.path), "genesis": ledger.genesis}])
 
 
 def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = NOTHING) -> float:
-    """Return the epsilon at `delta` of several ledgers of the same rows and of `event`; a copied entry counts once."""
+    """Return the epsilon at `delta` of `event` and all charges of `ledgers`, composed; equal entries count once.
+
+    All `ledgers` are of the same rows. A copied ledger has entries with the same hashes as the original.
+    """
     counted: set[str] = set()
     together = event
     for ledger in ledgers:

@@ -16,7 +16,7 @@ __all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "refuse_endless", "ro
 SLACK = 1e-9
 """Relative amount by which the total may exceed the limit, for rounding errors."""
 MAX_CHOICES = 64
-"""Largest number of choices of parts that are compared one by one; each needs its own accounting."""
+"""Largest number of combinations of parts that are compared one by one; each needs its own accounting."""
 
 
 def limit_of(entries: Iterable[Entry]) -> float:
@@ -76,6 +76,7 @@ def rounded_up(epsilon: float) -> float:
 
 
 def epsilon_of(event: Event, delta: float) -> float:
+    """Return the epsilon of an event at `delta`; 0 for no event, without running the accountants."""
     return 0.0 if event == NOTHING else accounting.epsilon(event, delta)
 
 
@@ -95,9 +96,9 @@ def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where
 
 
 def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
-    """Yield a sentence for each limit that was exceeded, or under which the cost cannot be computed.
+    """Yield a sentence for each limit of the ledger that was exceeded, or under which the cost cannot be computed.
 
-    It is enough to check the last entry under each limit.
+    Costs only grow, so it is enough to check the last entry under each limit.
     """
     facts = entries[0].facts
     assert facts is not None

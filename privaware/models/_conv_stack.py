@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +36,10 @@ ConvLayer = Conv | Pool
 
 
 def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
-    """Return the number of values of one image of `model` after `stack`; raise `WrongInput` if it is too small."""
+    """Return the number of values that `stack` computes from one image of `model`.
+
+    Raise `WrongInput` if the image is smaller than a layer needs.
+    """
     channels, height, width = model.inputs
     for layer in stack:
         padding = layer.padding if isinstance(layer, Conv) else 0
@@ -43,17 +47,17 @@ def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
         width = output_size(width, layer.kernel, layer.stride, padding)
         if min(height, width) < 1:
             raise WrongInput(
-                f"{model.name}: expected images large enough for every layer, got inputs {list(model.inputs)}"
-                " of which nothing is left; remove a pool or use larger images"
+                f"{model.name}: expected images large enough for every layer, got inputs {list(model.inputs)};"
+                " remove a pool or use larger images"
             )
         channels = layer.filters if isinstance(layer, Conv) else channels
     return channels * height * width
 
 
 def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
-    """Return the layers of `stack` with their names, with the channels, activation and pooling of `model`.
+    """Return (name, layer) for each layer of `stack`, with the input channels, activation and pooling of `model`.
 
-    Unless `groups` is 0, a group norm of this many groups, without weights, is before each activation.
+    Unless `groups` is 0, a group norm of `groups` groups, without weights, precedes each activation.
     """
     from torch import nn
 
@@ -84,20 +88,13 @@ def build_stack(
 ) -> nn.Sequential:
     """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer.
 
-    `groups` is as for `conv_layers`.
+    `dropout` is the dropout rate, where 0 means no dropout layer. `groups` is passed to `conv_layers`.
     """
-    from collections import OrderedDict
-
     from torch import nn
 
+    from privaware.models._layers import dense_layers
+
     layers = conv_layers(model, stack, groups)
-    layers.append(("flatten", nn.Flatten()))
-    width = flattened_size(model, stack)
-    for at, units in enumerate(hidden, start=1):
-        layers.append((f"dense{at}", nn.Linear(width, units)))
-        layers.append((f"dense{at}_activation", model._activation()))
-        width = units
-    if dropout:
-        layers.append(("dropout", nn.Dropout(dropout)))
-    layers.append(("output", nn.Linear(width, model.outputs)))
-    return nn.Sequential(OrderedDict(layers))
+    dense = [(units, model._activation()) for units in hidden]
+    head = dense_layers(flattened_size(model, stack), dense, model.outputs, dropout=dropout)
+    return nn.Sequential(OrderedDict([*layers, ("flatten", nn.Flatten()), *head]))

@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
-"""Names of activations."""
+"""Names of the activations that a description may have."""
 POOLINGS = ("max", "average")
-"""Names of pooling layers."""
+"""Names of the kinds of pooling that a description may have."""
 WIDTH_LIMIT = 2**31
-"""Upper bound on the width of a layer; a wider layer would fail only when it is built, after the charge."""
+"""Upper bound on the width of a layer; a wider layer would fail only when it is built, after the cost was charged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,11 @@ class Description:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one input row."""
-        raise WrongInput(f"{self.name}: expected a family that defines the shape of one row")
+        """The shape of one input row, by default from the field `inputs`, a width or a tuple."""
+        inputs: Any = getattr(self, "inputs", None)
+        if inputs is None:
+            raise WrongInput(f"{self.name}: expected a family that defines the shape of one row")
+        return inputs if isinstance(inputs, tuple) else (inputs,)
 
     @property
     def codes(self) -> int | None:
@@ -117,6 +120,12 @@ class Description:
         expect_in(self.name, "[0, 1)", **{field: value})
         self._set(field, float(value))
 
+    def _check_numbers(self, field: str, sizes: tuple[int, ...], expected: str) -> None:
+        values = getattr(self, field)
+        if not isinstance(values, (list, tuple)) or len(values) not in sizes or not all(is_finite(v) for v in values):
+            raise self._error(field, expected)
+        self._set(field, tuple(float(v) for v in values))
+
     def _check_flag(self, field: str) -> None:
         if not isinstance(getattr(self, field), bool):
             raise self._error(field, "true or false")
@@ -149,10 +158,7 @@ class Activated(Description):
         self._check_tempered()
 
     def _check_tempered(self) -> None:
-        values = self.tempered
-        if not isinstance(values, (list, tuple)) or len(values) != 3 or not all(is_finite(v) for v in values):
-            raise self._error("tempered", "three numbers: scale, temperature and offset")
-        self._set("tempered", tuple(float(v) for v in values))
+        self._check_numbers("tempered", (3,), "three numbers: scale, temperature and offset")
         if not self._uses_tempered() and self.tempered != (2.0, 2.0, 1.0):
             raise self._error("tempered", "left out unless activation is tempered")
 
@@ -183,10 +189,6 @@ class ImageDescription(Activated):
         self._check_count("outputs")
         self._check_choice("pooling", POOLINGS)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inputs
-
 
 def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
     """Return one side of an image after a convolution or a pool; zero or less if the image is too small.
@@ -199,11 +201,10 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> in
 
 @contextmanager
 def seeded(rng: Rng | np.random.Generator | torch.Generator | None) -> Iterator[None]:
-    """Draw the initial weights of layers that are built inside from `rng`; torch's global generator is restored
-    afterwards.
+    """Return a context in which new layers draw their initial weights from `rng`, or from entropy if `rng` is None.
 
-    PyTorch's layers use only the global generator, so it is seeded temporarily. Initial weights protect no row, so a
-    seed of 32 bits is enough.
+    PyTorch's layers use only the global generator, so it is seeded inside the context and restored afterwards. Initial
+    weights protect no row, so a seed of 32 bits is enough.
     """
     import torch
 

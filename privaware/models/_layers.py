@@ -7,6 +7,7 @@ each as one layer. None of them mixes rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ __all__ = [
     "Trees",
     "Branches",
     "activation",
+    "dense_layers",
     "global_pool",
     "he_normal",
     "pool",
@@ -66,6 +68,25 @@ def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
 def global_pool(kind: str) -> nn.Module:
     """Return a new layer that pools each channel to one number: its maximum if `kind` is "max", else its mean."""
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
+
+
+def dense_layers(
+    width: int, hidden: Iterable[tuple[int, nn.Module]], outputs: int, *, dropout: float, after_each: bool = False
+) -> list[tuple[str, nn.Module]]:
+    """Return named linear layers with activations, from `width` inputs to `outputs` outputs.
+
+    `hidden` has the units and the activation of each hidden layer. Unless its rate `dropout` is 0, dropout follows each
+    hidden layer with `after_each`, and otherwise precedes the output layer only.
+    """
+    layers: list[tuple[str, nn.Module]] = []
+    for at, (units, act) in enumerate(hidden, start=1):
+        layers += [(f"dense{at}", nn.Linear(width, units)), (f"dense{at}_activation", act)]
+        if dropout and after_each:
+            layers.append((f"dropout{at}", nn.Dropout(dropout)))
+        width = units
+    if dropout and not after_each:
+        layers.append(("dropout", nn.Dropout(dropout)))
+    return [*layers, ("output", nn.Linear(width, outputs))]
 
 
 def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:

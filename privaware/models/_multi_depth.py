@@ -16,7 +16,8 @@ class Whitened(nn.Module):
     """A fixed affine map of pooled maps of several depths, then scaling to rows of norm 1; it has no parameters.
 
     Map number i (channels, p * p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
-    `scale{i}`. Entry m of all channels of all depths is then multiplied by `matrix{m}`.
+    `scale{i}`. For each m, the entries m of all channels that have more than m entries are one row, which is multiplied
+    by `matrix{m}`.
     """
 
     def __init__(self, channels: Sequence[int], pools: Sequence[int]) -> None:
@@ -45,9 +46,9 @@ class Whitened(nn.Module):
 class MultiDepthNetwork(nn.Module):
     """A wide residual network whose output layer reads whitened maps of several depths.
 
-    `network` has the parts stem, blocks and norm of a wide residual network; `depths` are numbers of its blocks, from
-    0, in rising order. `channels` and `pools` (layers with an `output_size`) have one entry for each depth. With
-    `mirror`, outputs are the mean over an image and its mirror image.
+    `network` is the module of `Wrn`. `depths` are numbers of its blocks, from 0, in increasing order. `channels` and
+    `pools` (layers with an `output_size`) have one entry for each depth. With `mirror`, outputs are the mean over an
+    image and its mirror image.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ Use when: rows are images of 28 x 28 or 32 x 32 and a cell is known.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,8 +82,6 @@ class Dpnas(ImageDescription):
             raise self._error("channels", "at least one number, and at most one for each time the image can be halved")
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._dpnas.cell_graph import MaxPool2x2
@@ -120,13 +119,12 @@ class Dpnas(ImageDescription):
         return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._dpnas.cell_graph import Cell
+        from privaware.models._dpnas.cell_graph import Cell, edge_ends
 
         nodes = _nodes(self.cell)
-        ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]
         edges = [
             (start, end, self._operation(str(op), channels))
-            for (start, end), op in zip(ends, self.cell)
+            for (start, end), op in zip(edge_ends(nodes), self.cell)
             if op != "zero"
         ]
         # On small images rounding to BF16 would not average out, and memory is not the bottleneck.
@@ -147,7 +145,7 @@ class Dpnas(ImageDescription):
 
 
 def _nodes(cell: Any) -> int:
-    """Return the number of nodes of a cell; 0 if `cell` is not a cell."""
+    """Return the number of nodes after the entry; 0 if `cell` is not a list of 1, 3, 6, 10 or 15 operations."""
     if not isinstance(cell, (list, tuple)):
         return 0
     if not all(op in OPERATIONS or (is_count(op, 0) and op < len(OPERATIONS)) for op in cell):

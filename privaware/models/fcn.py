@@ -11,6 +11,7 @@ Use when: columns are few or come from PCA; under privacy prefer one narrow laye
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -74,24 +75,12 @@ class Fcn(Activated):
     def _uses_tempered(self) -> bool:
         return "tempered" in self._activations()
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.inputs,)
-
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
-        from privaware.models._layers import activation
+        from privaware.models._layers import activation, dense_layers
 
-        layers: list[tuple[str, nn.Module]] = [("flatten", nn.Flatten())]
-        width = self.inputs
-        for at, (units, act) in enumerate(zip(self.hidden, self._activations()), start=1):
-            layers.append((f"dense{at}", nn.Linear(width, units)))
-            layers.append((f"activation{at}", activation(act, self.tempered)))
-            if self.dropout:
-                layers.append((f"dropout{at}", nn.Dropout(self.dropout)))
-            width = units
-        layers.append(("output", nn.Linear(width, self.outputs)))
-        return nn.Sequential(OrderedDict(layers))
+        activations = (activation(name, self.tempered) for name in self._activations())
+        hidden = list(zip(self.hidden, activations))
+        layers = dense_layers(self.inputs, hidden, self.outputs, dropout=self.dropout, after_each=True)
+        return nn.Sequential(OrderedDict([("flatten", nn.Flatten()), *layers]))

@@ -15,6 +15,7 @@ Use when: comparing with DPMLBench.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -85,8 +86,6 @@ class Inception(ImageDescription):
             raise self._error("inputs", "images of at least 10 x 10")
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import pool

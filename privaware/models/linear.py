@@ -13,6 +13,8 @@ Use when: features are informative, or the budget is small.
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -55,14 +57,7 @@ class Linear(Description):
         if self.groups:
             raise self._error("groups", "0 unless inputs are (channels, height, width)")
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
-
     def _module(self) -> nn.Module:
-        import math
-        from collections import OrderedDict
-
         from torch import nn
 
         layers: list[tuple[str, nn.Module]] = []

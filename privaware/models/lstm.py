@@ -16,6 +16,7 @@ Use when: rows are short texts and the order of words matters.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -77,23 +78,15 @@ class Lstm(Activated):
         return self.words
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
-        from privaware.models._layers import LSTM, LastStep
+        from privaware.models._layers import LSTM, LastStep, dense_layers
 
         layers: list[tuple[str, nn.Module]] = [
             ("embedding", nn.Embedding(self.words, self.embedding)),
             ("lstm", LSTM(self.embedding, self.units)),
             ("last", LastStep()),
         ]
-        width = self.units
-        for at, units in enumerate(self.hidden, start=1):
-            layers.append((f"dense{at}", nn.Linear(width, units)))
-            layers.append((f"activation{at}", self._activation()))
-            width = units
-        if self.dropout:
-            layers.append(("dropout", nn.Dropout(self.dropout)))
-        layers.append(("output", nn.Linear(width, self.outputs)))
+        hidden = [(units, self._activation()) for units in self.hidden]
+        layers += dense_layers(self.units, hidden, self.outputs, dropout=self.dropout)
         return nn.Sequential(OrderedDict(layers))

@@ -40,7 +40,7 @@ class MultiDepth(ImageDescription):
     depth, width, groups, stride
         As for `wrn`.
     depths : tuple of int
-        Numbers of the blocks, from 0 and rising, whose outputs are read; the last must be the last block.
+        Numbers of the blocks, from 0 and increasing, whose outputs are read; the last must be the last block.
     pools : tuple of int
         For each of `depths`, the side of the grid to which its output is pooled.
     mirror : bool
@@ -66,7 +66,7 @@ class MultiDepth(ImageDescription):
         self._check_counts("depths", least=0)
         last = (self.depth - 4) // 2 - 1
         if not self.depths or sorted(set(self.depths)) != list(self.depths) or self.depths[-1] != last:
-            raise self._error("depths", f"rising whole numbers of which the last is {last}")
+            raise self._error("depths", f"increasing whole numbers that end with {last}, the last block")
         self._check_counts("pools", size=len(self.depths))
         self._check_flag("mirror")
 

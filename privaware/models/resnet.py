@@ -1,4 +1,4 @@
-"""Residual networks for small images with group norm without weights: 20, 32, 44, 56, 74 or 110 layers and more.
+"""Residual networks of 6 n + 2 layers (20, 32, 44 and so on) for small images, with group norms without weights.
 
 There are three stages of two-convolution blocks with 16, 32 and 64 filters. Where a stage has stride 2, the shortcut
 takes every other pixel, normalises and appends channels of zeros, so the shortcut has no parameters. Initial weights of
@@ -17,6 +17,7 @@ Use when: comparing with DPMLBench, or studying how depth affects accuracy under
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -62,13 +63,11 @@ class ResNet(ImageDescription):
             raise self._error("depth", "6 n + 2, such as 20, 32, 44, 56, 74 or 110")
         self._check_counts("filters", size=3)
         if list(self.filters) != sorted(self.filters):
-            raise self._error("filters", "three numbers that do not fall")
+            raise self._error("filters", "three numbers in non-decreasing order")
         self._check_count("groups")
         self._check_groups("groups", *self.filters)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import global_pool, he_normal

@@ -1,4 +1,4 @@
-"""3 x 3 convolutions, each with activation and pool, dense layers and the output: by default three and one.
+"""3 x 3 convolutions (by default three), each with activation and pool, dense layers (by default one) and the output.
 
 With `groups` a group norm without weights precedes the activation of each convolution.
 

@@ -1,10 +1,10 @@
-"""The convolutional networks of Tramer and Boneh, from pixels or on scattering features: tanh after every hidden layer.
+"""The convolutional networks of Tramer and Boneh, from pixels or on scattering features, with tanh by default.
 
 `layers` are convolutions `[filters, kernel, stride, padding]` and pools `["pool", kernel, stride]`. On scattering
 features the channels may first be group-normalised in `groups`, without weights.
 
 Paper: Tramer and Boneh, Differentially private learning needs better features (or much more data), Tables 6 to 9.
-Tables 8 and 9 print pools that the parameter counts of Table 4 contradict; the published entries leave those out.
+Tables 8 and 9 print pools that the parameter counts of Table 4 contradict; the networks in `named()` lack these pools.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: rows are small images; on scattering features when the budget is small.
 
@@ -16,6 +16,7 @@ Use when: rows are small images; on scattering features when the budget is small
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,8 +72,6 @@ class TramerBoneh(ImageDescription):
         )
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         network = build_stack(self, self._stack(), self.hidden)

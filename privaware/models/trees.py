@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.models._description import Description, is_finite
+from privaware.models._description import Description
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,7 +50,8 @@ class Trees(Description):
     waves : int
         Number of random Fourier features, under the name that stored models use.
     deviations : tuple of float
-        Standard deviation that noise alone gives a score of each column, then the slope of each number.
+        Standard deviation that privacy noise alone gives the scores of each column, then the slope of each number;
+        empty if it is not known.
     clipped : bool
         Whether the scores of two classes were learned from gradients that were clipped to 1/2. A probability q of the
         rarer class is then learned as q / (2 (1 - q)), and the outputs are corrected to logits of q.
@@ -81,17 +82,12 @@ class Trees(Description):
             raise self._error("depth", f"a whole number of at most {MAX_DEPTH}")
         if not isinstance(self.clipped, bool) or (self.clipped and self.outputs != 2):
             raise self._error("clipped", "false, or true for two outputs")
-        good = isinstance(self.deviations, (list, tuple)) and all(is_finite(value) for value in self.deviations)
-        if not good or len(self.deviations) not in (0, len(self.levels) + self.numbers):
-            raise self._error("deviations", "a number for each column and each slope, or none")
-        self._set("deviations", tuple(float(value) for value in self.deviations))
-        self._check_bent()
-
-    def _check_bent(self) -> None:
-        good = isinstance(self.bent, (list, tuple)) and all(is_finite(value) for value in self.bent)
-        if not good or (self.bent and (self.outputs != 1 or len(self.bent) != 4 or not min(self.bent[1:3]) > 0)):
-            raise self._error("bent", "centre, spread > 0, strength > 0 and shift for a model with one output, or none")
-        self._set("bent", tuple(float(value) for value in self.bent))
+        sizes = (0, len(self.levels) + self.numbers)
+        self._check_numbers("deviations", sizes, "a number for each column and each slope, or none")
+        bent = "centre, spread > 0, strength > 0 and shift for a model with one output, or none"
+        self._check_numbers("bent", (0, 4), bent)
+        if self.bent and (self.outputs != 1 or not min(self.bent[1:3]) > 0):
+            raise self._error("bent", bent)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -142,7 +138,9 @@ def curves(model: Any) -> list[Curve]:
     """
     described = dict(model.architecture)
     if described.pop("name") != "trees":
-        raise WrongInput("expected a model of additive, boosted or fourier, which have curves; got another one")
+        raise WrongInput(
+            "expected a model of additive, boosted, fourier or amortised, which have curves; got another one"
+        )
     trees, feature, schema = Trees(**described), model.features[0], model.schema
     count = len(trees.levels)
     deviations = np.array(trees.deviations or [np.nan] * (count + trees.numbers))

@@ -4,8 +4,8 @@ Initial weights of convolutions follow He et al. with the gain of the activation
 ReLU for tanh too). Weights of dense layers have standard deviation 0.01, and their biases are zero.
 
 Paper: DPMLBench, Table 16. The network that the paper calls VGG16 has the eight convolutions of VGG-11 (configuration
-A): 128,807,306 parameters on colour images, as its Table 2 rounds. Before the dense layers the image is averaged onto 7
-x 7 points (`spread` = 7), which for 32 x 32 images repeats one pixel 49 times.
+A): 128,807,306 parameters on colour images, which its Table 2 rounds. Before the dense layers the image is averaged
+onto 7 x 7 points (`spread` = 7), which for 32 x 32 images repeats one pixel 49 times.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench. It is far too wide for small budgets.
 
@@ -16,6 +16,7 @@ Use when: comparing with DPMLBench. It is far too wide for small budgets.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -80,23 +81,16 @@ class Vgg(ImageDescription):
         return tuple(stack)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
-        from privaware.models._layers import he_normal
+        from privaware.models._layers import dense_layers, he_normal
 
         layers = conv_layers(self, self._stack())
         layers += [("spread", nn.AdaptiveAvgPool2d(self.spread)), ("flatten", nn.Flatten())]
         channels = self.filters[-1][-1] if self.filters else self.inputs[0]
         width = channels * self.spread**2
-        for at, units in enumerate(self.hidden, start=1):
-            layers.append((f"dense{at}", nn.Linear(width, units)))
-            layers.append((f"dense{at}_activation", self._activation()))
-            if self.dropout:
-                layers.append((f"dropout{at}", nn.Dropout(self.dropout)))
-            width = units
-        layers.append(("output", nn.Linear(width, self.outputs)))
+        hidden = [(units, self._activation()) for units in self.hidden]
+        layers += dense_layers(width, hidden, self.outputs, dropout=self.dropout, after_each=True)
         network = nn.Sequential(OrderedDict(layers))
         he_normal(network, GAINS.get(self.activation, 2**0.5))
         for layer in network:

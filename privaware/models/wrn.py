@@ -4,8 +4,8 @@ Activations come before convolutions. There are three stages of (depth - 4) / 6 
 filters. Filters are standardised to mean 0 and a norm of about 1, so the scale of the weights does not matter.
 
 Paper: Zagoruyko and Komodakis, Wide residual networks. With these norms it is the network of De et al., Unlocking
-high-accuracy differentially private image classification through scale, and of the `prior` features. None of the four
-papers prints its number of parameters: 2,751,146 for ten classes of colour images.
+high-accuracy differentially private image classification through scale, and of the `prior` features. Neither paper
+prints its number of parameters: 2,751,146 for ten classes of colour images.
 Privacy: no cost of its own; no layer mixes rows.
 Use when: features are learned on public or synthetic images, or rows are many.
 
@@ -16,6 +16,7 @@ Use when: features are learned on public or synthetic images, or rows are many.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -68,8 +69,6 @@ class Wrn(ImageDescription):
         self._check_groups("groups", 16, 16 * self.width)
 
     def _module(self) -> nn.Module:
-        from collections import OrderedDict
-
         from torch import nn
 
         from privaware.models._layers import StandardisedConv2d, global_pool

@@ -23,7 +23,7 @@ def noisy_number(kind: str, scale: float) -> Any:
 
 
 def noisy_max(scale: float) -> Any:
-    """Return a function from an array of scores to the index of the largest after exponential noise of this `scale`."""
+    """Return a function from an array of scores to the index of the largest one after exponential noise of `scale`."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_max
     from opendp.measures import max_divergence

@@ -2,7 +2,7 @@
 
 A key is drawn for each sample or split. So a number depends on the row's position and the step, but not on the row's
 values; otherwise equal rows would always be sampled together. Any process that holds the key can compute the number of
-a row. The numbers do not depend on how the rows are cut into parts.
+a row. The numbers do not depend on how the rows are divided among processes.
 
 >>> draws = PositionDraws(key=(1, 2))
 >>> bool((draws.uniforms(0, 9)[5:] == draws.uniforms(5, 4)).all())
@@ -23,14 +23,14 @@ NUMBERS_PER_COUNTER = 4
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExampleNumbers:
-    """The key of what a training draws for each example, and the number of each example.
+    """The key of the random numbers that a training draws for each example, and the numbers of the examples.
 
     Parameters
     ----------
     key : tuple of int
         Two words of 64 bits.
     numbers : ndarray
-        The number of each example, from which the key derives its draws.
+        The number of each example; key and number determine the draws of the example.
     """
 
     key: tuple[int, int] = field(repr=False)
@@ -56,7 +56,7 @@ class PositionDraws:
         return np.random.Generator(philox).random(before + rows)[before:]
 
     def sample(self, begin: int, rows: int, rate: float) -> np.ndarray:
-        """Return a mask of `rows` rows from position `begin` on; each is True with probability `rate` (at 1 all)."""
+        """Return a mask of `rows` rows from position `begin` on; each is True with probability `rate`."""
         return self.uniforms(begin, rows) < rate
 
     def shards(self, begin: int, rows: int, shares: tuple[float, ...]) -> np.ndarray:

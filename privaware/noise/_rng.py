@@ -4,14 +4,14 @@ An `Rng` holds three separate streams (sampling, noise, initialisation), each wi
 system's entropy, or from the seed if there is one.
 
 1. Single numbers and choices are drawn by OpenDP, which handles floating point exactly; with a seed, by numpy.
-2. Laplace noise for arrays is exact too (`_laplace`).
+2. Laplace noise for arrays is exact too (`_arrays`).
 3. Gaussian noise for arrays and tensors is drawn by fast generators in float64, whatever the type of the exact value.
 4. All arrays and tensors are released on a lattice, so that low-order bits carry nothing about the rows.
 
 Why float64: float32 normal numbers are sparser than the lattice beyond 6.1 standard deviations, which a model of 2.7
 million parameters draws once in 350 steps. There a release would show which sums it cannot come from. In float64 this
-begins at 11 standard deviations on the CPU and 8 on a device, where the tails end at 13 and 9.4. These are less than
-1e-15 of the draws.
+begins at 11 standard deviations on the CPU, whose largest draw has 13, and at 8 on a device, whose largest draw has
+9.4. About one draw in 1e15 is so large.
 
 A noisy release is one call that takes the exact value and its sensitivity. So neither can be forgotten, and
 `privaware.testing.replay` can record every call and repeat it on neighbouring rows.
@@ -32,8 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.noise._cpu_tensors import add_noise
-from privaware.noise._laplace import add_laplace
+from privaware.noise._arrays import add_gaussian, add_laplace
 from privaware.noise._opendp import noisy_max, noisy_number
 from privaware.noise._positions import ExampleNumbers, PositionDraws
 from privaware.noise._response import randomised_response, small_uniforms
@@ -42,11 +41,10 @@ from privaware.noise._streams import Streams
 __all__ = ["LATTICE", "SMEAR", "Perturbed", "Rng", "lattice"]
 
 LATTICE = 2.0**-12
-"""Spacing of released values divided by their noise scale; the product is rounded down to a power of two."""
-
+"""Spacing of released values as a fraction of the noise scale; the spacing is rounded down to a power of two."""
 
 SMEAR = 1000.0
-"""The final noise of `Rng.perturb`, which hides a minimiser's tolerance, has `SMEAR` times the noise multiplier."""
+"""Factor on the noise multiplier for the final noise of `Rng.perturb`, which hides the error of the minimiser."""
 
 
 class Perturbed(Protocol):
@@ -125,9 +123,8 @@ class Rng:
         if isinstance(exact, float):
             return self._scalar("gaussian", exact, noise * sensitivity)
         if isinstance(exact, np.ndarray):
-            return self._on_lattice(
-                exact, np.asarray(self._streams.cpu["noise"].standard_normal(exact.shape)), noise * sensitivity
-            )
+            draw = np.asarray(self._streams.cpu["noise"].standard_normal(exact.shape))
+            return _on_lattice(exact, draw, noise * sensitivity)
         return self._gaussian_tensor(exact, noise * sensitivity)
 
     def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
@@ -246,7 +243,7 @@ class Rng:
         vectors = (noise * sensitivity)[:, None] * self._vectors(distribution, problem.masks)
         exact = problem.solve(vectors)
         smear = (2 * SMEAR * noise * problem.slack)[:, None]
-        return self._on_lattice(exact, self._vectors(distribution, problem.masks), smear)
+        return _on_lattice(exact, self._vectors(distribution, problem.masks), smear)
 
     def iterate(
         self,
@@ -271,7 +268,7 @@ class Rng:
         sensitivity : float
             The L2 sensitivity of a map.
         tail : int
-            Number of further draws of noise at the end.
+            Number of further draws of noise after the last map.
 
         Returns
         -------
@@ -282,7 +279,7 @@ class Rng:
         for move in maps:
             at = move(at) + scale * self._streams.cpu["noise"].standard_normal(initial.shape)
         draw = math.sqrt(tail) * self._streams.cpu["noise"].standard_normal(initial.shape)
-        return self._on_lattice(at, draw, scale)
+        return _on_lattice(at, draw, scale)
 
     def runs(self, *, eta: float, gamma: float) -> int:
         """Draw a secret number of runs, at least one.
@@ -437,12 +434,6 @@ class Rng:
             return exact + scale * float(draw)
         return float(noisy_number(kind, scale)(exact))
 
-    def _on_lattice(self, exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
-        step = lattice(scale)
-        return (np.round((exact + scale * draw) / step) * step).astype(
-            exact.dtype if exact.dtype.kind == "f" else float
-        )
-
     def _gaussian_tensor(self, exact: Any, scale: Any) -> Any:
         import torch
 
@@ -450,7 +441,7 @@ class Rng:
             normal, scales = self._streams.cpu["noise"], _row_scales(scale, exact)
             if scales is not None and exact.is_contiguous() and exact.dtype in (torch.float32, torch.float64):
                 rows = exact.numpy().reshape(len(scales), -1)
-                return torch.from_numpy(add_noise(rows, scales, lattice(scales), normal)).view(exact.shape)
+                return torch.from_numpy(add_gaussian(rows, scales, lattice(scales), normal)).view(exact.shape)
             draw = torch.from_numpy(np.asarray(normal.standard_normal(tuple(exact.shape))))
         else:
             stream = self._streams.on("noise", exact.device)
@@ -461,6 +452,12 @@ class Rng:
         draw.mul_(scale / step)
         draw = draw.add_(exact / step) if isinstance(step, torch.Tensor) else draw.add_(exact, alpha=1 / step)
         return draw.round_().to(exact.dtype).mul_(step)
+
+
+def _on_lattice(exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
+    step = lattice(scale)
+    noisy = np.round((exact + scale * draw) / step) * step
+    return noisy.astype(exact.dtype if exact.dtype.kind == "f" else float)
 
 
 def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:

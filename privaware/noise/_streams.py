@@ -66,7 +66,7 @@ class Streams:
             self._torch.clear()
 
     def on(self, stream: str, device: Any) -> ChaCha20:
-        """Return the stream on a device other than the CPU."""
+        """Return the generator of the stream called `stream` on `device`, which is not the CPU."""
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20
@@ -79,7 +79,7 @@ class Streams:
         return self._on_device[at]
 
     def torch(self, stream: str, device: str) -> Any:
-        """Return a torch generator for the stream on a device, the same one at each call.
+        """Return the torch generator of the stream called `stream` on a device; every call returns the same generator.
 
         Without a seed, its whole state comes from the stream on the CPU; on other devices it gets 64 bits of the
         operating system. In a seeded run it gets a seed of 63 bits from the stream.

@@ -38,25 +38,19 @@ def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
 
 
 def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
-    """Return flat rows on the lattice of `norm`, clipped slightly below `norm`; values that are not finite
-    count as 0.
+    """Return flat rows on the lattice of `norm`, clipped to an L2 norm slightly below `norm`.
+
+    Values that are not finite count as 0.
     """
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     return clip_rows(flat, norm, row_lattice(norm, flat.shape[1]))
 
 
-def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> np.ndarray:
-    """Return the exact sum over rows a of a a', or of a b' if `others` holds rows b.
+def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
+    """Add the sum over rows a of a a', or of a b' if `others` holds rows b, to `total`, without rounding error.
 
     The rows a are results of `clipped` for `norm`, and the rows b results of `clipped` for norm 1.
     """
-    total = Total()
-    add_second_moments(total, rows, norm, others)
-    return np.asarray(total.value)
-
-
-def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
-    """Add `second_moments(rows, norm, others)`, without rounding error, to the `total` of all rows, in place."""
     lattice = row_lattice(norm, rows.shape[1])
     if others is None:
         add_outer_sum(total, rows, rows, lattice, lattice)

@@ -31,8 +31,7 @@ from privaware.data import Data, Rows, Sum, release
 from privaware.events import NOTHING, Event, Gaussian
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation
-from privaware.preprocessing._grids import cells, equal_bins, grid_between
-from privaware.preprocessing._ranges.column_counts import empty_cells, shrunken
+from privaware.preprocessing._ranges.column_counts import cells, empty_cells, equal_bins, grid_between, shrunken
 from privaware.schema import Column, Schema
 
 __all__ = ["Bins"]

@@ -48,7 +48,15 @@ from privaware.preprocessing._ranges.column_counts import (
     LocatedCounts,
     Span,
 )
-from privaware.preprocessing._ranges.open_columns import filled, open_columns, open_target, outline, released, single
+from privaware.preprocessing._ranges.open_columns import (
+    filled,
+    filled_by_words,
+    open_columns,
+    open_target,
+    outline,
+    released,
+    single,
+)
 from privaware.schema import Column, Schema
 
 __all__ = ["Ranges"]
@@ -121,6 +129,7 @@ class Ranges(Transformation):
         """Return the schema with kinds, bounds and categories filled in, from rows in the form of `Data.uncoded`."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
         kinds: dict[str, np.ndarray] = {}
+        decided: list[Column] = []
         if undecided := open_columns(schema, "undecided"):
             counted = KindCounts(places=_places(schema, undecided), sensitivity=_sensitivity(schema, len(undecided)))
             scale = rounds.pop(0)
@@ -128,8 +137,6 @@ class Ranges(Transformation):
             deviation = scale * counted.sensitivity
             decided = likeliest(undecided, np.stack(list(kinds.values())), deviation)
             kinds = {name: np.where(counts > CLEAR_DEVIATIONS * deviation, counts, 0) for name, counts in kinds.items()}
-        else:
-            decided = []
         by_name = {column.name: single(column) if self.single else column for column in decided}
         columns = [by_name.get(column.name, column) for column in schema.columns]
         still_open = [column for column in columns if not column.bounded]
@@ -159,10 +166,9 @@ class Ranges(Transformation):
         common: dict[str, tuple[tuple[str, ...], float]],
         kinds: dict[str, np.ndarray],
     ) -> Column:
-        """Return the column with bounds or categories, or as text.
+        """Return the column with bounds or categories, or as text (see `filled_by_words`).
 
-        The other arguments hold what was released, by column name. Without `single`, a column becomes text if more of
-        its values are texts than words, and if the common words cover less than half of these texts.
+        The other arguments hold what was released, by column name.
         """
         if column.name in spans:
             low, high = spans[column.name]
@@ -170,13 +176,8 @@ class Ranges(Transformation):
             return replace(filled(column, (low, high), ()), bins=inner if column.kind == "number" else ())
         if column.name not in common:
             return column
-        words, covered = common[column.name]
-        texts, names = (
-            kinds.get(column.name, np.zeros(len(COUNTED)))[COUNTED.index(kind)] for kind in ("text", "word")
-        )
-        if texts > names and not self.single and covered < texts / 2:
-            return replace(column, kind="text", fold=False)
-        return filled(column, (0.0, 1.0), words)
+        no_counts = np.zeros(len(COUNTED))
+        return filled_by_words(column, common[column.name], kinds.get(column.name, no_counts), self.single)
 
 
 def _rounds(schema: Schema, noise: float) -> list[float]:

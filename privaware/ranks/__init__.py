@@ -1,7 +1,7 @@
 """Compute with several processes, such as one for each GPU, which `torchrun` starts.
 
 1. Rank 0 leads. It alone reads files, opens the ledger, charges, draws noise, saves checkpoints, reports progress and
-   writes results. So there is one charge, one folder and one noise, whatever the number of ranks.
+   writes results. So there is one charge, one folder of results and one draw of noise, whatever the number of ranks.
 2. All other ranks follow: they wait for jobs. A job is a function that every rank calls at the same time, with rows
    that rank 0 sends. While a job runs, ranks exchange sums.
 3. A program that uses no job runs in rank 0 alone, as it would in a process of its own.
@@ -10,12 +10,22 @@ The number of ranks changes no result. `privaware.descent` divides a step into m
 on the number of ranks, and adds their sums without rounding error.
 
 All ranks are trusted: they see rows, samples and sums before noise. Only rank 0 holds the key of the noise. The other
-ranks send it sums to which it adds the noise itself, once, and rank 0 alone writes what is released. So no other rank
-can leave noise out of a release.
+ranks send their sums to rank 0, which adds the noise once and alone writes what is released. So no other rank can leave
+noise out of a release.
 """
 
-from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, follows, joined, led, on_all_ranks
-from privaware.ranks._shares import SHARES, shares
+from privaware.ranks._session import (
+    SHARES,
+    Ranks,
+    RanksEnded,
+    current,
+    expect_led,
+    follows,
+    joined,
+    led,
+    on_all_ranks,
+    shares,
+)
 
 __all__ = [
     "SHARES",

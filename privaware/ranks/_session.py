@@ -23,7 +23,18 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
+__all__ = [
+    "SHARES",
+    "Ranks",
+    "RanksEnded",
+    "current",
+    "expect_led",
+    "follows",
+    "joined",
+    "led",
+    "on_all_ranks",
+    "shares",
+]
 
 T = TypeVar("T")
 
@@ -42,8 +53,11 @@ GRACE = timedelta(seconds=10)
 CHUNK = 2**27
 """Largest number of bytes of rows that are sent at once."""
 
+SHARES = 8
+"""Smallest number of shares into which work is divided if ranks compute it together, so that 1 to 8 ranks agree."""
+
 Shape = tuple[tuple[int, ...], Any]
-"""The shape and the type of a tensor."""
+"""The shape and the dtype of a tensor."""
 
 
 class RanksEnded(PrivawareError):
@@ -70,10 +84,9 @@ class Ranks:
     @classmethod
     def of_environment(cls) -> Ranks | None:
         """Return the ranks that `torchrun` describes in this process's environment, or None without `torchrun`."""
-        known = os.environ
-        if "TORCHELASTIC_RUN_ID" not in known:
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
             return None
-        rank, size, local = (int(known[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         return cls(rank, size, local)
 
     @property
@@ -81,10 +94,10 @@ class Ranks:
         return self.rank == 0
 
     def device(self, device: str) -> str:
-        """Return the device of this rank if rank 0 computes on `device`.
+        """Return the device on which this rank computes while rank 0 computes on `device`.
 
-        It is `device` on rank 0 and if `device` is a CPU, else "cuda:N" for a GPU of this machine (`local_gpu`). Raise
-        `WrongInput` if this machine has no GPU.
+        Rank 0 gets `device`, and so does every rank if `device` is a CPU. Otherwise the result is "cuda:N", where N is
+        `local_gpu`. Raise `WrongInput` if a GPU is needed and this machine has none.
         """
         import torch
 
@@ -96,7 +109,7 @@ class Ranks:
 
     @property
     def local_gpu(self) -> int:
-        """The number of this rank's GPU on its machine; if it has fewer GPUs than ranks, ranks share them in turn."""
+        """The number of this rank's GPU on its machine; ranks share a GPU if there are more ranks than GPUs."""
         import torch
 
         return self.local % max(torch.cuda.device_count(), 1)
@@ -104,13 +117,14 @@ class Ranks:
     # Starting and ending.
 
     def open(self) -> None:
-        """Connect the ranks; nothing is done for one rank, or if they are connected.
+        """Connect the ranks; do nothing if there is a single rank, or if they are connected.
 
         Raise `RanksEnded` if they do not all start within `START_TIMEOUT`, and `WrongInput` if they run different
         versions of this package or of torch.
         """
         if self.size == 1 or self._groups:
             return
+        import torch
         import torch.distributed as dist
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
@@ -121,7 +135,7 @@ class Ranks:
                 atexit.register(self.close)
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
-        self.expect_equal({"version of privaware": __version__, "version of torch": _torch_version()})
+        self.expect_equal({"version of privaware": __version__, "version of torch": str(torch.__version__)})
         gpus = self.gathered(_gpu(self.local_gpu))
         if all(gpus) and len(set(gpus)) == self.size:
             self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
@@ -135,7 +149,10 @@ class Ranks:
         self._groups.clear()
 
     def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
-        """Raise `WrongInput` with `advice` on every rank unless all give the same `facts`; values are not shown."""
+        """Raise `WrongInput` on every rank unless all ranks give the same `facts`; the message ends with `advice`.
+
+        `facts` are texts by name. The message has the name of a fact, but no value.
+        """
         every = self.gathered(dict(facts))
         for rank, other in enumerate(every):
             for name in facts:
@@ -146,7 +163,7 @@ class Ranks:
                     )
 
     def follow(self) -> Any:
-        """Take part in the jobs of rank 0 until it ends; return the result that rank 0 sends at the end.
+        """Take part in the jobs of rank 0 until rank 0 calls `end`; return the result that it sends then.
 
         Raise `RanksEnded` if rank 0 fails, or if the connection is lost.
         """
@@ -174,10 +191,11 @@ class Ranks:
         self._busy = False
 
     def end(self, kind: str, content: Any) -> None:
-        """End the other ranks, which wait for jobs: `follow` returns `content` if `kind` is "ended".
+        """End the other ranks, which wait for jobs in `follow`; only rank 0 calls this.
 
-        If `kind` is "failed", `follow` raises `RanksEnded(content)`. Nothing is sent while a job runs; ranks inside a
-        job end with their connection.
+        If `kind` is "ended", `follow` returns `content` on them. If `kind` is "failed", `follow` raises
+        `RanksEnded(content)`. Nothing is sent if the block of a job has raised: ranks inside the job end when the
+        connection is lost.
         """
         if not self._busy:
             self.shared((kind, content))
@@ -234,46 +252,18 @@ class Ranks:
                 self._busy = False
                 raise WrongInput(f"rank {rank}: {sentence}")
 
-    def send_rows(self, tensors: Sequence[Tensor]) -> None:
-        """Send all of `tensors` to all other ranks, which call `receive_rows` with their shapes."""
-        for tensor in tensors:
-            for part in _bytes(tensor.detach().cpu().contiguous()).split(CHUNK):
-                self._broadcast(part, "cpu")
-
-    def receive_rows(self, shapes: Sequence[Shape]) -> list[Tensor]:
-        """Return the tensors of these `shapes` that rank 0 sends to all ranks, as new tensors on the CPU."""
-        import torch
-
-        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
-        for tensor in tensors:
-            for part in _bytes(tensor).split(CHUNK):
-                self._broadcast(part, "cpu")
-        return tensors
-
     def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
         """Send to each other rank r the rows `bounds[r]` to `bounds[r + 1] - 1` of each of `tensors`.
 
-        Rank r calls `receive_part` with the shapes of its rows.
+        Only rank 0 calls this. Rank r calls `receive_part` with the shapes of its rows.
         """
-        import torch.distributed as dist
-
         for rank in range(1, self.size):
             for tensor in tensors:
-                part = tensor[bounds[rank] : bounds[rank + 1]].detach().cpu().contiguous()
-                with self._connected():
-                    for piece in _bytes(part).split(CHUNK):
-                        dist.send(piece, dst=rank, group=self._groups["cpu"])
+                self._send([tensor[bounds[rank] : bounds[rank + 1]].detach().cpu().contiguous()], to=rank)
 
     def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
         """Return the tensors of these `shapes` that rank 0 sends to this rank alone, as new tensors on the CPU."""
-        import torch
-        import torch.distributed as dist
-
-        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
-        with self._connected():
-            for piece in (piece for tensor in tensors for piece in _bytes(tensor).split(CHUNK)):
-                dist.recv(piece, src=0, group=self._groups["cpu"])
-        return tensors
+        return self._received(shapes, 0)
 
     def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
         """Send the first `sent[0]` of `rows` to rank 0, the next `sent[1]` to rank 1 and so on; return received rows.
@@ -299,72 +289,80 @@ class Ranks:
     def shared_rows(self, rows: Any) -> Any:
         """Return the NumPy array `rows` of rank 0 on every rank; other ranks pass None.
 
-        Arrays of other things than numbers are pickled.
+        An array whose entries are not numbers is pickled.
         """
         import torch
 
         plain = self.shared(None if rows is None else rows.dtype.kind in "biuf")
         if not plain:
             return self.shared(rows)
-        tensors = [] if rows is None else [torch.from_numpy(np.ascontiguousarray(rows))]
-        shapes = self.shared([(tuple(item.shape), item.dtype) for item in tensors])
-        if self.leads:
-            self.send_rows(tensors)
-            return rows
-        return self.receive_rows(shapes)[0].numpy()
+        tensor = None if rows is None else torch.from_numpy(np.ascontiguousarray(rows))
+        shape = self.shared(None if tensor is None else _shape(tensor))
+        if tensor is None:
+            tensor = torch.empty(shape[0], dtype=shape[1])
+        for piece in _pieces([tensor]):
+            self._broadcast(piece, "cpu")
+        return rows if self.leads else tensor.numpy()
 
     def collected(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
         """Return the tensors of every rank, in the order of ranks, on rank 0; on all other ranks an empty list.
 
-        Several ranks get tensors on the CPU. A single rank gets its own `tensors`, on their device.
+        The tensors are on the CPU. But with a single rank, its own `tensors` are returned on their device.
         """
         if self.size == 1:
             return [list(tensors)]
-        import torch
-        import torch.distributed as dist
-
         own = [tensor.detach().cpu().contiguous() for tensor in tensors]
-        group, every = self._groups["cpu"], self.gathered([(tuple(item.shape), item.dtype) for item in own])
-        with self._connected():
-            if not self.leads:
-                for part in (part for item in own for part in _bytes(item).split(CHUNK)):
-                    dist.send(part, dst=0, group=group)
-                return []
-            others = [[torch.empty(shape, dtype=kind) for shape, kind in shapes] for shapes in every[1:]]
-            for rank, items in enumerate(others, 1):
-                for part in (part for item in items for part in _bytes(item).split(CHUNK)):
-                    dist.recv(part, src=rank, group=group)
-        return [own, *others]
+        shapes = self.gathered([_shape(tensor) for tensor in own])
+        if not self.leads:
+            self._send(own, to=0)
+            return []
+        return [own, *(self._received(shapes[rank], rank) for rank in range(1, self.size))]
 
     def add_up(self, sums: Tensor) -> None:
-        """Replace `sums` of rank 0, in place, by their total over all ranks; what other ranks have in `sums` is lost.
+        """Replace `sums` of rank 0, in place, by their total over all ranks; other ranks lose their `sums`.
 
         In float64 the total is exact, in any order of addition, if all entries are multiples of one step (a lattice)
         and all sums are below 2^53 steps.
         """
-        if self.size == 1:
-            return
-        import torch.distributed as dist
+        if self.size > 1:
+            import torch.distributed as dist
 
-        with self._on_host(sums) as (values, group), self._connected():
-            dist.reduce(values, dst=0, group=group)
+            with self._on_host(sums) as (values, group), self._connected():
+                dist.reduce(values, dst=0, group=group)
 
     def broadcast(self, values: Tensor) -> Tensor:
-        """Replace `values` by those of rank 0, in place, and return them."""
+        """Replace `values` by the values of rank 0, in place, and return them."""
         if self.size > 1:
-            with self._on_host(values) as (same, group), self._connected():
-                import torch.distributed as dist
+            import torch.distributed as dist
 
+            with self._on_host(values) as (same, group), self._connected():
                 dist.broadcast(same, src=0, group=group)
         return values
 
     def _broadcast(self, values: Tensor, group: str) -> None:
-        if self.size == 1:
-            return
+        if self.size > 1:
+            import torch.distributed as dist
+
+            with self._connected():
+                dist.broadcast(values, src=0, group=self._groups[group])
+
+    def _send(self, tensors: Sequence[Tensor], to: int) -> None:
         import torch.distributed as dist
 
         with self._connected():
-            dist.broadcast(values, src=0, group=self._groups[group])
+            for piece in _pieces(tensors):
+                dist.send(piece, dst=to, group=self._groups["cpu"])
+
+    def _received(self, shapes: Sequence[Shape], source: int) -> list[Tensor]:
+        """Return new tensors of these `shapes` with what the rank `source` sends by `_send`."""
+        import torch
+        import torch.distributed as dist
+
+        tensors = [torch.empty(shape, dtype=kind) for shape, kind in shapes]
+        with self._connected():
+            for piece in _pieces(tensors):
+                dist.recv(piece, src=source, group=self._groups["cpu"])
+        return tensors
 
     @contextmanager
     def _on_host(self, values: Tensor) -> Iterator[tuple[Tensor, Any]]:
@@ -386,7 +384,7 @@ class Ranks:
     def _connected(
         self, sentence: str = "expected {size} processes to the end, but one of them ended"
     ) -> Iterator[None]:
-        """Turn a `RuntimeError` in the block into `RanksEnded` with `sentence`.
+        """Turn a `RuntimeError` in the block into `RanksEnded` with `sentence`, in which {size} stands for `size`.
 
         Such an error means a lost connection, or a rank that does not answer in time.
         """
@@ -442,16 +440,16 @@ def joined() -> Ranks | None:
 def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] = dict) -> T:
     """Return `call()`, computed by rank 0 with the help of all other ranks, on every rank.
 
-    Without `torchrun`, or inside another such call, `call` is simply called. If it raises on rank 0, the other ranks
-    raise `RanksEnded`.
+    Without `torchrun`, or inside another call of `on_all_ranks`, `call` is simply called. If it raises on rank 0, the
+    other ranks raise `RanksEnded`.
 
     Parameters
     ----------
     call : callable
         What rank 0 computes.
     facts : callable
-        Returns what all ranks must agree in, by name; else `WrongInput` is raised. It is called only if `torchrun`
-        started several processes.
+        Returns texts by name that must be the same on all ranks; otherwise `WrongInput` is raised. It is called only if
+        `torchrun` started several processes.
 
     Returns
     -------
@@ -474,7 +472,7 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
 
 @contextmanager
 def led(ranks: Ranks) -> Iterator[None]:
-    """Lead `ranks`, which are open, inside the block. If it raises, the other ranks end with the same sentence."""
+    """Lead the open `ranks` inside the block. If it raises, the other ranks raise `RanksEnded` with its message."""
     _leading.append(ranks)
     try:
         yield
@@ -489,7 +487,7 @@ def led(ranks: Ranks) -> Iterator[None]:
 def ended_by_torchrun() -> Iterator[None]:
     """Raise `RanksEnded` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
-    A process that waits for a GPU cannot raise. After `GRACE` it prints the sentence and ends. Outside the main thread
+    A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. Outside the main thread
     nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -531,7 +529,7 @@ def _lost(sentence: str) -> str:
 
 
 def _gpu(number: int) -> str:
-    """Return a name for a GPU of this machine that no other GPU has; an empty text without NCCL or without a GPU."""
+    """Return the UUID of the GPU with this `number` on this machine; an empty text without NCCL or without a GPU."""
     import torch
     import torch.distributed as dist
 
@@ -540,14 +538,26 @@ def _gpu(number: int) -> str:
     return str(torch.cuda.get_device_properties(number).uuid)
 
 
-def _torch_version() -> str:
-    import torch
-
-    return str(torch.__version__)
-
-
 def _bytes(tensor: Tensor) -> Tensor:
     """Return the memory of a contiguous tensor as a flat tensor of bytes."""
     import torch
 
     return tensor.view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+
+
+def _pieces(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield the memory of contiguous tensors in turn, in pieces of at most `CHUNK` bytes."""
+    return (piece for tensor in tensors for piece in _bytes(tensor).split(CHUNK))
+
+
+def _shape(tensor: Tensor) -> Shape:
+    return tuple(tensor.shape), tensor.dtype
+
+
+def shares(size: int) -> int:
+    """Return the number of shares for `size` ranks: the smallest multiple of `SHARES` that is at least `size`.
+
+    >>> [shares(size) for size in (1, 2, 8, 9)]
+    [8, 8, 8, 16]
+    """
+    return SHARES * math.ceil(size / SHARES)

@@ -13,15 +13,14 @@ Bounds and categories that are not declared have a privacy cost:
 >>> schema.bounded, schema.bare().bounded
 (True, False)
 
-A declared column may become several coded columns, which a learner sees:
+A learner sees coded columns. A declared column may become several of them:
 
 >>> joined = Column(name="joined", kind="date", low="2015-01-01", high="2025-01-01", parts=("days", "month"))
 >>> [column.name for column in Schema(columns=(joined,), classes=("n", "y")).used]
 ['joined (days)', 'joined (month)']
 """
 
-from privaware.schema._column import DATE_PARTS, KINDS, LARGEST, NOT_USED, Column, folded
-from privaware.schema._parts import CodedColumn
+from privaware.schema._column import DATE_PARTS, KINDS, LARGEST, NOT_USED, CodedColumn, Column, folded
 from privaware.schema._schema import GIVEN_BUT_PAID, GIVEN_KINDS, Schema
 
 __all__ = [

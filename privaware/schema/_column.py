@@ -1,14 +1,14 @@
-"""One declared column, and checks of declared values that columns and schemas share."""
+"""One declared column, the coded columns that a learner sees, and checks that columns and schemas share."""
 
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware._validate import expect, expect_one_of, shown
 
-__all__ = ["Column", "DATE_PARTS", "KINDS", "LARGEST", "NOT_USED", "as_date", "folded"]
+__all__ = ["CodedColumn", "Column", "DATE_PARTS", "KINDS", "LARGEST", "NOT_USED", "as_date", "coded_columns", "folded"]
 
 LARGEST = 1e150
 """Largest absolute value of a bound, so that squares and differences of bounds are finite."""
@@ -38,11 +38,16 @@ def is_text(value: Any) -> bool:
         return False
 
 
-def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
-    """Turn the lists among the fields `names` of `declared` into tuples, so that equal facts are equal schemas.
+def are_distinct_texts(values: tuple[Any, ...]) -> bool:
+    """Return whether all `values` are texts that a UTF-8 file can hold, and no two are equal."""
+    return all(is_text(value) for value in values) and len(set(values)) == len(values)
 
-    The fields of `declared` are replaced in place. Raise `WrongInput`, with `who` at the start of the message, for a
-    field that is neither a list nor a tuple.
+
+def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
+    """Turn the fields `names` of the object `declared` into tuples, in place, if they are lists.
+
+    Then equal facts are equal schemas. Raise `WrongInput`, with `who` at the start of the message, for a field that is
+    neither a list nor a tuple.
     """
     for name in names:
         value = getattr(declared, name)
@@ -54,11 +59,17 @@ def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
 KINDS = ("number", "category", "boolean", "date", "time", "text", "identifier", "ignore", "undecided")
 """Kinds of columns."""
 NOT_USED = ("identifier", "ignore")
-"""Kinds that no learner sees: an identifier distinguishes rows or persons, an ignored column is left out."""
+"""Kinds of columns that no learner sees: identifiers distinguish rows or persons, ignored columns are left out."""
 DATE_PARTS = ("days", "month", "weekday", "hour")
-"""Parts that a date is coded into: days since 1970 within its bounds, and three parts with public ranges."""
+"""Parts that a date is coded into: days since 1970, which need bounds, and three parts with public ranges."""
 MOST_SLOTS = 4096
 """Largest number of hash buckets of a text column."""
+DATE_LEVELS = {
+    "month": tuple(str(month) for month in range(1, 13)),
+    "weekday": tuple(str(day) for day in range(1, 8)),
+    "hour": tuple(str(hour) for hour in range(24)),
+}
+"""Categories of the parts of a date, which are public; weekday 1 is Monday."""
 EPOCH = datetime.datetime(1970, 1, 1)
 """The moment from which days are counted."""
 
@@ -85,21 +96,21 @@ class Column:
     bins : tuple of float
         Public inner edges of bins of a number, in increasing order.
     missing : str or float
-        How an empty or infinite value is coded: "refuse" (an error), "category" (a category of its own), or, unless the
-        column is a category or boolean, a number or date to fill in, which must lie within declared bounds.
+        How an empty or infinite value is coded: "refuse" (raise an error), "category" (a category of its own), or a
+        number or date to fill in. Categories and booleans have no such number; it must lie within declared bounds.
     unseen : str
-        How a value is coded that is not declared or not of the column's kind: "refuse" (an error), or "other". With
-        "other" an unknown category counts as other, and a value that is no number or date counts as missing.
+        How a value is coded that is not declared or not of the column's kind: "refuse" (raise an error), or "other".
+        With "other" an unknown category counts as other, and a value that is no number or date counts as missing.
     fold : bool
-        Whether categories are compared without case and repeated blanks.
+        Whether categories are equal if they differ only in case, and in blanks around or between words.
     day_first : bool
-        Whether 3/4/2020 is in April.
+        Whether 3/4/2020 means 3 April, not 4 March.
     parts : tuple of str
         The parts of a date, or the hash buckets of a text, that are used; by default all.
     slots : int
         The number of hash buckets for the words of a text; 0 keeps the text itself, for features that read texts.
     certainty : float
-        The probability that the column has this kind, if noisy counts decided the kind; 1 for a declared kind.
+        The probability that the column has this kind, if it was decided by noisy counts; 1 for a declared kind.
     """
 
     name: str
@@ -143,33 +154,27 @@ class Column:
         """Convert `low`, `high` and `missing`, if written as dates, to days since 1970; time zones are ignored."""
         for name in ("low", "high", "missing"):
             value = getattr(self, name)
-            if isinstance(value, datetime.date) or (isinstance(value, str) and value not in ("refuse", "category")):
-                object.__setattr__(self, name, self._days(value, name))
-
-    def _days(self, value: Any, name: str) -> float:
-        try:
-            moment = datetime.datetime.fromisoformat(str(value)).replace(tzinfo=None)
-        except ValueError:
-            self._expect(False, f"{name} as a date such as 2020-12-31", value)
-            raise
-        return _days_since_epoch(moment)
+            if not isinstance(value, (datetime.date, str)) or value in ("refuse", "category"):
+                continue
+            try:
+                moment = datetime.datetime.fromisoformat(str(value)).replace(tzinfo=None)
+            except ValueError:
+                self._expect(False, f"{name} as a date such as 2020-12-31", value)
+            else:
+                object.__setattr__(self, name, _days_since_epoch(moment))
 
     def _check_numbers(self) -> None:
         ordered = all(is_finite(b) for b in self.bins) and list(self.bins) == sorted(set(self.bins))
         self._expect(ordered, "bins as increasing finite numbers", self.bins)
         if self.low is None and self.high is None:
             return  # bounds that are not declared are released under privacy
-        bounds = (self.low, self.high)
-        self._expect(are_apart(self.low, self.high), "finite bounds low < high", bounds)
+        self._expect(are_apart(self.low, self.high), "finite bounds low < high", (self.low, self.high))
         if not isinstance(self.missing, str) and self.low is not None and self.high is not None:
             inside = self.low <= self.missing <= self.high
             self._expect(inside, "missing as a number within the bounds", self.missing)
 
     def _check_categories(self) -> None:
-        named = all(is_text(word) for word in self.categories)
-        self._expect(
-            named and len(set(self.categories)) == len(self.categories), "distinct categories, as text", self.categories
-        )
+        self._expect(are_distinct_texts(self.categories), "distinct categories, as text", self.categories)
         if self.fold:
             apart = len({folded(word) for word in self.categories}) == len(self.categories)
             self._expect(apart, "categories that differ in more than case and blanks, with fold", self.categories)
@@ -194,7 +199,7 @@ class Column:
 
     @property
     def bounded(self) -> bool:
-        """Whether all of these are declared: the kind, the categories of a category, the bounds of a number or date."""
+        """Whether the kind is declared, and for a category its categories, for a number or date its bounds."""
         if self.kind == "category":
             return bool(self.categories)
         return self.low is not None if self.kind in ("number", "date") else self.kind != "undecided"
@@ -222,7 +227,7 @@ def folded(word: str) -> str:
 def as_date(days: float) -> datetime.date | None:
     """Return the date, or the date and time, that is exactly `days` days after 1 January 1970.
 
-    Return None if no date of Python (of whole microseconds) is exactly `days` days after it.
+    Return None if Python has no such date: its years end at 9999, and its times are whole microseconds.
     """
     try:
         moment = EPOCH + datetime.timedelta(days=days)
@@ -235,3 +240,45 @@ def as_date(days: float) -> datetime.date | None:
 
 def _days_since_epoch(moment: datetime.datetime) -> float:
     return (moment - EPOCH) / datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodedColumn(Column):
+    """A number or category that is the part `part` of the declared column `source`.
+
+    The hash buckets of one text together have a squared norm of at most 1.
+    """
+
+    source: str = ""
+    part: str = ""
+
+    @property
+    def of_text(self) -> bool:
+        """Whether the column is a hash bucket of a text."""
+        return self.part.startswith("slot ")
+
+
+def coded_columns(column: Column) -> tuple[Column, ...]:
+    """Return the numbers and categories that a declared column is coded into.
+
+    A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
+    part. A text without hash buckets, and a column of any other kind, stay as they are.
+    """
+    if column.kind == "boolean":
+        return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
+    if column.kind == "time":
+        return (replace(column, kind="number", low=0.0, high=24.0),)
+    if column.kind in ("date", "text") and not column.is_whole_text:
+        return tuple(_part(column, part) for part in column.parts or column.known_parts)
+    return (column,)
+
+
+def _part(column: Column, part: str) -> CodedColumn:
+    named: dict[str, Any] = {"name": f"{column.name} ({part})", "source": column.name, "part": part}
+    if column.kind == "text":
+        return CodedColumn(**named, low=-1.0, high=1.0)
+    if part == "days":
+        kept = ("low", "high", "categories", "bins", "missing", "unseen", "fold", "day_first")
+        return CodedColumn(**named, **{name: getattr(column, name) for name in kept})
+    missing = "category" if column.missing == "category" else "refuse"
+    return CodedColumn(**named, kind="category", categories=DATE_LEVELS[part], missing=missing, unseen=column.unseen)

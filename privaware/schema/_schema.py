@@ -12,15 +12,24 @@ from typing import Any
 
 from privaware._validate import expect, expect_one_of, shown
 from privaware.errors import WrongInput
-from privaware.schema._column import NOT_USED, Column, are_apart, as_date, is_count, is_text, lists_as_tuples
-from privaware.schema._parts import coded_columns
+from privaware.schema._column import (
+    NOT_USED,
+    Column,
+    are_apart,
+    are_distinct_texts,
+    as_date,
+    coded_columns,
+    is_count,
+    is_text,
+    lists_as_tuples,
+)
 
 __all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]
 
 FORMS = ("table", "image", "text")
 """Forms of data."""
 LATER = ("fold", "day_first", "parts", "slots", "certainty")
-"""Fields of a column that the first model cards did not have."""
+"""Fields of a column that the first versions of `model.json` did not have."""
 RELATIONS = ("add_remove", "replace_one")
 """Neighbouring relations."""
 GIVEN_KINDS = "the names and kinds of the columns"
@@ -97,8 +106,7 @@ class Schema:
             _expect(good, "an image shape [channels, height, width]", list(self.shape))
 
     def _check_columns(self) -> None:
-        good = all(isinstance(column, Column) for column in self.columns)
-        _expect(good, "columns of type Column", self.columns)
+        _expect(all(isinstance(column, Column) for column in self.columns), "columns of type Column", self.columns)
         names = [column.name for column in self.columns]
         _expect(len(set(names)) == len(names), "distinct column names", names)
         _expect(self.target not in names, "the target apart from the columns", self.target)
@@ -106,12 +114,10 @@ class Schema:
         _expect(len(set(coded)) == len(coded), "distinct names of the parts of columns", names)
 
     def _check_target(self) -> None:
-        named = all(is_text(word) for word in self.classes)
-        distinct = named and len(set(self.classes)) == len(self.classes) != 1
+        distinct = are_distinct_texts(self.classes) and len(self.classes) != 1
         _expect(distinct, "at least two distinct classes, as text", self.classes)
-        if (self.low, self.high) != (None, None):
-            bounds = (self.low, self.high)
-            _expect(are_apart(self.low, self.high), "finite target bounds low < high", bounds)
+        if (bounds := (self.low, self.high)) != (None, None):
+            _expect(are_apart(*bounds), "finite target bounds low < high", bounds)
 
     @property
     def task(self) -> str:
@@ -151,13 +157,13 @@ class Schema:
 
     @property
     def has_whole_texts(self) -> bool:
-        """Whether rows hold texts: data of form text, or a table with a text column of no hash buckets."""
+        """Whether rows hold texts: the form is text, or a table has a text column without hash buckets (`slots` 0)."""
         return self.form == "text" or (self.form == "table" and any(each.is_whole_text for each in self.declared))
 
     def with_whole_texts(self) -> Schema:
-        """Return the schema of a table whose text columns are kept whole, for features that read texts.
+        """Return the schema with the texts of a table instead of hash buckets, for features that read texts.
 
-        A column of which only some hash buckets are used stays as it is.
+        A text column of which only some hash buckets are used stays as it is, and so does a schema of another form.
         """
         if self.form != "table":
             return self
@@ -171,8 +177,8 @@ class Schema:
         Parameters
         ----------
         names : tuple of str
-            Names of declared columns, or of coded columns. For a declared column given by coded names only those parts
-            remain. Unknown names are ignored.
+            Names of declared columns, or of coded columns such as "joined (month)". A declared column of which only
+            coded columns are named keeps only these parts. Unknown names are ignored.
 
         Returns
         -------
@@ -288,9 +294,7 @@ class Schema:
             raise WrongInput(f"{Path(path).name}: {problem}") from None
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`; the fields in `LATER` are included only if they differ from their
-        defaults.
-        """
+        """Return plain values for `model.json`; fields in `LATER` are included only if they are not the default."""
         entries = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
         entries["columns"] = [
             {
@@ -317,8 +321,7 @@ class Schema:
         Schema
             The schema.
         """
-        good = isinstance(value, dict) and isinstance(value.get("columns"), list)
-        _expect(good, "a schema object", value)
+        _expect(isinstance(value, dict) and isinstance(value.get("columns"), list), "a schema object", value)
         columns = tuple(_construct(Column, column, "column") for column in value["columns"])
         return _construct(cls, {**value, "columns": columns}, "schema")
 

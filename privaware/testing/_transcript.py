@@ -122,9 +122,7 @@ def privacy_losses(
         For each release without sampling, one number for each noised part. For each Poisson sample, one number. For
         each release on several consecutive samples, one number for each of these samples.
     """
-    edit = Edit.between(data, neighbour)
-    if edit.kind == "removed":
-        raise WrongInput("expected a neighbour with one row more or one changed, got one row less; exchange the two")
+    edit = _edit(data, neighbour)
     added = edit.kind == "added"
     in_neighbour = Edit(kind="removed" if added else "changed", at=edit.at, rows=len(neighbour))
     on_neighbour = ran == "neighbour"
@@ -172,6 +170,14 @@ def _sampled(losses: Any, rates: np.ndarray) -> np.ndarray:
     return np.asarray(np.logaddexp(np.log1p(-rates), np.log(rates) + losses))
 
 
+def _edit(data: Data, neighbour: Data) -> Edit:
+    """Return how `neighbour` differs from `data`; raise `WrongInput` if it has one row less."""
+    edit = Edit.between(data, neighbour)
+    if edit.kind == "removed":
+        raise WrongInput("expected a neighbour with one row more or one changed, got one row less; exchange the two")
+    return edit
+
+
 def redrawn_losses(
     mechanism: Mechanism[Any],
     data: Data,
@@ -203,7 +209,7 @@ def redrawn_losses(
     tuple of ndarray
         The scores on `neighbour` and on `data`.
     """
-    edit = Edit.between(data, neighbour)
+    edit = _edit(data, neighbour)
     changed = Edit(kind="changed", at=edit.at, rows=len(neighbour))
     without = _fixed_calls(mechanism, data, noise, None, seed, inside=True)
     within, outside = (

@@ -6,7 +6,6 @@ Everybody else gets an empty answer.
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,14 +58,13 @@ class Guard:
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
         named = [value.decode("latin-1") for value in headers.get(b"host", [])]
-        first, _, rest = str(scope["path"]).removeprefix("/").partition("/")
+        first, _, _ = str(scope["path"]).removeprefix("/").partition("/")
         token = secrets.compare_digest(first.encode(), self.token.encode())
         good = token and len(named) == 1 and named[0] in self.hosts and scope["method"] in METHODS
-        return good and "/" in scope["path"][1:] and self._own_origin(headers, scope, rest)
+        return good and "/" in scope["path"][1:] and (scope["method"] != "POST" or self._own_origin(headers))
 
-    def _own_origin(self, headers: dict[bytes, list[bytes]], scope: Scope, rest: str) -> bool:
-        if scope["method"] != "POST":
-            return True
-        origins: list[Any] = [value.decode("latin-1") for value in headers.get(b"origin", [])]
+    def _own_origin(self, headers: dict[bytes, list[bytes]]) -> bool:
+        """Return whether no header of a request names another page as its origin."""
+        origins = [value.decode("latin-1") for value in headers.get(b"origin", [])]
         site = [value for value in headers.get(b"sec-fetch-site", []) if value not in (b"same-origin", b"none")]
         return not site and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)

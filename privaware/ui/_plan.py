@@ -12,12 +12,12 @@ from privaware.events import NOTHING, Event, Pure
 from privaware.ledger import Ledger
 from privaware.report import _words
 from privaware.ui._folder import Folder
-from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, reading
+from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, number_of, reading
 from privaware.workflow.fit import Fit, fit
 from privaware.workflow.run.charge import TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
-__all__ = ["column_names", "number_of", "planned_view"]
+__all__ = ["column_names", "planned_view"]
 
 SLACK = 1e-9
 """Relative error of the accountant by which a total may exceed the limit of a ledger."""
@@ -88,11 +88,3 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
     full = after > limit * (1 + SLACK) and bool(refused)
     shown = {"ledger": name if full and name in folder.ledgers() else "", "budget": budget}
     return shown | {"refused": "The ledger has no room for this run." if full else refused}
-
-
-def number_of(name: str, text: str) -> float:
-    """Return the number that `text`, the content of a field called `name`, spells; raise `WrongInput` if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None

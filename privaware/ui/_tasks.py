@@ -1,4 +1,7 @@
-"""The forms of the page as commands: each form becomes one call of the command line, with paths of the folder only."""
+"""The forms of the page as commands: each form becomes one call of the command line, with paths of the folder only.
+
+Sentences of the command line name its options. A page shows the labels of the fields instead (`with_labels`).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,28 @@ from privaware import registry
 from privaware.errors import WrongInput
 from privaware.ui._folder import PREDICTIONS, Folder
 
-__all__ = ["Task", "audit_task", "data_path", "default_name", "fit_options", "fit_task", "predict_task", "reading"]
+__all__ = [
+    "LABELS",
+    "Task",
+    "audit_task",
+    "data_path",
+    "default_name",
+    "fit_options",
+    "fit_task",
+    "number_of",
+    "predict_task",
+    "reading",
+    "with_labels",
+]
 
 Form = Mapping[str, str]
 
 NAME = re.compile(r"[^/\\.\0\x01-\x1f][^/\\\0\x01-\x1f]{0,99}")
 """A name for a folder of results: one part of a path, of at most 100 characters, not hidden."""
+Convert = Callable[[Folder, str, str], Any]
+"""A function of a folder, the name of a field and its text, which returns the value of the option."""
+Fields = Mapping[str, tuple[Convert, str]]
+"""The fields of a form by name, each with its function and the start of its label on the page."""
 HEADERS = {"yes": True, "no": False}
 FORMATS = ("csv", "parquet")
 
@@ -63,11 +82,12 @@ def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
 
     Raise `WrongInput` for a value that does not fit its field, and for a file that is not in the folder.
     """
-    options: dict[str, Any] = {"epsilon": 1.0}
-    for name, convert in FIT_FIELDS.items():
-        if form.get(name):
-            options[name] = convert(folder, name, form[name])
-    return options
+    return {"epsilon": 1.0, **_options(folder, form, FIT_FIELDS)}
+
+
+def _options(folder: Folder, form: Form, fields: Fields) -> dict[str, Any]:
+    """Return the values of those `fields` that are not empty in `form`, by name."""
+    return {name: convert(folder, name, form[name]) for name, (convert, _) in fields.items() if form.get(name)}
 
 
 def fit_task(folder: Folder, form: Form) -> Task:
@@ -96,9 +116,8 @@ def predict_task(folder: Folder, form: Form) -> Task:
     if not folder.holds(place):
         raise WrongInput(f"expected {PREDICTIONS!r} as a folder inside this folder, got a link that leads out of it")
     out = _free_name(place, _stem(form["data"]), f".{suffix}")
-    options = reading(folder, form)
-    options |= {name: convert(folder, name, form[name]) for name, convert in PREDICT_FIELDS.items() if form.get(name)}
-    words = ("predict", *_words(options), f"--out={place / out}", "--", str(model), data)
+    options = _words(_options(folder, form, PREDICT_FIELDS))
+    words = ("predict", *options, f"--out={place / out}", "--", str(model), data)
     return Task(verb="predict", out=f"{PREDICTIONS}/{out}", form=dict(form), words=words)
 
 
@@ -111,16 +130,14 @@ def audit_task(folder: Folder, name: str, form: Form) -> Task:
     attack = form.get("attack") or "one_run"
     if attack not in AUDIT_FIELDS:
         raise WrongInput(f"expected {' or '.join(AUDIT_FIELDS)} as the attack, got {attack!r:.40}")
-    options: dict[str, Any] = {"attack": attack}
-    fields = AUDIT_FIELDS[attack] | {"ledger": _ledger}
-    options |= {name: convert(folder, name, form[name]) for name, convert in fields.items() if form.get(name)}
-    words = ("audit", *_words(options), "--", str(model))
+    options = _options(folder, form, {**AUDIT_FIELDS[attack], **AUDIT_LEDGER})
+    words = ("audit", *_words({"attack": attack, **options}), "--", str(model))
     return Task(verb="audit", out=name, form={**form, "model": name}, words=words)
 
 
 def reading(folder: Folder, form: Form) -> dict[str, Any]:
     """Return the format of a text file that a form gives: encoding, separator, decimal mark and header."""
-    return {name: convert(folder, name, form[name]) for name, convert in READING_FIELDS.items() if form.get(name)}
+    return _options(folder, form, READING_FIELDS)
 
 
 def data_path(folder: Folder, form: Form) -> str:
@@ -194,11 +211,16 @@ def _text(folder: Folder, name: str, text: str) -> str:
     return text
 
 
-def _number(folder: Folder, name: str, text: str) -> float:
+def number_of(name: str, text: str) -> float:
+    """Return the number that `text`, the content of a field called `name`, spells; raise `WrongInput` if it is none."""
     try:
         return float(text)
     except ValueError:
         raise WrongInput(f"expected {name.replace('_', ' ')} as a number, got {text!r:.40}") from None
+
+
+def _number(folder: Folder, name: str, text: str) -> float:
+    return number_of(name, text)
 
 
 def _count(folder: Folder, name: str, text: str) -> int:
@@ -241,35 +263,78 @@ def _settings(folder: Folder, name: str, text: str) -> dict[str, Any]:
         raise WrongInput(f"expected settings as NAME=VALUE with spaces between them, got {problem}") from None
 
 
-Convert = Callable[[Folder, str, str], Any]
-READING_FIELDS: dict[str, Convert] = {"encoding": _text, "sep": _text, "decimal": _text, "header": _header}
-"""Fields of a form that say how a text file is read."""
-PREDICT_FIELDS: dict[str, Convert] = {"keep": _names, "keep_formulas": _flag, "allow_unreadable": _flag}
-"""Fields of the form of `predict` beside those that say how a file is read."""
-AUDIT_FIELDS: dict[str, dict[str, Convert]] = {
-    "one_run": {"canaries": _count, "insert": _text},
-    "many_run": {"runs": _count},
+NO_HEADER = {"no-header": "The first line of a text file: is a row"}
+READING_FIELDS: Fields = {
+    "encoding": (_text, "Encoding"),
+    "sep": (_text, "Separator"),
+    "decimal": (_text, "Decimal mark"),
+    "header": (_header, "The first line of a text file: holds the names of the columns"),
 }
-"""Fields of the form of `audit` by attack."""
-FIT_FIELDS: dict[str, Convert] = {
-    "target": _text,
-    "epsilon": _number,
-    "delta": _number,
-    "limit": _number,
-    "unit": _text,
-    "cap": _count,
-    "not_persons": _names,
-    "check_persons": _flag,
-    "learner": _text,
-    "settings": _settings,
-    "task": _text,
-    "schema": _schema,
-    "test": _rows,
-    "score": _flag,
-    "score_epsilon": _number,
-    "score_also": _names,
-    "ledger": _ledger,
-    "new_ledger": _flag,
+"""Fields of a form that say how a text file is read."""
+PREDICT_FIELDS: Fields = {
+    **READING_FIELDS,
+    "keep": (_names, "Columns to copy to the predictions"),
+    "keep_formulas": (_flag, "Keep cells that a spreadsheet would run as formulas"),
+    "allow_unreadable": (_flag, "Predict although most values of a column cannot be read"),
+}
+"""Fields of the form of `predict`, named like its options."""
+AUDIT_FIELDS: dict[str, Fields] = {
+    "one_run": {"canaries": (_count, "Canaries"), "insert": (_text, "Where one_run inserts canaries")},
+    "many_run": {"runs": (_count, "Runs with and without the canary")},
+}
+"""Fields of the form of `audit` by attack, beside the attack and the ledger."""
+AUDIT_LEDGER: Fields = {"ledger": (_ledger, "Ledger")}
+FIT_FIELDS: Fields = {
+    "target": (_text, "Target"),
+    "epsilon": (_number, "Epsilon"),
+    "delta": (_number, "Delta"),
+    "limit": (_number, "Limit"),
+    "unit": (_text, "Unit"),
+    "cap": (_count, "Largest number of rows used for each person"),
+    "not_persons": (_names, "Columns that identify nobody"),
+    "check_persons": (_flag, "Count, with 1% of the budget, whether values of columns that may name persons repeat"),
+    "learner": (_text, "Learner"),
+    "settings": (_settings, "Settings of the learner"),
+    "task": (_text, "Task"),
+    "schema": (_schema, "Schema"),
+    "test": (_rows, "Test rows"),
+    "score": (_flag, "Release a score of the model"),
+    "score_epsilon": (_number, "Epsilon of the released score"),
+    "score_also": (_names, "Table beside the released score"),
+    "ledger": (_ledger, "Ledger"),
+    "new_ledger": (_flag, "Make a new ledger"),
     **READING_FIELDS,
 }
-"""Fields of the form of `fit`, named like its options."""
+"""Fields of the form of `fit`, named like its arguments."""
+
+
+def _labels(*forms: Fields) -> dict[str, str]:
+    """Return the labels of all fields of `forms` by their options on the command line."""
+    labels = {name: label for fields in forms for name, (_, label) in fields.items()}
+    return {"set" if name == "settings" else name.replace("_", "-"): label for name, label in labels.items()}
+
+
+LABELS = {
+    "fit": _labels(FIT_FIELDS) | NO_HEADER | {"out": "Name of the model folder"},
+    "predict": _labels(PREDICT_FIELDS) | NO_HEADER | {"out": "Format of the predictions"},
+    "audit": _labels(*AUDIT_FIELDS.values(), AUDIT_LEDGER) | {"attack": "Attack"},
+}
+"""The start of the label of each field, by command and by option; a colon separates a label from a choice."""
+OPTION = re.compile(r"`[^`]*`|(?<![\w'\"-])--([a-z]+(?:-[a-z]+)*)( FILE\b)?")
+"""Text between backticks, or an option outside of quotation marks with the placeholder of its value."""
+
+
+def with_labels(sentence: str, verb: str) -> str:
+    """Return `sentence` with the labels of the form of `verb` in place of the options of the command line.
+
+    An option without a field, or between backticks, is called a command-line option. A command between backticks stays
+    as it is.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        if found[1] is None and not found[0].startswith("`--"):
+            return found[0]
+        label = LABELS[verb].get(found[1])
+        return f"the command-line option {found[0]}" if label is None else f"“{label}”"
+
+    return OPTION.sub(shown, sentence)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -131,8 +131,7 @@ class Expected:
         Outside `GRID` the accuracies at its nearest end are taken.
         """
         column = [np.interp(math.log(epsilon), np.log(GRID), curve) for curve in self.accuracies]
-        low, middle, high = (_quantile(np.array(column), self.weights, share) for share in QUANTILES)
-        return low, middle, high
+        return _quantiles(np.array(column), self.weights)
 
     def needed(self, accuracy: float) -> tuple[float, float, float]:
         """Return the weighted 10%, 50% and 90% quantiles of the epsilon that each curve needs for `accuracy`.
@@ -141,8 +140,7 @@ class Expected:
         """
         reached = self.accuracies >= accuracy
         first = np.where(reached.any(axis=1), GRID[reached.argmax(axis=1)], math.inf)
-        low, middle, high = (_quantile(first, self.weights, share) for share in QUANTILES)
-        return low, middle, high
+        return _quantiles(first, self.weights)
 
     def posterior(self, accuracy: float) -> tuple[float, float, float]:
         """Return the 10%, 50% and 90% quantiles of the epsilon that gives `accuracy`.
@@ -151,8 +149,7 @@ class Expected:
         weight of the curves that pass within about `TOLERANCE` of `accuracy` at this epsilon.
         """
         passing = self.weights @ np.exp(-(((self.accuracies - accuracy) / TOLERANCE) ** 2) / 2)
-        low, middle, high = (_quantile(GRID, passing, share) for share in QUANTILES)
-        return low, middle, high
+        return _quantiles(GRID, passing)
 
     def chance(self, accuracy: float) -> float:
         """Return the fraction, by weight, of the curves that reach `accuracy - TOLERANCE` at an epsilon of `GRID`."""
@@ -210,20 +207,24 @@ def _accuracies(gains: np.ndarray, constant: float, facts: TableFacts) -> np.nda
     return np.where(facts.least_epsilon > GRID, constant, constant + (1 - constant) * gains)
 
 
-def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the weighted quantile: the smallest value whose cumulative weight reaches `share` of the total weight."""
+def _quantiles(values: np.ndarray, weights: np.ndarray) -> tuple[float, float, float]:
+    """Return the weighted quantiles of `values` at the probabilities `QUANTILES`.
+
+    Each is the smallest value whose cumulative weight reaches this fraction of the total weight.
+    """
     order = np.argsort(values)
     total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, share * total[-1])])
+    low, middle, high = (float(values[order][np.searchsorted(total, share * total[-1])]) for share in QUANTILES)
+    return low, middle, high
 
 
 @cache
 def measured_curves(many_classes: bool) -> tuple[Curve, ...]:
     """Return the measured curves: if `many_classes`, of tables with `MANY_CLASSES` classes or more, else with fewer."""
     stored: Mapping[str, Any] = json.loads(files("privaware.workflow").joinpath("curves.json").read_text("utf-8"))
-    entries: Iterable[dict[str, Any]] = (
-        {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
-        for entry in stored["curves"]
-    )
-    curves = (Curve(**entry) for entry in entries)
+
+    def frozen(value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    curves = (Curve(**{name: frozen(value) for name, value in entry.items()}) for entry in stored["curves"])
     return tuple(curve for curve in curves if (curve.classes >= MANY_CLASSES) == many_classes)

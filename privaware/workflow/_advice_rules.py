@@ -25,6 +25,8 @@ LARGE = 10.0
 
 LOW_RANK_BELOW = 4.0
 """Epsilon below which gradients of low rank were more accurate than DP-SGD."""
+CITED = ("ours", "paper", "differs", "page", "command")
+"""Entries of a piece of evidence in `advice.json` that a finding repeats."""
 
 
 @cache
@@ -61,24 +63,20 @@ class AdviceFacts:
         hold = f"{known} column{'s hold' if known > 1 else ' holds'} categories"
         return f"{hold}, and {undecided} of undeclared kind may." if undecided else f"{hold}."
 
-    @property
-    def network(self) -> bool:
-        """Whether the data are images or texts, for which a network is likely to be tried."""
-        return self.schema.form != "table"
-
 
 @dataclass(frozen=True)
 class Rule:
     """One rule: `do` is the advice, and `applies` says whether it is given for some facts.
 
-    `because` returns the reason for these facts. `cites` names entries of the evidence in `advice.json`.
+    `because` returns the reason for these facts. `cites` names entries of the evidence in `advice.json`; by default it
+    is the entry with the name of the rule.
     """
 
     name: str
     do: str
     because: Callable[[AdviceFacts], str]
-    cites: tuple[str, ...]
     applies: Callable[[AdviceFacts], bool]
+    cites: tuple[str, ...] = ()
 
 
 RULES = (
@@ -86,33 +84,30 @@ RULES = (
         "few_rows",
         "Release a constant prediction, or collect more rows, or use a larger epsilon",
         lambda f: f"rows x epsilon per class is {f.signal:.3g}, which is too few to beat a constant prediction",
-        ("few_rows",),
         lambda f: f.signal < ENOUGH,
     ),
     Rule(
         "free_features",
         "Train a linear model on features that have no privacy cost: `prior` with `scatter`, or `extractor`",
         lambda f: (
-            "fixed features need no noise, and a linear head has few parameters. `extractor` is a network "
-            "pretrained on "
-            "public photographs; the guarantee does not cover an image that was among those photographs"
+            "fixed features need no noise, and a linear head has few parameters. `extractor` is a network pretrained "
+            "on public photographs; the guarantee does not cover an image that was among those photographs"
         ),
-        ("free_features", "pixels"),
         lambda f: f.schema.form == "image",
+        ("free_features", "pixels"),
     ),
     Rule(
         "public_images",
         "Use a network pretrained on public images, if you have such images",
         lambda f: "no --public was given, and public features help most on difficult images",
-        ("public_images",),
         lambda f: f.schema.form == "image" and not f.public,
     ),
     Rule(
         "table",
         "Start with the defaults of `fit`, and declare the column ranges that are public",
         lambda f: "estimating ranges and categories that are not declared uses part of epsilon",
-        ("tables",),
         lambda f: f.schema.form == "table" and bool(f.schema.classes),
+        ("tables",),
     ),
     Rule(
         "linear_on_columns",
@@ -121,94 +116,89 @@ RULES = (
             f"there are {len(f.schema.used)} columns. In the recorded runs a selection made only the learner "
             "objective_perturbation more accurate, and the learner linear on all columns was more accurate still"
         ),
-        ("columns", "charged_columns"),
         lambda f: f.schema.form == "table" and len(f.schema.used) >= MANY,
+        ("columns", "charged_columns"),
     ),
     Rule(
         "one_hot",
         "If you choose `--learner objective_perturbation`, which `fit` does not take by default, leave out columns of "
         "text categories at this epsilon",
         lambda f: (
-            f"{f.categories} This learner adds noise to one number for each category, so "
-            "many categories make it less accurate"
+            f"{f.categories} This learner adds noise to one number for each category, so many categories make it less "
+            "accurate"
         ),
-        ("one_hot",),
         lambda f: f.schema.form == "table" and bool(f.categories) and f.epsilon < 5,
     ),
     Rule(
         "simple_network",
         "Prefer the smaller of two fully connected networks; a smaller convolutional network is no better",
         lambda f: (
-            f"epsilon {f.epsilon:g} is below every crossover that was measured; `privaware crossover` "
-            "measures it on your data"
+            f"epsilon {f.epsilon:g} is below every crossover that was measured; `privaware crossover` measures it on "
+            "your data"
         ),
+        lambda f: f.schema.form == "image" and f.epsilon < LARGE,
         ("smaller_networks", "crossovers", "logistic"),
-        lambda f: f.network and f.schema.form == "image" and f.epsilon < LARGE,
     ),
     Rule(
         "larger_network",
         "Compare a small and a larger network with `privaware crossover`",
         lambda f: f"the measured crossovers are near epsilon {f.epsilon:g}, and they differ between data sets",
+        lambda f: f.schema.form == "image" and f.epsilon >= LARGE,
         ("crossovers",),
-        lambda f: f.network and f.schema.form == "image" and f.epsilon >= LARGE,
     ),
     Rule(
         "wide_not_deep",
         "Prefer a wide network to a deep one",
         lambda f: "with the same number of parameters, a deep network loses more accuracy to noise",
-        ("depth",),
         lambda f: f.schema.form == "image",
+        ("depth",),
     ),
     Rule(
         "frozen_layers",
         "Train all layers of a fully connected network; freeze layers of a CNN only if epsilon is very small",
         lambda f: f"at epsilon {f.epsilon:g}, freezing random layers costs more accuracy than the smaller noise gains",
-        ("frozen_layers",),
         lambda f: f.schema.form == "image" and f.epsilon > 0.2,
     ),
     Rule(
         "freeze_cnn",
         "Try a CNN whose first layers are random and frozen (`--learner frozen`)",
         lambda f: (
-            f"epsilon {f.epsilon:g} is below the measured crossover of a CNN; a fully connected network "
-            "has no such crossover"
+            f"epsilon {f.epsilon:g} is below the measured crossover of a CNN; a fully connected network has no such "
+            "crossover"
         ),
-        ("frozen_layers",),
         lambda f: f.schema.form == "image" and f.epsilon <= 0.2,
+        ("frozen_layers",),
     ),
     Rule(
         "components",
         "For a fully connected network on pixels, use private principal components (`--features pca`)",
         lambda f: "300 components use little of the budget and make the first layer smaller",
-        ("components",),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "activation",
         "In a convolutional network, use SELU or tanh (`--learner tanh`) in place of ReLU, and max pooling",
         lambda f: "these activations keep gradients small, so clipping removes less of them",
-        ("selu", "activation"),
         lambda f: f.schema.form == "image",
+        ("selu", "activation"),
     ),
     Rule(
         "group_norm",
         "With ReLU, use group normalisation; choose the batch size by the time it takes",
         lambda f: "batches of different sizes are equally accurate if each has its own learning rate",
-        ("group_norm", "batch_size"),
         lambda f: f.schema.form == "image",
+        ("group_norm", "batch_size"),
     ),
     Rule(
         "low_rank",
         "Train a large network with gradients of low rank (`--learner rgp`)",
         lambda f: f"at epsilon {f.epsilon:g} the noise grows with the number of parameters, and low rank reduces it",
-        ("low_rank",),
         lambda f: f.schema.form == "image" and f.epsilon < LOW_RANK_BELOW,
     ),
     Rule(
         "ensembles",
         "If attacks matter more than accuracy, release an ensemble (`--learner pate`), which needs your public rows",
         lambda f: "its released model never sees a private row",
-        ("ensembles",),
         lambda f: bool(f.schema.classes) and f.public,
     ),
     Rule(
@@ -217,45 +207,39 @@ RULES = (
         lambda f: (
             "a learning rate that suits training without noise costs more accuracy than the choice of the network"
         ),
-        ("step_size",),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "text",
         "Start with a linear model on `sentences` or `hashed` features; a recurrent network needs a larger epsilon",
         lambda f: (
-            "these features have no privacy cost, and a linear model has no hidden layer to train with "
-            "noise. `sentences` is "
-            "a network pretrained on public text; the guarantee does not cover a row that was in that text"
+            "these features have no privacy cost, and a linear model has no hidden layer to train with noise. "
+            "`sentences` is a network pretrained on public text; the guarantee does not cover a row that was in that "
+            "text"
         ),
-        ("text",),
         lambda f: f.schema.form == "text",
     ),
     Rule(
         "regression",
         "Start with a linear model; if you need a network, use two layers",
         lambda f: "deep networks trained with noise were worse than a constant prediction",
-        ("regression",),
         lambda f: f.schema.task == "regression",
     ),
     Rule(
         "search",
         "Search on public rows, or with `--search rs`, or do not search",
         lambda f: (
-            "a random search costs about "
-            f"{stored_evidence()['evidence']['searches']['ratio']:g} times the epsilon of one model. A "
-            "search that adapts "
-            "to the scores is charged for every trial"
+            f"a random search costs about {stored_evidence()['evidence']['searches']['ratio']:g} times the epsilon of "
+            "one model. A search that adapts to the scores is charged for every trial"
             + (f". At epsilon {f.epsilon:g} little is left for the model" if f.epsilon < 2 else "")
         ),
-        ("searches",),
         lambda f: f.signal >= ENOUGH,
+        ("searches",),
     ),
     Rule(
         "labels",
         "Protect whole rows; protect only labels (`--unit label`) if no other column is sensitive",
         lambda f: "label privacy hides the label of a row, and not that the row is in the data; it leaks more",
-        ("labels",),
         lambda f: bool(f.schema.classes),
     ),
 )
@@ -269,9 +253,6 @@ def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
     stored = stored_evidence()["evidence"]
     for rule in RULES:
         if rule.applies(facts):
-            cited = [_cited(name, stored[name]) for name in rule.cites]
+            names = rule.cites or (rule.name,)
+            cited = [{"name": name, **{key: stored[name][key] for key in CITED}} for name in names]
             yield {"name": rule.name, "rule": rule.do, "reason": rule.because(facts), "evidence": cited}
-
-
-def _cited(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, **{key: entry[key] for key in ("ours", "paper", "differs", "page", "command")}}

@@ -1,4 +1,9 @@
-"""The search that `search` and `fit` build: a strategy over a space, its candidates, its workers, its public rows."""
+"""The search that `search` and `fit` build: a strategy over a space, its candidates, its workers, its public rows.
+
+With the strategy `rs`, a search on private rows costs about as much as two to three trainings, for any number of
+candidates, and its scores have noise, too. Therefore `auto` searches only on request: its defaults follow from public
+facts at no cost.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +16,51 @@ from typing import Any
 from privaware._validate import expect, suggestion
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Selected, nested
 from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, Then
 from privaware.model import Model
 from privaware.models.spaces import Space
+from privaware.schema import Schema
 from privaware.strategies import find_strategy
 from privaware.strategies._search import Search
 from privaware.strategies._workers import Here, Processes, Ray, Workers
-from privaware.workflow._recipe import WORKFLOWS
+from privaware.workflow._recipe import WORKFLOWS, Recipe
 from privaware.workflow._score import ScoredTraining
+from privaware.workflow.auto import Choice
 from privaware.workflow.run.charge import ChargedRun
 from privaware.workflow.run.learner_settings import configured, setting_names
 from privaware.workflow.run.paid_features import PaidFeatures
 from privaware.workflow.run.progress import search_progress
 from privaware.workflow.run.source import Source
 
-__all__ = ["SearchSettings", "candidate", "expect_workers", "expect_workflow", "observed", "public_rows", "workers_of"]
+__all__ = [
+    "NO_SEARCH",
+    "SearchSettings",
+    "candidate",
+    "expect_workers",
+    "expect_workflow",
+    "named_space",
+    "observed",
+    "public_rows",
+    "search_reasons",
+    "search_settings",
+    "shown_search",
+    "workers_of",
+]
 
 POPULATION = {"cpu": 8, "cuda": 128}
 """Number of candidates trained as one population; small on a CPU, so that progress is shown and a kill loses little."""
 MOST_WORKERS = 64
 """Largest number of worker processes on a machine with at most this many processors; each copies the rows."""
+NO_SEARCH = (
+    "Hyper-parameters: defaults for data of this kind and size. A private search (`--search rs`) would cost about as "
+    "much as two to three training runs."
+)
+"""The sentence of a plan of `auto` without a search."""
+SPACES = {"linear": "linear", "boosted": "boosted", "fourier": "fourier"}
+"""Default search space of learners for tables that `--learner` names."""
+NETWORKS = "tuning"
+"""Default search space of learners with an architecture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +88,8 @@ class SearchSettings:
         """Return the mechanism of the search.
 
         `shared` settings go to the learner of every candidate. Candidates are trained by `workers`, or in this process
-        if `workers` is None. `reference_epsilon` is as in `TrialPrice`.
+        if `workers` is None. `reference_epsilon` is the epsilon of one training at which the cost of a score is set
+        (see `TrialPrice`).
         """
         return Search(
             space=self.space,
@@ -114,8 +143,8 @@ def workers_of(workers: int, ray: str | None) -> Workers:
 
 def expect_workers(run: ChargedRun, search: Search) -> None:
     """Raise `WrongInput`, before anything is charged, if a Ray cluster does not answer; not checked in a dry run."""
-    if not run.options.dry_run and search.workers.capacity < 1:
-        raise WrongInput("expected a cluster with at least one processor, got none")
+    if not run.options.dry_run:
+        _ = search.workers.capacity  # connects to the cluster
 
 
 def observed(run: ChargedRun, mechanism: Any) -> Any:
@@ -125,14 +154,14 @@ def observed(run: ChargedRun, mechanism: Any) -> Any:
     releases, such as bounds before it or a charged score, has no journal. After a kill it starts over, and these
     releases get new noise.
     """
-    if isinstance(mechanism, Search):
-        return replace(mechanism, progress=_progress(run), journal=run.journal)
-    return _listening(mechanism, run)
+    return _listening(mechanism, run, journal=run.journal)
 
 
-def _listening(mechanism: Any, run: ChargedRun) -> Any:
+def _listening(mechanism: Any, run: ChargedRun, **more: Any) -> Any:
+    """Return `mechanism` with a listener to its search; `more` are further fields of a mechanism that is a search."""
     if isinstance(mechanism, Search):
-        return replace(mechanism, progress=_progress(run))
+        say, secret = run.options.say, run.plan.has_secret_trials
+        return replace(mechanism, progress=search_progress(say, secret=secret, remaining=run.ledger.remaining), **more)
     if isinstance(mechanism, Then):
         return replace(mechanism, second=_listening(mechanism.second, run))
     if isinstance(mechanism, ScoredTraining):
@@ -143,11 +172,6 @@ def _listening(mechanism: Any, run: ChargedRun) -> Any:
     return mechanism
 
 
-def _progress(run: ChargedRun) -> Any:
-    secret = any(isinstance(event, Selected) for event in nested(run.plan.event))
-    return search_progress(run.options.say, secret=secret, remaining=run.ledger.remaining)
-
-
 def public_rows(run: ChargedRun, held_out: float) -> Data:
     """Return the rows of `--public` for a search; the fraction `held_out` of them scores the candidates.
 
@@ -156,8 +180,8 @@ def public_rows(run: ChargedRun, held_out: float) -> Data:
     rows = run.source.read_public_rows()
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
-            f"expected public rows to train on and to score on, got {len(rows)} of which a share of {held_out:g} "
-            "scores; give more of them, or leave --public out"
+            f"expected enough public rows to train and to score candidates, got {len(rows)}, of which the fraction "
+            f"{held_out:g} scores; give more rows, or leave --public out"
         )
     return rows
 
@@ -178,3 +202,74 @@ def expect_workflow(workflow: str, public: Any, source: Source) -> None:
         raise WrongInput("expected --public with --workflow aware: a search on public rows has no privacy cost")
     if public is not None and not source.schema.bounded:
         raise WrongInput("expected declared bounds for a search on public rows; give --schema")
+
+
+def named_space(recipe: Recipe) -> Space | None:
+    """Return the space that `recipe` names; None if it has no search or names no space.
+
+    If `recipe` names a learner, the space is for this learner. Raise `WrongInput` if it names a learner and the space
+    chooses among several.
+    """
+    name = recipe.search_settings.get("space")
+    if recipe.search is None or name is None:
+        return None
+    space = Space.load(name)
+    if recipe.learner == "auto":
+        return space
+    if len(space.learners) > 1:
+        raise WrongInput(
+            f"expected --learner auto with a space that chooses among {', '.join(space.learners)}, got {recipe.learner}"
+        )
+    build = {key: value for key, value in space.build.items() if key != "learner"}
+    return replace(space, learner=recipe.learner, build=build)
+
+
+def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
+    """Return the settings of the search, in `space` or else in the default space of the chosen learner.
+
+    Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise `WrongInput` if a
+    learner of the space needs public rows, or if the chosen learner has no default space.
+    """
+    if recipe.search is None or not find_learner(choice.learner).uses_columns:
+        return None
+    chosen = {name: value for name, value in recipe.search_settings.items() if name != "space"}
+    space = space or Space.load(_default_space(recipe, choice, schema))
+    for name in space.learners:
+        if find_learner(name).needs_public:
+            raise WrongInput(f"expected a learner that needs no public rows in a search, got {name}")
+    return SearchSettings(space=space, strategy=recipe.search, **chosen)
+
+
+def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
+    if choice.learner == "linear" and "features" in choice.settings:
+        return "linear_head"
+    if recipe.learner == "auto" and schema.form == "table":
+        return "tables"
+    if "architecture" in setting_names(find_learner(choice.learner)):
+        return NETWORKS
+    if choice.learner not in SPACES:
+        raise WrongInput(f"expected --space with a search for {choice.learner}, which has no default space")
+    return SPACES[choice.learner]
+
+
+def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
+    """Return the sentences of the plan about a search with these `settings` and `trials` expected trials."""
+    space, candidates = settings.space, " or ".join(settings.space.learners)
+    tunes = f"{settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials"
+    rows = round(schema.rows * settings.held_out)
+    return (
+        f"Search: {tunes}. About {rows} of {schema.rows} rows are held out to score the candidates. Only the best one "
+        "is released.",
+    )
+
+
+def shown_search(settings: SearchSettings, recipe: Recipe) -> Mapping[str, Any]:
+    """Return the search as plain values for the settings of a plan; a space without a name is shown by its choices."""
+    named = recipe.search_settings.get("space")
+    return {
+        "strategy": settings.strategy,
+        "space": named if isinstance(named, str) else dict(settings.space.choices),
+        "trials": settings.trials,
+        "held_out": settings.held_out,
+        **({"options": dict(settings.options)} if settings.options else {}),
+    }

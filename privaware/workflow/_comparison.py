@@ -17,7 +17,7 @@ from privaware.mechanism import unit as protected
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._score_cells import row_outputs
+from privaware.workflow._score_cells import row_outputs, train_schema
 
 __all__ = ["Comparison", "ComparisonScores", "Side", "correct"]
 
@@ -74,7 +74,7 @@ class Comparison:
 
     def trainings(self, schema: Schema, noise: float = 1.0) -> Event:
         """Return the composed cost of all trainings, whose noise multipliers are multiplied by `noise`."""
-        schema_part = self.train_schema(schema)
+        schema_part = train_schema(schema, self.held_out)
         counted: dict[Event, int] = {}
         for side in self.sides:
             for multiplier in side.noises:
@@ -95,7 +95,7 @@ class Comparison:
         train, test = data, data.take(np.zeros(len(data), dtype=bool))
         if self.held_out:
             train, test = data.split(rng, (1 - self.held_out, self.held_out))
-        train = replace(train, schema=self.train_schema(data.schema))
+        train = replace(train, schema=train_schema(data.schema, self.held_out))
         models: list[Model] = []
         for side in self.sides:
             rows = train.keep(side.columns)
@@ -112,10 +112,6 @@ class Comparison:
     def shape(self) -> tuple[int, int, int]:
         """The shape of the score table: (sides, epsilons, repeats)."""
         return len(self.sides), len(self.sides[0].noises), self.repeats
-
-    def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with its number of rows reduced to the training part, at least 1."""
-        return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
 
 def correct(model: Model, data: Data) -> float:

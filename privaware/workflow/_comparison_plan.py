@@ -1,9 +1,19 @@
-"""The plan and the cost of a comparison of two models, computed from public facts."""
+"""The plan, the cost and the design of a comparison of two models, computed from public facts.
+
+A design says which epsilons are tried and how often. The cost of a comparison grows with the number of trainings, and
+most with the largest epsilon, because every training at that epsilon is charged. So the choice first takes as many
+epsilons as fit into the total with one repeat, smallest first, and then as many repeats as fit.
+
+>>> def price(design):  # a stand-in for the accountant: the sum of all trainings
+...     return 2 * design.repeats * sum(design.epsilons)
+>>> choose_design(price, epsilons=None, repeats=None, total=6.0)
+Design(epsilons=(0.1, 0.3, 1.0), repeats=2)
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -11,24 +21,163 @@ from typing import Any
 from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware.data import Data
+from privaware.errors import BudgetExceeded
 from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism
 from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Schema
 from privaware.workflow._comparison import Comparison, Side
-from privaware.workflow._comparison_designs import Design
 from privaware.workflow._contenders import Contender
+from privaware.workflow._score_cells import train_schema
 from privaware.workflow.auto import Stage
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.plan import BOUNDS_FRACTION, Plan, bounds_within, grouped, rows_moved
+from privaware.workflow.run.plan import BOUNDS_FRACTION, RELEASE_BOUNDS, Plan, bounds_within, grouped, rows_moved
 from privaware.workflow.run.source import Source
 from privaware.workflow.run.training_plan import training_plan
 
-__all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_planner"]
+__all__ = [
+    "EPSILONS",
+    "EVALUATION",
+    "MAX_REPEATS",
+    "TOTAL",
+    "ComparisonPlan",
+    "Design",
+    "advice",
+    "calibrate_score_noise",
+    "choose_design",
+    "comparison_planner",
+    "designs_sentence",
+]
 
 EVALUATION = "evaluation on public benchmark rows; these scores are not a private release"
 HELD_OUT = 0.25
 """Fraction of the private rows that is held out of training and scores the models."""
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Epsilons that a comparison tries if none are given."""
+MAX_REPEATS = 5
+"""Largest number of repeats of a comparison if none is given."""
+TOTAL = 5.0
+"""Largest total epsilon of a comparison on private rows if none is given."""
+MIN_EPSILONS = 2
+"""Smallest number of epsilons that a chosen design tries; a crossing lies between two epsilons."""
+PUBLIC = "a built-in data set like yours costs nothing (`privaware list datasets`)"
+
+
+@dataclass(frozen=True)
+class Design:
+    """The size of a comparison of two models: each model is trained `repeats` times at each of `epsilons`.
+
+    `epsilons` are in ascending order.
+    """
+
+    epsilons: tuple[float, ...]
+    repeats: int
+
+    @property
+    def words(self) -> str:
+        """The size of the design in words.
+
+        >>> Design((0.1, 1.0), 1).words
+        '2 epsilons x 1 repeat'
+        """
+        return f"{_counted(len(self.epsilons), 'epsilon')} x {_counted(self.repeats, 'repeat')}"
+
+    @property
+    def options(self) -> str:
+        """The options of `privaware crossover` that name the design.
+
+        >>> Design((0.1, 1.0), 3).options
+        '--epsilons 0.1,1 --repeats 3'
+        """
+        return f"--epsilons {','.join(f'{epsilon:g}' for epsilon in self.epsilons)} --repeats {self.repeats}"
+
+
+Price = Callable[[Design], float]
+
+
+def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: int | None, total: float) -> Design:
+    """Return the largest design whose price is at most `total`: first the most epsilons, then the most repeats.
+
+    Raise `BudgetExceeded`, with advice, if no design fits: given `epsilons` are all tried, and a chosen design tries at
+    least `MIN_EPSILONS`.
+
+    Parameters
+    ----------
+    price
+        Returns the total epsilon of a design.
+    epsilons
+        The epsilons of the design, all of which are used. Default: as many of `EPSILONS` as fit, smallest first.
+    repeats
+        The repeats of the design. Default: as many as fit, up to `MAX_REPEATS`.
+    total
+        The largest total epsilon. With infinity, the largest design is taken and nothing is priced.
+
+    Returns
+    -------
+    Design
+        The chosen design.
+    """
+    grid = EPSILONS if epsilons is None else tuple(epsilons)
+    if math.isinf(total):
+        return Design(grid, repeats or MAX_REPEATS)
+    smallest = len(grid) if epsilons is not None else MIN_EPSILONS
+    for count in range(len(grid), smallest - 1, -1):
+        if price(Design(grid[:count], repeats or 1)) <= total:
+            designs = (Design(grid[:count], times) for times in range(repeats or MAX_REPEATS, 0, -1))
+            return next(design for design in designs if price(design) <= total)
+    asked = Design(grid[:smallest], repeats or 1)
+    raise BudgetExceeded(
+        f"a comparison of {asked.words} costs epsilon {rounded_up(price(asked))}, above the total of {total:g}; "
+        f"{advice(price, asked, lambda design: price(design) <= total)}, or allow more with --total"
+    )
+
+
+def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
+    """Return cheaper ways in one phrase: the first design of `_smaller(asked)` that `fits`, and public data.
+
+    The phrase names the options and the price of that design, or says that no smaller design fits.
+    """
+    smaller = next(filter(fits, _smaller(asked)), None)
+    if smaller is None:
+        return f"no smaller design fits; {PUBLIC}"
+    return f"`{smaller.options}` costs {price(smaller):.4g}, and {PUBLIC}"
+
+
+def designs_sentence(price: Price, chosen: Design, total: float) -> str:
+    """Return a sentence with the price of `chosen`, the limit `total` and, for comparison, the prices of other designs.
+
+    The other designs try all of `EPSILONS` or the epsilons of `chosen`, with `MAX_REPEATS` repeats or with one repeat.
+    """
+    others = [
+        Design(EPSILONS, MAX_REPEATS),
+        Design(EPSILONS, 1),
+        Design(chosen.epsilons, MAX_REPEATS),
+        Design(chosen.epsilons, 1),
+    ]
+    prices = {design.words: price(design) for design in others if design != chosen}
+    listed = "; ".join(f"{words}: {cost:.4g}" for words, cost in sorted(prices.items(), key=lambda item: -item[1]))
+    return (
+        f"Design: {chosen.words}, epsilon {rounded_up(price(chosen))}, within the total of {total:g} (--total). "
+        f"Others: {listed}; a built-in data set: 0."
+    )
+
+
+def _smaller(design: Design) -> Iterator[Design]:
+    """Yield designs that may cost less than `design`.
+
+    First come its epsilons with fewer repeats. Then come its smallest epsilons, down to `MIN_EPSILONS` of them, with
+    one repeat. Last come all of `EPSILONS` and its smallest ones, down to `MIN_EPSILONS` of them, with one repeat.
+    """
+    for repeats in range(design.repeats - 1, 0, -1):
+        yield Design(design.epsilons, repeats)
+    for count in range(len(design.epsilons) - 1, MIN_EPSILONS - 1, -1):
+        yield Design(design.epsilons[:count], 1)
+    for count in range(len(EPSILONS), MIN_EPSILONS - 1, -1):
+        yield Design(EPSILONS[:count], 1)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +222,14 @@ def comparison_planner(
     delta = options.delta_for(source.schema)
     schema = source.schema if source.schema.bounded else _ranges(delta).outline(source.schema)
     held_out = 0.0 if source.builtin else HELD_OUT
-    train_schema = Comparison(sides=(), repeats=1, held_out=held_out).train_schema(schema)
+    train_facts = train_schema(schema, held_out)
 
     @cache
     def training(name: str, epsilon: float) -> Plan:
         return training_plan(
-            sides[name].restricted(train_schema),
+            sides[name].restricted(train_facts),
             epsilon=epsilon,
-            delta=options.delta_for(train_schema),
+            delta=options.delta_for(train_facts),
             learner=sides[name].learner,
             settings=sides[name].settings,
             runtime={"device": options.device},
@@ -90,7 +239,10 @@ def comparison_planner(
     def plan(design: Design) -> ComparisonPlan:
         compared = tuple(_side([training(name, epsilon) for epsilon in design.epsilons]) for name in sides)
         comparison = Comparison(sides=compared, repeats=design.repeats, held_out=held_out)
-        return _comparison_plan(source, comparison, schema, delta, _facts(sides, design, source))
+        settings: dict[str, Any] = {name: contender.json() for name, contender in sides.items()}
+        settings |= {"epsilons": list(design.epsilons), "repeats": design.repeats}
+        facts = {"settings": settings, "reasons": _reasons(sides, design, source)}
+        return _comparison_plan(source, comparison, schema, delta, facts)
 
     return plan
 
@@ -110,7 +262,7 @@ def _comparison_plan(
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
     if not source.schema.bounded:
-        bounds, what = _ranges(delta), "release bounds"
+        bounds, what = _ranges(delta), RELEASE_BOUNDS
         budget = BOUNDS_FRACTION * accounting.epsilon(grouped(comparison.trainings(schema), size), delta)
         share = accounting.calibrate(lambda noise: grouped(bounds.cost(source.schema, noise), size), budget, delta)
         parts.append((what, grouped(bounds.cost(source.schema, share), size)))
@@ -142,21 +294,13 @@ def _side(plans: Sequence[Plan]) -> Side:
     return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(plan.noise for plan in plans))
 
 
-def _facts(sides: Mapping[str, Contender], design: Design, source: Source) -> dict[str, Any]:
-    """Return the entries `settings` and `reasons` (sentences) of the plan that compares `sides` by `design`."""
-    settings: dict[str, Any] = {name: contender.json() for name, contender in sides.items()}
-    settings |= {"epsilons": list(design.epsilons), "repeats": design.repeats}
-    return {"settings": settings, "reasons": _reasons(sides, design.epsilons, design.repeats, source)}
-
-
-def _reasons(
-    sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, source: Source
-) -> tuple[str, ...]:
-    shown = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
-    count = 2 * repeats * len(epsilons)
+def _reasons(sides: Mapping[str, Contender], design: Design, source: Source) -> tuple[str, ...]:
+    """Return the sentences of the plan about the models, their number, and where they are scored."""
+    shown = ", ".join(f"{epsilon:g}" for epsilon in design.epsilons)
+    models, each = 2 * design.repeats * len(design.epsilons), design.repeats
     return (
         *(f"{name}: {contender.name}" for name, contender in sides.items()),
-        f"Training runs: {count} models, {repeats} of each kind at each epsilon of {shown}. All of them are charged.",
+        f"Training runs: {models} models, {each} of each kind at each epsilon of {shown}. All of them are charged.",
         f"Scores: {EVALUATION}."
         if source.builtin
         else f"Scores: released with noise, on {HELD_OUT:.0%} of the rows, which are held out of training.",

@@ -53,11 +53,9 @@ class Crossing:
                 return sentence
             sure = f"up to epsilon {self.low:.4g}" if self.low else "at no epsilon tried"
             return f"{sentence}; its lead is statistically significant {sure}"
-        span = (
-            f"between {self.low:.4g} and {self.high:.4g}"
-            if self.high is not None
-            else (f"at least {self.low:.4g}, with no upper bound among the epsilons tried,")
-        )
+        span = f"at least {self.low:.4g}, with no upper bound among the epsilons tried,"
+        if self.high is not None:
+            span = f"between {self.low:.4g} and {self.high:.4g}"
         span += f" at {self.confidence:.0%} confidence" if self.confidence else " (the nearest epsilons tried)"
         if self.never:
             sentence = "0; the simple model is never better (the paper's definition would say infinity)"
@@ -130,7 +128,8 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them.
 
-    `grid` holds the epsilons, and `gaps` (repeats, epsilons) the scores of the simple minus those of the complex model.
+    `grid` holds the epsilons. `gaps`, of shape (repeats, epsilons), holds the score of the simple model minus the score
+    of the complex model.
     """
     from scipy import stats
 
@@ -139,8 +138,7 @@ def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.nd
     at = np.concatenate([*pieces, logs[-1:]])
     lines = np.stack([np.interp(at, logs, gap) for gap in gaps])
     repeats = len(gaps)
-    reach = stats.t.ppf((1 + confidence) / 2, repeats - 1) * lines.std(axis=0, ddof=1)
-    reach /= math.sqrt(repeats)
+    reach = stats.t.ppf((1 + confidence) / 2, repeats - 1) * lines.std(axis=0, ddof=1) / math.sqrt(repeats)
     mean = lines.mean(axis=0)
     return at, mean - reach, mean + reach
 
@@ -152,13 +150,7 @@ def _last_above(at: np.ndarray, values: np.ndarray) -> float:
     still above zero there.
     """
     wins = np.flatnonzero(values > 0)
-    if not len(wins):
-        return 0.0
-    last = wins[-1]
-    if last + 1 == len(at):
-        return float(np.exp(at[-1]))
-    share = values[last] / (values[last] - values[last + 1])
-    return float(np.exp(at[last] + share * (at[last + 1] - at[last])))
+    return _zero_after(at, values, wins[-1]) if len(wins) else 0.0
 
 
 def _below_from(at: np.ndarray, values: np.ndarray) -> float | None:
@@ -170,8 +162,15 @@ def _below_from(at: np.ndarray, values: np.ndarray) -> float | None:
     not_below = np.flatnonzero(values >= 0)
     if not len(not_below):
         return 0.0
-    last = not_below[-1]
+    return None if not_below[-1] + 1 == len(at) else _zero_after(at, values, not_below[-1])
+
+
+def _zero_after(at: np.ndarray, values: np.ndarray, last: int) -> float:
+    """Return the epsilon after position `last` at which `values` reaches zero; the largest epsilon if `last` is there.
+
+    `at` holds the log epsilons of `values`, between which `values` is interpolated linearly.
+    """
     if last + 1 == len(at):
-        return None
+        return float(np.exp(at[-1]))
     share = values[last] / (values[last] - values[last + 1])
     return float(np.exp(at[last] + share * (at[last + 1] - at[last])))

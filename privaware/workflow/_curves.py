@@ -69,8 +69,7 @@ def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, 
         return mean, mean
     from scipy import stats
 
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1))
-    reach /= math.sqrt(len(values))
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1)) / math.sqrt(len(values))
     return mean - reach, mean + reach
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from privaware.errors import WrongInput
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
-from privaware.mechanism import Then
+from privaware.mechanism import Mechanism, Then
 from privaware.strategies._search import Search
 from privaware.workflow._candidates import expect_workflow, public_rows
 from privaware.workflow._recipe import Recipe
@@ -23,7 +23,7 @@ from privaware.workflow.run.paid_columns import keep_columns, selector_for
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import search_progress
 
-__all__ = ["PublicChoice", "choose_on_public_rows"]
+__all__ = ["PublicChoice", "choose_on_public_rows", "columns_without_noise"]
 
 NO_NOISE = 1e-9
 """Noise multiplier of a selection or a search in the standard workflow; it is positive, as selectors divide by it."""
@@ -85,13 +85,18 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
     assert method is not None
     selector = selector_for(run.schema, method, choice.recipe.select_settings)
     reasons = (*choice.reasons, f"Columns are selected with {method} without noise (standard workflow).")
-    names = [column.name for column in run.schema.used]
+    names = tuple(column.name for column in run.schema.used)
     if not run.options.dry_run:
-        rows = run.public_rows()
-        kept = keep_columns(rows, selector.run(rows, NO_NOISE, run.rng.spawn()))
-        names = [column.name for column in kept.schema.used]
-    recipe = replace(choice.recipe, select=None, select_settings={}, columns=tuple(names))
-    return replace(choice, recipe=recipe, reasons=reasons, search={**choice.search, "columns": names})
+        names = columns_without_noise(run, selector)
+    recipe = replace(choice.recipe, select=None, select_settings={}, columns=names)
+    return replace(choice, recipe=recipe, reasons=reasons, search={**choice.search, "columns": list(names)})
+
+
+def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]]) -> tuple[str, ...]:
+    """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one."""
+    rows = run.public_rows()
+    kept = keep_columns(rows, selector.run(rows, NO_NOISE, run.rng.spawn()))
+    return tuple(column.name for column in kept.schema.used)
 
 
 def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
@@ -127,5 +132,8 @@ def _search_of(plan: Plan) -> Search:
     while isinstance(mechanism, Then):
         mechanism = mechanism.second
     if not isinstance(mechanism, Search):
-        raise WrongInput("expected a search without features that are paid for on public rows; leave one of them out")
+        raise WrongInput(
+            "expected features without a privacy cost in a search on public rows, got normalise, pca or weigh; leave "
+            "these features or the search out"
+        )
     return mechanism

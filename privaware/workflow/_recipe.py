@@ -24,18 +24,10 @@ __all__ = ["Recipe"]
 
 SELECTION = "selection.json"
 KINDS: dict[str, Any] = {
-    "learner": str,
-    "settings": Mapping,
+    **dict.fromkeys(("learner", "select", "search", "workflow", "metric", "policy"), str),
+    **dict.fromkeys(("settings", "select_settings", "search_settings"), Mapping),
+    **dict.fromkeys(("target_range", "bins"), bool),
     "columns": (list, tuple),
-    "select": str,
-    "select_settings": Mapping,
-    "search": str,
-    "search_settings": Mapping,
-    "workflow": str,
-    "target_range": bool,
-    "metric": str,
-    "bins": bool,
-    "policy": str,
 }
 """Type of each entry of a saved plan."""
 WORKFLOWS = ("aware", "standard")
@@ -66,10 +58,10 @@ class Recipe:
     search: str | None = None
     search_settings: Mapping[str, Any] = field(default_factory=dict)
     workflow: str = "aware"
-    target_range: bool = False
     metric: str | None = None
     bins: bool = False
     policy: str = ""
+    target_range: bool = False
 
     def __post_init__(self) -> None:
         learner, settings = current_names(self.learner, self.settings)
@@ -150,20 +142,13 @@ class Recipe:
 
     def json(self) -> dict[str, Any]:
         """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults."""
-        entries: dict[str, Any] = {"learner": self.learner, "settings": plain_settings(self.settings)}
-        if self.columns is not None:
-            entries["columns"] = list(self.columns)
-        if self.select is not None:
-            entries |= {"select": self.select}
-            entries |= {"select_settings": plain_settings(self.select_settings)} if self.select_settings else {}
-        if self.search is not None:
-            entries |= {"search": self.search}
-            entries |= {"search_settings": plain_settings(self.search_settings)} if self.search_settings else {}
-        entries |= {"workflow": self.workflow} if self.workflow != "aware" else {}
-        entries |= {"metric": self.metric} if self.metric is not None else {}
-        entries |= {"bins": True} if self.bins else {}
-        entries |= {"policy": self.policy} if self.policy else {}
-        return entries | ({"target_range": True} if self.target_range else {})
+        unset = Recipe() if self.select else Recipe(select_settings=self.select_settings)  # shown with a selector only
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {
+            name: plain_settings(value) if isinstance(value, Mapping) else list(value) if name == "columns" else value
+            for name, value in given.items()
+            if name in ("learner", "settings") or value != getattr(unset, name)
+        }
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:
         """Write the recipe and `reasons` to `path`: as TOML if its suffix is .toml, else as JSON.
@@ -204,7 +189,7 @@ class Recipe:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return `settings` with features as a list of tables, and each name in `TABLES` as a table.
+    """Return `settings` with features as a list of tables; a setting in `TABLES` that is a name becomes a table.
 
     >>> _described({"schedule": "cosine", "norm": 1.0})
     {'schedule': {'name': 'cosine'}, 'norm': 1.0}

@@ -36,7 +36,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
-from privaware.workflow._score_cells import CellSums, ScoreCells, scored_words
+from privaware.workflow._score_cells import CellSums, ScoreCells, scored_words, train_schema
 from privaware.workflow._score_statistics import NoisyCells, fraction_interval
 from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 
@@ -202,12 +202,12 @@ class ScoredTraining:
     def changes(self) -> float:
         """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
 
-        Several rows of a person are counted by `rows`, not here.
+        Several rows of a person are counted by `rows`, not by this number.
         """
         return 2.0 if self.unit == "label" else 1.0
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        training = self.training.cost(self.train_schema(schema), noise)
+        training = self.training.cost(train_schema(schema, self.held_out), noise)
         constant = Pure(epsilon=self.epsilon * self.constant_share / self.rows) if self.constant_share else NOTHING
         score = constant + Laplace(noise=self.noise)
         if schema.unit in ("row", "label"):
@@ -216,7 +216,7 @@ class ScoredTraining:
 
     def run(self, data: Rows, noise: float, rng: Rng) -> ScoredModel:
         train, held_out = data.split(rng, (1 - self.held_out, self.held_out))
-        schema = self.train_schema(data.schema)
+        schema = train_schema(data.schema, self.held_out)
         trained = run(self.training, train.mapped(lambda part: replace(part, schema=schema)), noise, rng)
         model, point = (trained.model, trained.point) if isinstance(trained, SearchResult) else (trained, None)
         model = replace(model, schema=replace(model.schema, rows=data.schema.rows))
@@ -238,12 +238,8 @@ class ScoredTraining:
         middle, half = (float(schema.high or 0.0) + float(schema.low or 0.0)) / 2, _range(schema) / 2
         return middle + half * float(constant.tensors["value"][0])
 
-    def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with its number of rows reduced to the training part, at least 1."""
-        return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
-
     def score(self, cells: ScoreCells, noisy: np.ndarray, schema: Schema, rng: Rng) -> Score:
-        """Compute the score, the requested tables and all intervals from the noisy cells; this is post-processing."""
+        """Compute the score, its tables and their intervals from `noisy`, the values of `cells`: post-processing."""
         scale = len(cells.sizes) * self.changes * self.noise
         facts = NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=rng.initial, unit=_range(schema))
         shown = "confusion" in self.also or (self.metric == "accuracy" and cells.classes == 2)
@@ -308,13 +304,13 @@ def with_score(
             training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share, rows=rows, also=tables
         )
 
-    mechanism = scored(plan.mechanism)
+    mechanism = with_training = scored(plan.mechanism)
     _expect_affordable(epsilon, total, before=isinstance(mechanism, Then))
     outside = 0
     while isinstance(mechanism, Then):
         outside, mechanism = outside + 1, mechanism.second
     what = scored_words(", ".join(doing for doing, _ in plan.parts[outside:]), chosen)
-    new = replace(plan, mechanism=scored(plan.mechanism), parts=((what, plan.event),))
+    new = replace(plan, mechanism=with_training, parts=((what, plan.event),))
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
     settings |= {"score_also": list(tables)} if tables else {}
@@ -334,8 +330,7 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
     if epsilon > most:
         raise WrongInput(
             f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got "
-            f"{epsilon:g}; "
-            "training and score use different rows, so the total is the larger of the two costs"
+            f"{epsilon:g}; training and score use different rows, so the total is the larger of the two costs"
         )
 
 

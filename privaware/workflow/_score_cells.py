@@ -30,8 +30,19 @@ from privaware.data import Data, Sum
 from privaware.learners._fixed_features import row_features
 from privaware.model import Model
 from privaware.noise import Rng
+from privaware.schema import Schema
 
-__all__ = ["BINNED", "DECILES", "GRID", "LOG_ODDS", "CellSums", "ScoreCells", "row_outputs", "scored_words"]
+__all__ = [
+    "BINNED",
+    "DECILES",
+    "GRID",
+    "LOG_ODDS",
+    "CellSums",
+    "ScoreCells",
+    "row_outputs",
+    "scored_words",
+    "train_schema",
+]
 
 STEP = 2.0**-20
 """Multiple to which the contribution of a row is rounded, so that sums are exact."""
@@ -48,6 +59,11 @@ BINNED = ("calibration", "threshold")
 def scored_words(training: str, metric: str) -> str:
     """Return "TRAINING, and its METRIC on held-out rows", which describes a training that also releases a score."""
     return f"{training}, and its {metric} on held-out rows"
+
+
+def train_schema(schema: Schema, held_out: float) -> Schema:
+    """Return `schema` with the rows that train, at least 1, if the fraction `held_out` of the rows is held out."""
+    return replace(schema, rows=max(1, schema.rows - round(schema.rows * held_out)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ class NoisyCells:
         `sensitivity` and `specificity` have a `value`, `low` and `high` each.
         """
         best = int(self._balanced(self.noisy[None])[0].argmax())
-        draws = DECILES[self._balanced(self._resampled).argmax(axis=1)]
+        draws = DECILES[self._balanced(self._samples[0]).argmax(axis=1)]
         low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
         value, halves = float(DECILES[best]), self._halves(self._decile_edges[best])
         return {
@@ -125,7 +125,8 @@ class NoisyCells:
         `needed` is the number of rows from which on the interval is narrower than `INFORMATIVE`.
         """
         ends = np.array([0.0, *DECILES, 1.0])
-        groups = np.searchsorted(self._decile_edges, self._bin_indices, side="right")
+        last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
+        groups = np.searchsorted(self._decile_edges, last_edge_below, side="right")
         misses, hits = self.noisy[: self.cells.sizes[0]].reshape(2, -1)
         bins = []
         for at in range(len(ends) - 1):
@@ -134,7 +135,7 @@ class NoisyCells:
             rows = max(0.0, float((hits[inside] + misses[inside]).sum()))
             edges = {"from": float(ends[at]), "to": float(ends[at + 1])}
             needed = rows_needed(int(inside.sum()), self.scale)
-            bins.append({**edges, "rows": round(rows, 2), "needed": needed, "observed": rate["value"], **_ends(rate)})
+            bins.append({**edges, "rows": round(rows, 2), "needed": needed, "observed": rate.pop("value"), **rate})
         return bins
 
     @cached_property
@@ -151,10 +152,6 @@ class NoisyCells:
             centres.append(count * chances[:-1])
         noise = self.draw.laplace(0, self.scale, (RESAMPLES, self.noisy.size))
         return np.concatenate(resampled, axis=1) + noise, np.concatenate(centres)
-
-    @property
-    def _resampled(self) -> np.ndarray:
-        return self._samples[0]
 
     def _estimate(self, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the value of `statistic` on the noisy cells, and both ends of its basic bootstrap interval.
@@ -238,11 +235,6 @@ class NoisyCells:
         """The positions of the deciles among the edges: of their log-odds for two classes, else of `DECILES`."""
         return np.searchsorted(self.cells.edges, LOG_ODDS if self.cells.classes == 2 else DECILES)
 
-    @property
-    def _bin_indices(self) -> np.ndarray:
-        """The position of the last edge below each bin; -1 for the first bin."""
-        return np.arange(len(self.cells.edges) + 1) - 1
-
     def _halves(self, edge: int) -> list[list[np.ndarray]]:
         """Return, for each true class, its cells below and its cells above the edge number `edge`."""
         return [[line[: edge + 1], line[edge + 1 :]] for line in self._histogram(self.noisy[None])[0]]
@@ -295,10 +287,6 @@ def _is_informative(rows: int, cells: int, scale: float) -> bool:
     half = np.full(cells, rows / 2 / cells)
     low, high = fraction_interval(half, half, scale)
     return high - low <= INFORMATIVE
-
-
-def _ends(rate: dict[str, float]) -> dict[str, float]:
-    return {name: rate[name] for name in ("low", "high")}
 
 
 def _ratio(part: Any, of: Any, otherwise: float) -> Any:

@@ -153,27 +153,25 @@ def audit(
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
-        shared: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema), "settings": settings}
+        budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema)}
         if search is not None:
             if attack != "many_run" or method is not None:
-                raise WrongInput("expected --search with --attack many_run and without --method, got another call")
+                raise WrongInput("expected --search with --attack many_run and without --method, got other options")
             plan = search_plan(
                 run.schema,
                 search=small_search(space, settings),
-                epsilon=epsilon,
                 model_epsilon=None,
-                delta=options.delta_for(run.schema),
                 strategy="rs",
                 settings=dict(settings or {}),
+                **budget,
             )
         elif method == "bounds":
-            plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta_for(run.schema))
+            plan = schema_plan(run.schema.bare(), **budget)
         elif method is not None:
-            plan = selection_plan(run.schema, method=method, **shared)
+            plan = selection_plan(run.schema, method=method, settings=settings, **budget)
         else:
-            plan = training_plan(
-                run.schema, learner=learner, public=run.source.public, runtime={"device": device}, **shared
-            )
+            more: dict[str, Any] = {"public": run.source.public, "runtime": {"device": device}}
+            plan = training_plan(run.schema, learner=learner, settings=settings, **budget, **more)
         if attack == "many_run":
             return _many_runs(run, plan, asked)
         if attack == "one_run":
@@ -382,7 +380,7 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
     """Write the audit and its page into the model folder, and return `result` with the path of the audit.
 
     If the card names its run and there is a ledger (`--ledger`, or `run.ledger` in `folder`), record the hashes of both
-    files there. Otherwise say that they are not recorded.
+    files there. Otherwise tell the listener, if there is one, that they are not recorded.
     """
     record = {"format": 1, "version": __version__, **result.json()}
     path = folder / FILE

@@ -37,8 +37,15 @@ from privaware._validate import expect, expect_positive
 from privaware.errors import BudgetExceeded
 from privaware.ledger import Ledger
 from privaware.workflow._comparison import ComparisonScores, correct
-from privaware.workflow._comparison_designs import TOTAL, Design, advice, choose_design, designs_sentence
-from privaware.workflow._comparison_plan import EVALUATION, comparison_planner
+from privaware.workflow._comparison_plan import (
+    EVALUATION,
+    TOTAL,
+    Design,
+    advice,
+    choose_design,
+    comparison_planner,
+    designs_sentence,
+)
 from privaware.workflow._contenders import Contender, contender
 from privaware.workflow._crossing import Crossing, crossing
 from privaware.workflow._curves import Point, Result, lines, point
@@ -198,7 +205,8 @@ def crossover(
             result = Crossover.of(run, sides, design.epsilons, _score_table(run, shape))
             run.publish_result(FILE, result.json())
         else:
-            table = None if run.result is None else _published_table(run.result, sides)
+            curves = None if run.result is None else [run.result["curves"][name] for name in sides]
+            table = None if curves is None else np.array([[each["scores"] for each in curve] for curve in curves])
             result = Crossover.of(run, sides, design.epsilons, table)
     if run.out is not None and not (Path(run.out) / PLOT).exists():
         result.plot(Path(run.out) / PLOT)
@@ -254,11 +262,6 @@ def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], des
 
         ways = advice(lambda design: planned(design).epsilon, design, fits)
         raise BudgetExceeded(f"{refusal}; {ways}", ledger=refusal.ledger, needed=refusal.needed) from None
-
-
-def _published_table(record: Mapping[str, Any], sides: Mapping[str, Contender]) -> np.ndarray:
-    """Return the scores of an earlier run from its record, with shape (sides, epsilons, repeats)."""
-    return np.array([[each["scores"] for each in record["curves"][name]] for name in sides])
 
 
 def _score_table(run: ChargedRun, shape: tuple[int, int, int]) -> np.ndarray:

@@ -16,7 +16,6 @@ from privaware.model import Model
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._candidates import observed
-from privaware.workflow._first_releases import BIN_NUMBERS, TARGET_RANGE
 from privaware.workflow._metric import expect_metric, task_reasons
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
@@ -30,6 +29,7 @@ from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.training_plan import recipe_plan
+from privaware.workflow.run.trainings import BIN_NUMBERS, TARGET_RANGE
 
 __all__ = ["Fit", "fit"]
 
@@ -58,7 +58,7 @@ class Fit(Summarised):
     `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
     `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
-    test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
+    test score; `notices` say which rows and columns were left out, and which columns may identify persons. `search` has
     the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
     `taken` and `reason`. `refusal` says why the charge of a dry run would be refused; it is empty if it would not. If
     the number of trials is secret, `seconds` would reveal it, so it is in `internal`.

@@ -18,7 +18,6 @@ from typing import Any, Unpack
 
 from privaware import accounting
 from privaware._summary import Summarised
-from privaware.errors import WrongInput
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
@@ -33,7 +32,7 @@ from privaware.workflow._candidates import (
 )
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow.run.plan import Plan, model_event, search_plan
+from privaware.workflow.run.plan import Plan, expect_one_epsilon, model_event, search_plan
 from privaware.workflow.run.progress import search_progress
 from privaware.workflow.run.training_plan import training_plan
 
@@ -183,7 +182,7 @@ def search(
             chosen, device=device, reference_epsilon=model_epsilon or 1.0, workers=workers_of(workers, ray)
         )
         if workflow == "standard" or public is not None:
-            budget = _one_of(epsilon, model_epsilon)
+            budget = expect_one_epsilon(epsilon, model_epsilon)
             return _search_public_rows(run, mechanism, chosen, budget, public, strategy=strategy, workflow=workflow)
         shown = {"space": space if isinstance(space, str) else repr(space), "trials": trials, "held_out": held_out}
         plan = search_plan(
@@ -247,9 +246,3 @@ def _candidate_plan(
         runtime={"device": search.device},
     )
     return replace(plan, flaw=flaw)
-
-
-def _one_of(epsilon: float | None, model_epsilon: float | None) -> float:
-    if (epsilon is None) == (model_epsilon is None):
-        raise WrongInput("expected one of --epsilon and --model-epsilon, which are the same here")
-    return float(epsilon or model_epsilon or 0.0)

@@ -11,17 +11,16 @@ from privaware.card import plain_settings
 from privaware.events import NOTHING, Event
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
 from privaware.workflow._candidates import expect_workflow
+from privaware.workflow._public_choice import columns_without_noise
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow.run.paid_columns import keep_columns, selector_for
+from privaware.workflow.run.paid_columns import selector_for
 from privaware.workflow.run.plan import selection_plan
 
 __all__ = ["Selection", "select"]
 
 FILE = "selection.json"
 NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for comparison only, and no guarantee covers them."
-NO_NOISE = 1e-9
-"""Noise multiplier of a selection without noise; it is positive because selectors divide by it."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -138,13 +137,10 @@ def select(
             plan = replace(plan, flaw=CHOSEN_WITHOUT_NOISE, settings=marked, reasons=reasons)
         if not run.charge(plan):
             return Selection.of(run, tuple(run.result["columns"]) if run.result else None)
-        selection = Selection.of(run, _without_noise(run, method, settings or {}) if standard else run.execute())
+        if standard:
+            columns = columns_without_noise(run, selector_for(run.schema, method, settings or {}))
+        else:
+            columns = run.execute()
+        selection = Selection.of(run, columns)
         run.publish_result(FILE, {**selection.json(), "settings": plain_settings(plan.settings)})
     return selection
-
-
-def _without_noise(run: ChargedRun, method: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one."""
-    rows = run.public_rows()
-    kept = keep_columns(rows, selector_for(run.schema, method, settings).run(rows, NO_NOISE, run.rng.spawn()))
-    return tuple(column.name for column in kept.schema.used)

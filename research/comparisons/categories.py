@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ import numpy as np
 from privaware.bench._store import Store, cell_key
 from privaware.data import Data, read, typed
 from privaware.noise import Rng
-from privaware.workflow._first_releases import with_releases
 from privaware.workflow.auto import Choice, constant_choice
 from privaware.workflow.run.source import scoring
 from privaware.workflow.run.training_plan import planned, training_plan
+from privaware.workflow.run.trainings import with_releases
 from research.comparisons import record
 from research.comparisons._categorical_tables import TABLES, frame
 from research.comparisons._development_tables import split
@@ -125,6 +126,7 @@ def _plan(schema: Any, method: str, epsilon: float) -> Any:
     return planned(schema, with_releases(Choice(**METHODS[method]), schema), budget, None, {})
 
 
+@lru_cache(maxsize=1)
 def _declared(name: str, seed: int, packages: Path) -> tuple[Any, Any]:
     return as_data(split(*frame(name, seed, packages)))
 

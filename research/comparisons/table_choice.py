@@ -64,9 +64,9 @@ def main() -> None:
 def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the mean score over the seeds of the constant and of each candidate, or of the candidates in `only`."""
     from privaware.noise import Rng
-    from privaware.workflow._first_releases import with_releases
     from privaware.workflow.auto import Choice, constant_choice
     from privaware.workflow.run.training_plan import planned
+    from privaware.workflow.run.trainings import with_releases
 
     scores: dict[str, list[float]] = {}
     for seed in range(options.seeds):

@@ -10,7 +10,7 @@ from typing import Any
 
 from privaware.bench._shown import markdown, spread
 from privaware.bench._store import Cell
-from research.papers._page import Page
+from research.papers._page import Page, measured_at
 
 __all__ = ["functions"]
 
@@ -86,7 +86,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "duels": duels,
         "every": every,
         "weights_compared": partial(_weights, page.cells(f"{ITEM}/weights")),
-        "commits": lambda: _commits(page.cells(ITEM)),
+        "commits": lambda: measured_at(page.cells(ITEM)),
     }
 
 
@@ -171,10 +171,3 @@ def _shown(one: Scores | None) -> str:
         return ""
     middle, deviation = spread(one.values)
     return f"{middle:.3f} ± {deviation:.3f}" if len(one.values) > 1 else f"{middle:.3f}"
-
-
-def _commits(cells: Sequence[Cell]) -> str:
-    commits = dict.fromkeys(str(cell.run["commit"])[:7] for cell in cells)
-    machines = dict.fromkeys(str(cell.run["machine"]) for cell in cells)
-    dates = sorted({str(cell.run["date"]) for cell in cells})
-    return f"commit {', '.join(commits)}; {'; '.join(machines)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"

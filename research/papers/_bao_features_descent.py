@@ -141,7 +141,8 @@ def table5_prices(bench: Bench, settings: Settings) -> Result:
 @cache
 def _svhn(inputs: str, part: str) -> Rows:
     """Grey SVHN: pairs of pixels, or principal components of the training rows, at a scale of about 1 an entry."""
-    from privaware.preprocessing._moments import clipped, release, second_moments
+    from privaware.exact_sums import Total
+    from privaware.preprocessing._moments import add_second_moments, clipped, release
 
     loaded = datasets.load("svhn")
     x = np.concatenate([loaded.train.x[: ROWS + VALIDATION], loaded.test.x[:TEST]])
@@ -152,7 +153,9 @@ def _svhn(inputs: str, part: str) -> Rows:
         x = _normalised(pairs.reshape(len(images), 512)) * np.float32(512**0.5)
     else:
         flat = _normalised(images.reshape(len(images), 1024))
-        exact, noise = second_moments(clipped(flat[:ROWS], 1.0), 1.0), RELEASED[inputs]
+        total, noise = Total(), RELEASED[inputs]
+        add_second_moments(total, clipped(flat[:ROWS], 1.0), 1.0)
+        exact = np.asarray(total.value)
         noisy = exact if noise is None else release(exact, noise, 1.0, Rng(seed=0))
         vectors = np.linalg.eigh(noisy)[1][:, ::-1][:, :COMPONENTS]
         x = np.asarray(flat @ vectors.astype(np.float32)) * np.float32(COMPONENTS**0.5)

@@ -27,7 +27,7 @@ from privaware.bench._store import Cell, Store
 from research.papers import RESULTS, find
 from research.papers._results import with_published
 
-__all__ = ["Page", "names", "percent", "render", "seeds_of", "write"]
+__all__ = ["Page", "measured_at", "names", "percent", "render", "seeds_of", "write"]
 
 TEMPLATES = Path(__file__).with_name("pages")
 
@@ -90,6 +90,14 @@ def provenance(cell: Cell) -> str:
         f"`privaware reproduce {cell.item}`: measured at commit {facts['commit']}, {seeds}{where}, "
         f"{facts['date']}, {facts['seconds']:g} s."
     )
+
+
+def measured_at(cells: Sequence[Cell]) -> str:
+    """Commits, machines and dates of cells, as one phrase."""
+    commits = dict.fromkeys(str(cell.run["commit"])[:7] for cell in cells)
+    machines = dict.fromkeys(str(cell.run["machine"]) for cell in cells)
+    dates = sorted({str(cell.run["date"]) for cell in cells})
+    return f"commit {', '.join(commits)}; {'; '.join(machines)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"
 
 
 def seeds_of(cell: Cell) -> str:

@@ -12,7 +12,7 @@ from privaware.bench._shown import markdown, spread
 from privaware.bench._store import Cell
 from privaware.workflow.auto import evidence
 from research.papers import _declared_bounds as bounds
-from research.papers._page import Page
+from research.papers._page import Page, measured_at
 from research.papers._table_selection import measured_selection, selection_table
 
 __all__ = ["functions"]
@@ -24,36 +24,42 @@ SEEDS = (0, 1, 2)
 REFERENCES = ("constant", "plain_trees")
 RARE = 0.8
 """Where the larger class holds more than this share, AUC is compared and not accuracy."""
+FAR_BEHIND = 0.03
+"""Lead below minus this number is listed by table and epsilon."""
 WORST = -1.0
 """R2 below this counts as this in averages: one diverged cell would outweigh all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One table at one epsilon: scores of seeds by method, and the references without privacy."""
+    """One table at one epsilon: the score of each method by seed, and the references without privacy."""
 
     table: str
     epsilon: float
     metric: str
-    scores: Mapping[str, Sequence[float]]
+    scores: Mapping[str, Mapping[int, float]]
     constant: float
     ceiling: float
     learner: str
 
     @property
     def best_peer(self) -> str:
-        return max((name for name in self.scores if name != OURS), key=lambda name: mean(self.scores[name]))
+        return min((name for name in self.scores if name != OURS), key=self.lead_over)
 
     @property
     def lead(self) -> float:
-        """How far `auto` is ahead of the best peer of this cell."""
-        ours, peer = (max(mean(self.scores[name]), WORST) for name in (OURS, self.best_peer))
-        return ours - peer
+        return self.lead_over(self.best_peer)
+
+    def lead_over(self, peer: str) -> float:
+        """The mean score of `auto` minus the mean score of a peer, over the seeds that both have."""
+        seeds = set(self.scores[OURS]) & set(self.scores[peer])
+        ours, other = (max(_mean([self.scores[name][seed] for seed in seeds]), WORST) for name in (OURS, peer))
+        return ours - other
 
     @property
     def spread(self) -> float:
-        """The larger standard deviation over seeds of the two."""
-        return max(spread(self.scores[name])[1] for name in (OURS, self.best_peer))
+        """The larger standard deviation over seeds, of `auto` or the best peer."""
+        return max(spread([*self.scores[name].values()])[1] for name in (OURS, self.best_peer))
 
     @property
     def at_least_equal(self) -> bool:
@@ -91,7 +97,8 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         return {
             "cells": len(compared),
             "equal": sum(one.at_least_equal for one in compared),
-            "lead": mean(one.lead for one in compared) if compared else 0.0,
+            "lead": _mean([one.lead for one in compared]),
+            "far_behind": [f"{one.table} at {one.epsilon:g}" for one in compared if one.lead < -FAR_BEHIND],
             "by_epsilon": {
                 key: (sum(one.at_least_equal for one in group), len(group), mean(one.lead for one in group))
                 for key, group in by_epsilon.items()
@@ -103,7 +110,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         rows = []
         for name in names:
             faced = [one for one in compared if name in one.scores]
-            leads = [max(mean(one.scores[OURS]), WORST) - max(mean(one.scores[name]), WORST) for one in faced]
+            leads = [one.lead_over(name) for one in faced]
             won = sum(lead >= 0 for lead in leads)
             rows.append([name, len(faced), won, f"{mean(leads):+.3f}", sum(one.best_peer == name for one in faced)])
         return markdown(["peer", "cells", "`auto` at least equal", "mean lead", "best peer in"], rows)
@@ -115,11 +122,12 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "cells": cells,
         "summary": summary,
         "peers": peers,
+        "count": lambda method: sum(len(one.scores.get(method, {})) for one in compared),
         "selection": selection_table,
         "many_classes": many_classes,
         "measured_selection": lambda: measured_selection(page.cells("benchmarks/table_selection")),
         "floors": lambda: _floors(page.cells(ITEM)),
-        "commits": lambda: _commits(page.cells(ITEM)),
+        "commits": lambda: measured_at([cell for cell in page.cells(ITEM) if cell.settings["method"] == OURS]),
     }
 
 
@@ -134,10 +142,10 @@ def _compared(cells: Sequence[Cell]) -> list[Compared]:
             name: _mean([c.result[metric] for c in of_table if c.settings["method"] == name]) for name in REFERENCES
         }
         for epsilon in sorted({cell.settings["epsilon"] for cell in of_table} - {0.0}):
-            scores: dict[str, list[float]] = {}
+            scores: dict[str, dict[int, float]] = {}
             here = [cell for cell in of_table if cell.settings["epsilon"] == epsilon]
             for cell in here:
-                scores.setdefault(cell.settings["method"], []).append(cell.result[metric])
+                scores.setdefault(cell.settings["method"], {})[cell.settings["seed"]] = cell.result[metric]
             if OURS in scores and len(scores) > 1:
                 learner = next(cell.result["learner"] for cell in here if cell.settings["method"] == OURS)
                 compared.append(
@@ -192,7 +200,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def _row(one: Compared) -> list[str]:
     def shown(name: str) -> str:
-        middle, deviation = spread(one.scores[name])
+        middle, deviation = spread([*one.scores[name].values()])
         return f"{middle:.3f} ± {deviation:.3f}"
 
     mark = "" if one.at_least_equal else " **behind**"
@@ -201,11 +209,3 @@ def _row(one: Compared) -> list[str]:
     metric = {"r2": "R2", "auc": "AUC"}.get(one.metric, one.metric)
     peer = one.best_peer
     return [one.table, f"{one.epsilon:g}", metric, shown(OURS), one.learner, shown(peer), peer, lead, *references]
-
-
-def _commits(cells: Sequence[Cell]) -> str:
-    facts = [cell.run for cell in cells if cell.settings["method"] == OURS]
-    commits = dict.fromkeys(str(run["commit"])[:7] for run in facts)
-    dates = sorted({str(run["date"]) for run in facts})
-    machines = dict.fromkeys(str(run["machine"]) for run in facts)
-    return f"commit {', '.join(commits)}; {'; '.join(machines)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from privaware.bench._shown import markdown
 from privaware.bench._store import Cell
-from research.papers._page import Page
+from research.papers._page import Page, measured_at
 
 __all__ = ["functions", "unseen_gains"]
 
@@ -74,7 +74,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         return markdown(head, rows)
 
     def commits() -> str:
-        return ", ".join(sorted({cell.run["commit"] for cell in page.cells(ITEM)}))
+        return measured_at([cell for cell in page.cells(ITEM) if cell.settings["method"] == "auto"])
 
     def share(half: str, epsilon: float, least: int = 0) -> str:
         return _share([one for one in tables if (one.half, one.epsilon) == (half, epsilon) and one.rows >= least])

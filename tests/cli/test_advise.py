@@ -42,6 +42,9 @@ def test_html_page_has_the_answer_and_a_plot(run: Run, tmp_path: Path) -> None:
     text = page.read_text()
     assert "<svg" in text
     assert "other tables" in text
+    again = run("advise", "wisconsin", "--html", page)
+    assert (again.code, page.read_text()) == (2, text)
+    assert "expected a new file for --html" in again.err
 
 
 def test_html_page_has_the_reason_and_evidence_of_findings(run: Run, tmp_path: Path) -> None:

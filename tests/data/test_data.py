@@ -109,13 +109,13 @@ def test_booleans_are_coded_as_one_and_zero_for_every_dtype() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("abc", "'age', row 2: expected a number; mend"),
+        ("abc", "'age', row 2: expected a number; correct"),
         ("1_000", "'age', row 2: expected a number"),
         (3j, "'age', row 2: expected a number"),
         ([1, 2], "'age', row 2: expected a number or text, got list"),
         ({}, "'age', row 2: expected a number or text, got dict"),
         (b"\xff", "'age', row 2: expected a number or text, got bytes"),
-        (pd.Timestamp("2020-02-02"), "'age', row 2: expected a number; mend"),
+        (pd.Timestamp("2020-02-02"), "'age', row 2: expected a number; correct"),
         (None, "'age', row 2: the value is missing or infinite"),
         (float("-inf"), "'age', row 2: the value is missing or infinite"),
         ("1e400", "'age', row 2: the value is missing or infinite"),
@@ -133,7 +133,7 @@ def test_wrong_value_is_refused_naming_column_and_row(value: object, message: st
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"age": [1, "abc"]}, "expected a number, got 'abc'; mend"),
+        ({"age": [1, "abc"]}, "expected a number, got 'abc'; correct"),
         ({"age": [1, pd.Timestamp("2020-02-02")]}, "expected a number, got '2020-02-02"),
         ({"age": [1, 2], "town": ["n", "w"]}, "expected a declared category, got 'w'; add it"),
         ({"age": [1, 2], "y": ["0", "many"]}, "expected one of the declared classes '0', '1', got 'many'$"),

@@ -142,9 +142,9 @@ def test_wrong_options_are_refused(tmp_path: Path, reading: dict[str, Any], mess
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("data.zip", b"PK no archive", "zip archive: it is cut"),
-        ("data.csv.gz", b"no gzip at all", "cut, damaged or something else"),
-        ("data.csv.zst", b"nothing", "cut, damaged or something else"),
+        ("data.zip", b"PK no archive", "zip archive: it is truncated"),
+        ("data.csv.gz", b"no gzip at all", "truncated, damaged or of another format"),
+        ("data.csv.zst", b"nothing", "truncated, damaged or of another format"),
         ("data.feather", b"nothing", "as Feather"),
         ("data.xlsx", b"nothing", "Excel workbook"),
         ("data.parquet.gz", b"nothing", "convert it"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,8 +123,9 @@ def test_svhn_label_zero_is_refused(folder: Path) -> None:
 
 
 def test_purchase100_reads_the_authors_format(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ROWS": 6, "TRAIN": 4, "TEST": 2}.items():
-        monkeypatch.setattr(purchase100, name, value)
+    monkeypatch.setattr(purchase100, "ROWS", 6)
+    facts = replace(purchase100.source.facts, rows=4)
+    monkeypatch.setattr(purchase100, "source", replace(purchase100.source, facts=facts, test_rows=2))
     rows = (np.arange(6 * 600).reshape(6, 600) % 7 == 0).astype(int)
     lines = [",".join(map(str, [at * 19 + 1, *row])) for at, row in enumerate(rows)]
     (folder / "dataset_purchase").write_text("\n".join(lines))

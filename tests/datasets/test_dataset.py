@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from privaware import datasets, registry
 from privaware.datasets import Dataset, order
-from privaware.datasets._dataset import split
 from tests.datasets.numbered import disjoint, numbered, row_numbers, toy
 
 Loaded = Callable[[str], Dataset]
@@ -46,7 +45,7 @@ def test_p23_fixed_split_is_disjoint_and_has_the_declared_counts(name: str) -> N
     rows, train, test = SIZES[name]
     source = datasets.source(name)
     assert (source.facts.rows, source.test_rows) == (train, test)
-    both = split(name, numbered(rows), rows, train, test)
+    both = source.split(numbered(rows), rows)
     assert [len(part) for part in both] == [train, test]
     assert disjoint(row_numbers(*both))
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from privaware.descent import Callbacks, Checkpoint, adam, ema, flat, members, momentum, quantile
 from privaware.descent._checkpoint import TrainingState
+from privaware.descent._ranks import TrainingJob
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from tests.descent import mixed_models
@@ -92,10 +93,7 @@ def test_mixed_stack_resumes_only_with_the_same_layers_frozen(tmp_path):
 
         stack, callbacks = members(models, noise=[1.0] * 3), Callbacks(checkpoint=checkpoint, progress=stop)
         try:
-            trained = descent._train_stack(
-                stack, x, y, rows=mixed_models.ROWS, rng=Rng(0), device="cpu", callbacks=callbacks
-            )
-            return trained, steps_seen
+            return TrainingJob(stack, x, y, mixed_models.ROWS, "cpu").run(descent, Rng(0), callbacks), steps_seen
         except KeyboardInterrupt:
             return None, steps_seen
 

@@ -57,6 +57,16 @@ def test_models_of_several_stacks_are_trained_in_turn():
     assert reports[-1] == (9, 9)
 
 
+def test_training_on_the_cpu_seeds_no_other_device(monkeypatch):
+    """Such seeds would stay after the training, and each would keep a text of the stack where CUDA is not started."""
+    seeded_devices = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded_devices.append)
+    monkeypatch.setattr(torch.cuda, "manual_seed", seeded_devices.append)
+    with seeded(Rng(0), "cpu"):
+        assert torch.default_generator.initial_seed() == int(Rng(0).initial.integers(2**63))
+    assert seeded_devices == []
+
+
 def test_training_makes_its_gpu_the_current_device(monkeypatch):
     """Else graphs, events and kernels would be of the first, and what runs on the second would not wait for them."""
     reports = []
@@ -68,7 +78,8 @@ def test_training_makes_its_gpu_the_current_device(monkeypatch):
         reports.append("back")
 
     monkeypatch.setattr(torch.cuda, "device", current)
+    monkeypatch.setattr(torch.cuda, "manual_seed", reports.append)
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
     with seeded(Rng(0), "cuda:1"):
-        assert reports == [torch.device("cuda:1")]
+        assert reports == [torch.device("cuda:1"), int(Rng(0).initial.integers(2**63))]
     assert reports[-1] == "back"

@@ -1,4 +1,4 @@
-"""Losses with one value an example."""
+"""Losses with one value for each example."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from privaware.descent import adam, automatic, ema, members, momentum, quantile, sgd, tail
 from privaware.descent._layers.padded_population import stackable_groups
+from privaware.descent._ranks import TrainingJob
 from privaware.noise import Rng
 from tests.descent.mixed_models import ROWS, chain, data, deep, mixed, recipe
 
@@ -18,7 +19,7 @@ def trained_in_stacks(descent, models, examples, noise=0.0):
     out = {}
     for group in stackable_groups(models, "cuda"):
         stack = members([models[at] for at in group], noise=[noise] * len(group))
-        trained = descent._train_stack(stack, x, y, rows=ROWS, rng=Rng(0), device="cpu")
+        trained = TrainingJob(stack, x, y, ROWS, "cpu").run(descent, Rng(0))
         out |= dict(zip(group, trained, strict=True))
     return [out[at] for at in range(len(models))]
 

@@ -261,8 +261,8 @@ def test_canary_game_alone_detects_missing_noise() -> None:
     for distribution in ("gamma", "gaussian"):
         learner = ObjectivePerturbation(distribution=distribution)
         noise = accounting.calibrate(lambda z, learner=learner: learner.cost(schema, z), 1.0, 1e-5)
-        assert canary_game(learner, few, canary, noise / 16, delta=1e-5, games=300) > 1.0
-        assert canary_game(learner, few, canary, noise, delta=1e-5, games=300) <= 1.0
+        assert canary_game(learner, few, canary, noise / 16, delta=1e-5, games=120) > 1.0
+        assert canary_game(learner, few, canary, noise, delta=1e-5, games=120) <= 1.0
 
 
 # fit_many.

@@ -122,7 +122,7 @@ def test_changed_field_is_noticed(path: Path, number: int, name: str) -> None:
     forge(body, name)
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     edit(path, lambda db: db.execute("UPDATE entries SET body=? WHERE number=?", (text, number)))
-    assert "its hash is not that of its words" in Ledger.verify(path)[0]
+    assert "its hash does not match its content" in Ledger.verify(path)[0]
     for act in (lambda: Ledger.open(path), lambda: ledger.spend(pure(0.01), what="a count")):
         with pytest.raises(WrongInput, match="was changed"):
             act()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from privaware import accounting
 from privaware.errors import BudgetExceeded, Refused, WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Laplace, Unproven
-from privaware.ledger import Ledger, _chain, _lock
+from privaware.ledger import Ledger, _chain
 from tests.ledger.books import DELTA, filled, pure
 
 pytestmark = pytest.mark.usefixtures("adding")
@@ -389,7 +389,7 @@ def test_threads_never_overspend(ledger: Ledger) -> None:
 
 
 def test_lock_timeout_is_one_sentence(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lock, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(_chain, "LOCK_TIMEOUT", 0.05)
     with _chain.locked(ledger.path):
         for act in (ledger.ready, ledger.spend):
             with pytest.raises(WrongInput, match="held by another process"):

@@ -97,7 +97,7 @@ def test_tempered_sigmoid_includes_tanh_and_sigmoid() -> None:
     description = {"name": "fcn", "inputs": 4, "hidden": [3], "outputs": 2}
     module = build({**description, "activation": "tempered", "tempered": [1.58, 3, 0.71]})
     steepest = torch.zeros(1, requires_grad=True)
-    module.activation1(steepest).backward()
+    module.dense1_activation(steepest).backward()
     assert steepest.grad is not None
     assert steepest.grad.item() == pytest.approx(1.58 * 3 / 4)
 

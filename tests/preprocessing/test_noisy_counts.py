@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privaware.preprocessing._grids import cells, grid_between
-from privaware.preprocessing._ranges.column_counts import DECADES, empty_cells, shrunken, span
+from privaware.preprocessing._ranges.column_counts import DECADES, cells, empty_cells, grid_between, shrunken, span
 
 EDGES = np.concatenate([-DECADES[::-1], DECADES])
 

@@ -16,7 +16,7 @@ from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
 from privaware.ranks import Ranks, RanksEnded, _session, current, joined
-from privaware.workflow._rank_rows import rows_of_all
+from privaware.workflow._torch_rows import rows_of_all
 from tests.ranks import processes, threads
 
 

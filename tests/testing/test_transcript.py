@@ -107,6 +107,8 @@ def test_redrawn_losses_are_as_many_as_memory_allows() -> None:
 def test_neighbour_must_have_the_row() -> None:
     with pytest.raises(WrongInput, match="one row more or one changed, got one row less"):
         privacy_losses(SampledCount(), ROWS, FEWER, 1.0, seed=0, ran="data")
+    with pytest.raises(WrongInput, match="one row more or one changed, got one row less"):
+        redrawn_losses(planted_releases.Sums(), ROWS, FEWER, 1.0)
     changed = ROWS.take(np.arange(4))
     changed.y[0] = 1 - changed.y[0]
     with pytest.raises(WrongInput, match="one row more where rows are sampled"):

@@ -55,6 +55,11 @@ def test_standard_selection_is_for_built_in_data_only(people: Path, tmp_path: Pa
         select(people, target="class", epsilon=1.0, workflow="standard")
 
 
+def test_ledger_says_that_a_standard_selection_has_no_noise(tmp_path: Path) -> None:
+    select("wisconsin", method="top", epsilon=1.0, workflow="standard", ledger=tmp_path / "l")
+    assert "NOT PRIVATE" in Ledger.open(tmp_path / "l").entries()[1].what
+
+
 def test_data_independent_selectors_cost_nothing(people: Path) -> None:
     result = select(people, target="class", method="all", epsilon=1.0, accept_schema=True)
     assert (result.columns, result.epsilon) == (("says", "hums", "age"), 0.0)

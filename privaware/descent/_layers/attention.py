@@ -69,12 +69,8 @@ def _projections(stack: Stack, layer: nn.MultiheadAttention) -> list[Callable[[T
             weight_part=part if joint else None,
             bias_part=part,
         )
-        projections.append(partial(_project, stack, parameters))
+        projections.append(partial(affine, stack, parameters=parameters))
     return projections
-
-
-def _project(stack: Stack, parameters: Affine, inputs: Tensor) -> Tensor:
-    return affine(stack, inputs, parameters)
 
 
 def _heads(values: Tensor, heads: int) -> Tensor:

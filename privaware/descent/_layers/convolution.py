@@ -22,14 +22,13 @@ from privaware.descent._example_sums import (
     zero_in_place,
 )
 from privaware.descent._layers.geometry import Geometry, convolve
-from privaware.descent._layers.rule import check_batch_first, check_unmodified
 from privaware.descent._per_example import Materialised, PerExampleGradient, Zeroing
 from privaware.descent._precision import truncated_to_tf32
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels.convolution import Conv2dGeometry
 
-__all__ = ["ConvolutionGradient", "convolution"]
+__all__ = ["ConvolutionGradient", "convolution", "convolution_by"]
 
 MATMUL_WORK = 64
 """Number of multiply-adds on tensor cores that take as long as reading or writing one number."""
@@ -41,8 +40,8 @@ PLAIN_WORK = 8
 class ConvolutionGradient:
     """The per-example gradients of a convolution's filters.
 
-    `inputs` and `gradients` (by the outputs) hold all augmented copies of the `examples` examples of all models;
-    `weight` (models, out, in, *kernel) gives the shape of a gradient.
+    `inputs` and `gradients` (with respect to the outputs) hold all augmented copies of the `examples` examples of all
+    models; `weight` (models, out, in, *kernel) gives the shape of a gradient.
 
     Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
     traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
@@ -200,7 +199,7 @@ class ConvolutionGradient:
         return gradients.view(self.count, *self.weight.shape[1:])
 
     def _as_weight(self, values: Tensor) -> Tensor:
-        """Return the kernel's channels-last `values` in the shape of the weight, (any, *shape)."""
+        """Return the kernel's channels-last `values` in the shape of the weight, (any number, *shape)."""
         height, width, *kernel = self.weight.shape[1:]
         return values.view(-1, height, *kernel, width).movedim(-1, 2)
 
@@ -236,19 +235,34 @@ class ConvolutionGradient:
         self.gradients = keep_examples(self.gradients, spread)
 
 
+ThroughFilters = Callable[[ConvolutionGradient], PerExampleGradient]
+"""A function that turns the per-example gradients of filters into the per-example gradients of the layer's weight."""
+
+
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
     """Return the replacement of the forward function of a convolution, which records its per-example gradients.
 
     Any stride, padding, dilation and groups are allowed.
     """
-    geometry = Geometry(layer)
+    return convolution_by(stack, layer, Geometry(layer), lambda weight: (weight, lambda gradient: gradient))
+
+
+def convolution_by(
+    stack: Stack, layer: Any, geometry: Geometry, filters_of: Callable[[Tensor], tuple[Tensor, ThroughFilters]]
+) -> Callable[[Tensor], Tensor]:
+    """Return the replacement of the forward function of a layer that convolves with filters computed from its weight.
+
+    `filters_of(weight)` returns the filters, and the function that turns per-example gradients with respect to the
+    filters into per-example gradients with respect to the weight.
+    """
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)
     assert weight is not None
 
     def forward(inputs: Tensor) -> Tensor:
         inputs = geometry.padded(inputs)
-        output = convolve(inputs, weight, bias, geometry)
+        filters, through_filters = filters_of(weight)
+        output = convolve(inputs, filters, bias, geometry)
         version, recorded, examples = inputs._version, inputs.detach(), stack.examples
 
         def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
@@ -257,11 +271,10 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
             gradients: list[tuple[str, PerExampleGradient]] = []
             if weight_name is not None:
                 cast = recorded.to(stack.dtype)
-                by_weight = ConvolutionGradient(cast, gradient, geometry, weight, examples, stack.zeroing(cast))
-                gradients.append((weight_name, by_weight))
+                by_filters = ConvolutionGradient(cast, gradient, geometry, filters, examples, stack.zeroing(cast))
+                gradients.append((weight_name, through_filters(by_filters)))
             if bias_name is not None:
-                over_positions = gradient.flatten(2).sum(2)
-                gradients.append((bias_name, Materialised(sum_copies(over_positions, examples))))
+                gradients.append((bias_name, Materialised(sum_copies(gradient.flatten(2).sum(2), examples))))
             return gradients
 
         if weight_name is None and bias_name is None:

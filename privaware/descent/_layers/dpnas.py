@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from privaware.descent._example_sums import sum_copies
-from privaware.descent._layers.rule import check_batch_first, record_leaf
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first
 from privaware.models._dpnas import cell_graph as _dpnas_cell
 
 __all__ = ["cell"]
@@ -35,9 +34,10 @@ def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequen
 
 
 def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) -> Tensor | None:
-    """Record a view with one copy of the weights for each example; the gradient by a copy is the example's gradient.
+    """Record a view with one copy of the weights for each example.
 
-    Return None, and record nothing, for a frozen weight or where gradients are switched off.
+    The gradient with respect to a copy is the example's gradient. Return None, and record nothing, for a frozen weight
+    or where gradients are switched off.
     """
     assert weight is not None
     if name is None or not torch.is_grad_enabled():
@@ -49,7 +49,7 @@ def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) 
     def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
         return [(name, Materialised(sum_copies(gradient.flatten(0, 1), examples)))]
 
-    record_leaf(stack, leaf, build)
+    stack.record_leaf(leaf, build)
     return leaf
 
 

@@ -21,7 +21,7 @@ __all__ = ["Geometry", "convolve"]
 CONVOLVE: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 GROUPED_LIMIT = 2**28
-"""Largest number of multiply-adds per model for one grouped convolution of all models; above it cuDNN is slower so."""
+"""Largest number of multiply-adds per model for one grouped convolution of all models, which is slower above it."""
 
 
 class Geometry:
@@ -77,7 +77,7 @@ class Geometry:
         )
 
     def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-        """Return the gradient by `inputs`; only their shape is used."""
+        """Return the gradient with respect to `inputs`; only their shape is used."""
         none = (0,) * len(self.kernel)
         geometry = (self.stride, self.padding, self.dilation, False, none, self.groups)
         needed = [True, False, False]
@@ -101,7 +101,7 @@ class Geometry:
         return Conv2dGeometry(kernel, stride, padding, dilation)
 
     def depthwise_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
-        """Return per-input gradients (n, channels, kernel) by the weights of a depthwise convolution.
+        """Return per-input gradients (n, channels, kernel) with respect to the weights of a depthwise convolution.
 
         Each kernel tap takes an elementwise product and a sum, which is faster than matrix products of such shapes.
         """
@@ -142,8 +142,8 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
 
     `inputs` are in model-major order. The first dimension of `weight` and `bias` is models, or 1 if all have the same.
 
-    A GPU does so in one grouped convolution, unless a model has more than `GROUPED_LIMIT` multiply-adds or the inputs
-    have one channel only; then it convolves the models one after another, as a CPU always does.
+    A GPU uses one grouped convolution, unless a model has more than `GROUPED_LIMIT` multiply-adds or the inputs have
+    one channel only; then it convolves the models one after another, as a CPU always does.
     """
     models = max(len(weight), 1 if bias is None else len(bias))
     if models == 1:

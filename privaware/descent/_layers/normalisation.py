@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from privaware.descent._layers.rule import check_batch_first
+from privaware.descent._example_sums import sum_copies
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first
 
 __all__ = ["channel_norm", "feature_norm"]
 
@@ -47,8 +47,7 @@ def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
         return values.view(*values.shape, *[1] * (inputs.ndim - 2))
 
     def reduce(values: Tensor, examples: int) -> Tensor:
-        by_channel = values.flatten(2).sum(2) if values.ndim > 2 else values
-        return by_channel if len(by_channel) == examples else by_channel.view(examples, -1, by_channel.shape[1]).sum(1)
+        return sum_copies(values.flatten(2).sum(2) if values.ndim > 2 else values, examples)
 
     return _scale_and_shift(stack, layer, _Norm(normalise, broadcast, reduce))
 

@@ -111,10 +111,11 @@ def stackable_groups(
 ) -> list[list[int]]:
     """Return groups of positions in `modules`; the modules of a group are trained in one stack.
 
-    The modules of a group are equal except for what padding evens out, and padding must be cheaper than another stack.
-    On a CPU activations and frozen layers must agree too, because computing activations that were not selected would
-    cost as much as a stack saves. They must also agree with `per_layer` clipping, because a layer's clipping norm
-    depends on how many layers are trained. Without `padded` the modules of a group agree in everything.
+    The modules of a group may differ in widths, activations and frozen layers, which padding evens out, if padding is
+    cheaper than another stack. On a CPU activations and frozen layers must agree, because computing activations that
+    were not selected would cost as much as a stack saves. With `per_layer` clipping they must agree too, because a
+    layer's clipping norm depends on how many layers are trained. Without `padded` the modules of a group agree in
+    everything.
     """
     cpu = str(device).startswith("cpu")
     strict = cpu or per_layer or not padded
@@ -125,12 +126,11 @@ def stackable_groups(
     for kind in dict.fromkeys(kinds):
         same = [at for at, other in enumerate(kinds) if other == kind]
         shapes = {at: _shapes(modules[at]) for at in same}
-        groups += _by_size(shapes, cpu) if padded and chains[same[0]] else _by_shape(shapes)
+        if padded and chains[same[0]]:
+            groups += _by_size(shapes, cpu)
+        else:
+            groups += [[at for at in same if shapes[at] == shape] for shape in dict.fromkeys(shapes.values())]
     return groups
-
-
-def _by_shape(shapes: dict[int, Shapes]) -> list[list[int]]:
-    return [[at for at, other in shapes.items() if other == shape] for shape in dict.fromkeys(shapes.values())]
 
 
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from privaware.kernels import elementwise
-from privaware.kernels import pooling as pooling_kernels
+from privaware.models._dpnas.cell_graph import BlockMaxima
 
 __all__ = ["is_max_pool_2x2", "max_pool_2x2"]
 
@@ -29,23 +26,6 @@ def is_max_pool_2x2(layer: nn.Module) -> bool:
 def max_pool_2x2(inputs: Tensor) -> Tensor:
     """Return the maxima of the 2 x 2 blocks of `inputs` (n, channels, height, width)."""
     if inputs.ndim == 4 and inputs.numel() and elementwise.fits(inputs):
-        maxima: Tensor = _MaxPool2x2.apply(inputs)
+        maxima: Tensor = BlockMaxima.apply(inputs.contiguous())
         return maxima
     return F.max_pool2d(inputs, 2)
-
-
-class _MaxPool2x2(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor) -> Tensor:
-        maxima, argmax = pooling_kernels.max_pool_2x2(inputs.contiguous())
-        ctx.shape = inputs.shape
-        ctx.save_for_backward(argmax)
-        output: Tensor = maxima
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        by_inputs = gradient.new_empty(ctx.shape)
-        [argmax] = ctx.saved_tensors
-        pooling_kernels.max_pool_2x2_backward(gradient.contiguous(), argmax, by_inputs)
-        return by_inputs

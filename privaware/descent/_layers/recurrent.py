@@ -1,8 +1,8 @@
 """The layer rules of recurrent layers, unrolled over time.
 
-The projection of the input is added to the projection of the state, so the gradient by the input projection is also the
-gradient by the state projection. In one of the three parts of a GRU, the reset gate multiplies the state projection
-first, so this part of the gradient is multiplied by the reset gate.
+The projection of the input is added to the projection of the state, so the gradient with respect to the input
+projection is also the gradient with respect to the state projection. In one of the three parts of a GRU, the reset gate
+multiplies the state projection first, so this part of the gradient is multiplied by the reset gate.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from privaware.descent._layers.dropout import dropped
-from privaware.descent._layers.linear import multiply
-from privaware.descent._layers.rule import check_batch_first
+from privaware.descent._layers.linear import by_example, multiply
 from privaware.descent._per_example import Materialised, OuterProduct, PerExampleGradient
-from privaware.descent._stack import Builder, Stack
+from privaware.descent._stack import Builder, Stack, check_batch_first
 from privaware.errors import Refused
 
 __all__ = ["recurrent", "single_bias_lstm"]
@@ -138,29 +137,24 @@ class _Direction:
             return torch.stack(steps[::-1] if self.backwards else steps, 1).to(self.stack.dtype)
 
         def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
-            by_input = gradient.to(self.stack.dtype)
-            by_state = by_input
+            by_input = by_state = gradient.to(self.stack.dtype)
             if self.is_gru:
                 reset, update, new = by_input.chunk(3, 2)
                 by_state = torch.cat([reset, update, new * in_time(gates)], 2)
-            examples = self.stack.examples
+            by_input, by_state = (by_example(each, self.stack.examples) for each in (by_input, by_state))
+
+            def outer(values: Tensor, gradients: Tensor) -> PerExampleGradient:
+                return OuterProduct(by_example(values, self.stack.examples), gradients)
+
             builders: dict[str, Callable[[], PerExampleGradient]] = {
-                "weight_ih": lambda: OuterProduct(*_by_example(inputs.to(by_input), by_input, examples)),
-                "weight_hh": lambda: OuterProduct(*_by_example(in_time(states), by_state, examples)),
-                "bias_ih": lambda: Materialised(_summed(by_input, examples)),
-                "bias_hh": lambda: Materialised(_summed(by_state, examples)),
+                "weight_ih": lambda: outer(inputs.to(by_input), by_input),
+                "weight_hh": lambda: outer(in_time(states), by_state),
+                "bias_ih": lambda: Materialised(by_input.sum(1)),
+                "bias_hh": lambda: Materialised(by_state.sum(1)),
             }
             return [(name, builders[kind]()) for kind, name in self.names.items() if name is not None]
 
         return build
-
-
-def _by_example(inputs: Tensor, gradients: Tensor, examples: int) -> tuple[Tensor, Tensor]:
-    return inputs.reshape(examples, -1, inputs.shape[2]), gradients.reshape(examples, -1, gradients.shape[2])
-
-
-def _summed(gradients: Tensor, examples: int) -> Tensor:
-    return gradients.reshape(examples, -1, gradients.shape[2]).sum(1)
 
 
 def _lstm(by_input: Tensor, by_state: Tensor, state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], None]:

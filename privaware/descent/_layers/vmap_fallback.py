@@ -1,8 +1,8 @@
 """The fallback for layers without a rule: `torch.func.vmap` over examples.
 
 Each parameter is expanded, without a copy in memory, to one view for each example. The layer runs under
-`torch.func.vmap`, and the gradient by the expanded parameters is the per-example gradient. The fallback is exact and
-keeps examples separate, but it materialises per-example gradients.
+`torch.func.vmap`, and the gradient with respect to the expanded parameters is the per-example gradient. The fallback is
+exact and keeps examples separate, but it materialises per-example gradients.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from privaware.descent._layers.rule import check_batch_first, record_leaf
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first
 from privaware.errors import Refused
 
 __all__ = ["vmap_fallback"]
@@ -35,7 +34,7 @@ def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
     def one(parameters: dict[str, Tensor], batched: dict[str, Any], seed: Tensor | None, args: tuple[Any, ...]) -> Any:
         if seed is not None:
             stack.draws = stack.expect_draws().alone(seed)
-        alone = {key: _batch_of_one(value) for key, value in batched.items()}
+        alone = {key: value.unsqueeze(0) for key, value in batched.items()}
         full = tuple(alone.get(f"{at}", arg) for at, arg in enumerate(args))
         named = {key[1:]: value for key, value in alone.items() if key.startswith("=")}
         outputs = torch.func.functional_call(plain, parameters, full, named | unbatched[0])
@@ -81,12 +80,8 @@ def _record(stack: Stack, leaves: dict[str, Tensor], names: dict[str, str | None
             per_example = gradient.reshape(examples, -1, *gradient.shape[2:]).sum(1)
             return [(name, Materialised(per_example))]
 
-        record_leaf(stack, leaf, build)
+        stack.record_leaf(leaf, build)
 
 
 def _is_batch(value: Any, examples: int) -> bool:
     return isinstance(value, Tensor) and value.ndim > 0 and examples > 0 and len(value) % examples == 0
-
-
-def _batch_of_one(value: Any) -> Any:
-    return value.unsqueeze(0) if isinstance(value, Tensor) else value

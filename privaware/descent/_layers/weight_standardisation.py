@@ -9,18 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privaware.descent._example_sums import (
-    add_slice,
-    add_weighted,
-    materialised_limit,
-    square_sums,
-    sum_copies,
-    zero_in_place,
-)
-from privaware.descent._layers.convolution import ConvolutionGradient
-from privaware.descent._layers.geometry import Geometry, convolve
-from privaware.descent._layers.rule import check_batch_first, check_unmodified
-from privaware.descent._per_example import Materialised, PerExampleGradient
+from privaware.descent._example_sums import add_slice, add_weighted, materialised_limit, square_sums, zero_in_place
+from privaware.descent._layers.convolution import ConvolutionGradient, ThroughFilters, convolution_by
+from privaware.descent._layers.geometry import Geometry
 from privaware.descent._precision import tf32_allowed, truncated_to_tf32
 from privaware.descent._stack import Stack
 from privaware.kernels import elementwise, group_sums
@@ -40,9 +31,9 @@ An example whose gradient would exceed this limit is clipped more.
 class StandardisedGradient:
     """The per-example gradients of filters that are standardised (centred and scaled) before the convolution.
 
-    `inner` holds the gradients by the standardised filters, which are `centred / size`. The derivative of the
-    standardisation is the same linear map for every example of a model. With the CUDA kernels this map is applied to
-    sums over examples, otherwise to each example.
+    `inner` holds the gradients with respect to the standardised filters, which are `centred / size`. The derivative of
+    the standardisation is the same linear map for every example of a model. With the CUDA kernels this map is applied
+    to sums over examples, otherwise to each example.
     """
 
     part: slice | None = None
@@ -77,9 +68,9 @@ class StandardisedGradient:
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
         """Return squared norms after the standardisation's derivative, from three sums for each example and filter.
 
-        For the gradient by a filter, `squares` is its squared norm, `along` its inner product with the centred filter,
-        and `sums` the sum of its entries. The result is raised by a bound on its rounding error, so that no norm is
-        underestimated.
+        For the gradient with respect to a filter, `squares` is its squared norm, `along` its inner product with the
+        centred filter, and `sums` the sum of its entries. The result is raised by a bound on its rounding error, so
+        that no norm is underestimated.
         """
         models, filters = self.centred.shape[:2]
         count = math.prod(self.centred.shape[2:])
@@ -132,7 +123,10 @@ class StandardisedGradient:
 
 
 def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
-    """Turn gradients (models, any, *shape) by the filters `centred / size` into gradients by the original filters."""
+    """Return gradients with respect to the original filters, from `gradients` with respect to `centred / size`.
+
+    Both are (models, any number, *shape of the filters).
+    """
     within = tuple(range(3, gradients.ndim))
     count = math.prod(gradients.shape[3:])
     centred, size = centred[:, None], size[:, None]
@@ -147,34 +141,14 @@ def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Ten
     The replacement records per-example gradients. On a GPU `stack.cancelling` becomes `CANCELLING`.
     """
     geometry = Geometry.uniform(layer.weight.shape[2:], layer.stride, layer.padding)
-    weight_name, weight = stack.parameter(layer.weight)
-    bias_name, bias = stack.parameter(layer.bias)
-    assert weight is not None
     if stack.device.type == "cuda":
         stack.cancelling = CANCELLING
 
-    def forward(inputs: Tensor) -> Tensor:
-        check_batch_first(inputs, stack.examples)
+    def filters_of(weight: Tensor) -> tuple[Tensor, ThroughFilters]:
         centred = weight - weight.mean((2, 3, 4), keepdim=True)
         count = weight[0, 0].numel()
         squares = centred.square().sum((2, 3, 4), keepdim=True) / max(count - 1, 1)
         size = torch.sqrt(squares * count + 1e-4)
-        standardised = centred / size
-        output = convolve(inputs, standardised, bias, geometry)
-        version, recorded, examples = inputs._version, inputs.detach(), stack.examples
+        return centred / size, lambda inner: StandardisedGradient(inner, centred, size)
 
-        def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
-            check_unmodified(inputs, version)
-            gradient = gradient.to(stack.dtype)
-            gradients: list[tuple[str, PerExampleGradient]] = []
-            if weight_name is not None:
-                cast = recorded.to(stack.dtype)
-                inner = ConvolutionGradient(cast, gradient, geometry, standardised, examples, stack.zeroing(cast))
-                gradients.append((weight_name, StandardisedGradient(inner, centred, size)))
-            if bias_name is not None:
-                gradients.append((bias_name, Materialised(sum_copies(gradient.flatten(2).sum(2), examples))))
-            return gradients
-
-        return stack.record(output, build)
-
-    return forward
+    return convolution_by(stack, layer, geometry, filters_of)

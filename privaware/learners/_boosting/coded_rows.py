@@ -46,13 +46,13 @@ STABLE = 16.0
 STABLE_OF_NUMBERS = 3.0
 """Largest learning rate of a regression, times the curvature of all rows, which is the same at all outputs."""
 
-MOST_NOISE = 0.7
+MOST_NOISE = 1.0
 """Largest standard deviation that noise may give a logit, where there is little signal for each weight."""
 
-SIGNAL_PER_WEIGHT = 4.0
+SIGNAL_PER_WEIGHT = 8.0
 """Value of `rows / noise / weights` from which more noise is allowed to logits, in proportion to its square root."""
 
-MORE_NOISE = 4.0
+MORE_NOISE = 2.8
 """Largest factor on `MOST_NOISE`."""
 
 MOST_NOISE_OF_NUMBERS = (0.45, 0.4)

@@ -107,19 +107,20 @@ def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:
-    """Return the least of `SPREADS` that bounds the distance of `INSIDE * rows` rows; the largest if none does.
+    """Return the least of `SPREADS` that bounds the distance of `INSIDE * rows` rows, by noisy `SpreadCounts`.
 
-    `noisy` are noisy `SpreadCounts`, and `rows` is the declared number of rows.
+    The exact counts sum to the declared `rows`. The difference between `rows` and the sum of the noisy counts is shared
+    by all cells, so that the noise of many empty cells cannot hide rows.
     """
-    enough = np.cumsum(noisy) >= INSIDE * rows
-    return float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
+    enough = np.cumsum(noisy + (rows - noisy.sum()) / len(noisy)) >= INSIDE * rows
+    return float(SPREADS[np.argmax(enough)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadCounts(ArraySum):
     """The number of rows in each cell of |target - output - centre|.
 
-    Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; larger distances are not counted.
+    Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; the last cell holds larger distances too.
     """
 
     centre: float
@@ -128,7 +129,7 @@ class SpreadCounts(ArraySum):
     def partial(self, part: CodedRows) -> np.ndarray:
         residuals = part.target.astype(float) - part.values[0].astype(float)
         cells = np.searchsorted(SPREADS, np.abs(residuals - self.centre))
-        return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
+        return np.bincount(np.minimum(cells, len(SPREADS) - 1), minlength=len(SPREADS)).astype(float)
 
 
 @dataclass(frozen=True, kw_only=True)

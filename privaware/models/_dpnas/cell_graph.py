@@ -2,8 +2,8 @@
 
 On a GPU each operation is one kernel that accumulates into its node inside the output tensor, so neither the sums nor
 the concatenation need a pass of their own. On other devices, and if an operation has no kernel, the layers run one by
-one. They also do under autograd, unless a training engine replaces `CellGraph.node_outputs`. `run_kernels_backward`
-computes the gradients through the kernels; autograd is not used inside.
+one. Under autograd they also run one by one, unless a training engine replaces `CellGraph.node_outputs` and calls
+`run_kernels_backward`, which computes the gradients without autograd.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from privaware.kernels import dpnas_cell as kernels
 
 __all__ = [
+    "BlockMaxima",
     "Cell",
     "CellGraph",
     "Edge",
     "KernelCall",
     "MaxPool2x2",
     "PlainGroupNorm",
+    "edge_ends",
     "kernel_calls",
     "run_kernels",
     "run_kernels_backward",
@@ -42,6 +44,11 @@ KINDS: dict[type[nn.Module], str] = {
 """Name of the kernel's activation for each activation layer."""
 WINDOW = (3, 1, 1)
 """Kernel, stride and padding of the pools that have a kernel."""
+
+
+def edge_ends(nodes: int) -> list[tuple[int, int]]:
+    """Return (start node, end node) of every edge of a cell, in the order of its operations; node 0 is the entry."""
+    return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
 
 
 class CellGraph(nn.Module):
@@ -85,8 +92,7 @@ class Cell(CellGraph):
         self.edges = nn.ModuleDict({f"edge_{start}_{end}": op for start, end, op in edges})
 
     def forward(self, x: Tensor) -> Tensor:
-        ends = ((start, end) for end in range(1, self.nodes + 1) for start in range(end))
-        named = ((start, end, f"edge_{start}_{end}") for start, end in ends)
+        named = ((start, end, f"edge_{start}_{end}") for start, end in edge_ends(self.nodes))
         edges = [(start, end, self.edges[key]) for start, end, key in named if key in self.edges]
         return self.node_outputs(self.entry(x), edges)
 
@@ -103,11 +109,13 @@ class MaxPool2x2(nn.MaxPool2d):
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim != 4 or not kernels.fits(x) or not x.is_contiguous() or min(x.shape[2:]) < 2:
             return super().forward(x)  # type: ignore[no-any-return]
-        pooled: Tensor = _MaxPool2x2.apply(x)
+        pooled: Tensor = BlockMaxima.apply(x)
         return pooled
 
 
-class _MaxPool2x2(torch.autograd.Function):
+class BlockMaxima(torch.autograd.Function):
+    """The maxima of the 2 x 2 blocks of contiguous images on a GPU, in float32."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, index = kernels.max_pool_2x2(x)
@@ -130,9 +138,8 @@ class PlainGroupNorm(nn.GroupNorm):
         super().__init__(groups, channels, affine=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.dtype != torch.float32 or not kernels.fits(x) or not x.is_contiguous():
-            return super().forward(x)
-        if not kernels.fits_groups(x, self.num_groups):
+        images = x.ndim == 4 and x.dtype == torch.float32 and x.is_contiguous()
+        if not (images and kernels.fits(x) and kernels.fits_groups(x, self.num_groups)):
             return super().forward(x)
         normalised: Tensor = _PlainGroupNorm.apply(x, self.num_groups, self.eps)
         return normalised
@@ -293,8 +300,8 @@ def run_kernels_backward(
 ) -> tuple[Tensor | None, list[Tensor]]:
     """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights.
 
-    `out` and `saved` are what `run_kernels` returned with `keep`, and `gradient` is the gradient by `out`. The first
-    result is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
+    `out` and `saved` are what `run_kernels` returned with `keep`, and `gradient` is the gradient with respect to `out`.
+    The first result is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
     """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from privaware.models._description import seeded
-from privaware.models._dpnas.cell_graph import Cell, CellGraph
+from privaware.models._dpnas.cell_graph import Cell, CellGraph, edge_ends
 from privaware.models._layers import he_normal
 
 if TYPE_CHECKING:
@@ -35,20 +35,17 @@ class SharedCell(CellGraph):
     def forward(self, x: Tensor, cell: Cells) -> Tensor:
         """Return the nodes concatenated; if `cell` is None, every edge is the sum of all its operations."""
         chosen = []
-        for at, (start, end) in enumerate(self._ends()):
+        for at, (start, end) in enumerate(edge_ends(self.nodes)):
             edge: Any = self.edges[at]
             kinds = list(edge) if cell is None else [cell[at]]
             chosen += [(start, end, edge[op]) for op in kinds if op != "zero"]
         return self.node_outputs(self.entry(x), chosen)
 
-    def _ends(self) -> list[tuple[int, int]]:
-        return [(start, end) for end in range(1, self.nodes + 1) for start in range(end)]
-
     def extract(self, cell: tuple[str, ...]) -> Cell:
         """Return the module of one cell, as in the stand-alone network; it shares its layers with this module."""
         chosen = [
             (start, end, edge[op])  # type: ignore[index]
-            for (start, end), edge, op in zip(self._ends(), self.edges, cell, strict=True)
+            for (start, end), edge, op in zip(edge_ends(self.nodes), self.edges, cell, strict=True)
             if op != "zero"
         ]
         return Cell(self.entry, chosen, self.nodes, self.bf16)
@@ -57,7 +54,7 @@ class SharedCell(CellGraph):
 class Supernet(nn.Module):
     """The network of `description` with all operations on every edge; `cell` selects the ones that run, None runs all.
 
-    Only the number of nodes of the description's own cell matters.
+    Of `description.cell` only the length is used.
     """
 
     def __init__(self, description: Dpnas) -> None:

@@ -19,7 +19,6 @@ cost of a candidate (a batch size, a number of steps): a search has to know ever
 
 from __future__ import annotations
 
-from privaware.models.spaces._parse import spaces
-from privaware.models.spaces._space import Point, Space, point_key
+from privaware.models.spaces._space import Point, Space, point_key, spaces
 
 __all__ = ["Point", "Space", "point_key", "spaces"]

@@ -1,7 +1,7 @@
 """Rounds of counts over rows that give ranges of columns, and the reading of these noisy counts.
 
-Counts: kinds, numbers in decades and on finer grids, and words. Each round counts all columns and is released together.
-Counts are integers, so their sums are exact.
+Counts: kinds, numbers in decades and on finer public grids, and words. Each round counts all columns and is released
+together. Counts are integers, so their sums are exact.
 
 Reading: the span of a column, its empty ends, and how many rows each cell holds. It is a function of released counts,
 so it has no privacy cost. Where noise dominates the counts, rows are taken to lie evenly between the bounds: a bound
@@ -18,10 +18,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from privaware.data import Data, Sum, kind_counts, uncoded_column
+from privaware.data import Data, Edges, Sum, kind_counts, uncoded_column
 from privaware.noise import LATTICE, Rng
-from privaware.preprocessing._grids import cells, equal_bins, grid_between
-from privaware.preprocessing._ranges.open_columns import NONE, SLOTS, on_line, worded
+from privaware.preprocessing._ranges.open_columns import common_words, on_line, ranked_counts, worded
 from privaware.schema import Column
 
 __all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span", "word_threshold"]
@@ -58,6 +57,47 @@ DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 
 FARTHEST = 1e13
 """Absolute value at which the outermost cells end."""
+
+CELLS = 16
+"""Number of equal cells of a grid, which narrower cells near zero divide further."""
+
+
+def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return how many `values` lie below the first edge, between neighbouring edges, and above the last edge.
+
+    A value equal to an edge counts in the cell above the edge. Values that are not finite are not counted.
+    The result has one float for each cell: `len(edges) + 1`.
+    """
+    known = np.isfinite(values)
+    positions = Edges(edges).position(values if known.all() else values[known])
+    return np.bincount(positions, minlength=len(edges) + 1).astype(float)
+
+
+def grid_between(low: float, high: float) -> np.ndarray:
+    """Return edges from `low` to just above `high`: equal cells, and cells that become narrower towards zero.
+
+    If zero is not between `low` and `high`, they become narrower towards the bound nearest to zero.
+    """
+    anchor, reach = min(max(0.0, low), high), high - low
+    sizes = reach * np.geomspace(1e-3, 0.5, CELLS // 2)[:-1]
+    edges = np.concatenate([np.linspace(low, high, CELLS + 1), anchor + sizes, anchor - sizes])
+    inside = np.unique(edges[(edges >= low) & (edges < high)])
+    return np.append(inside, np.nextafter(high, np.inf))
+
+
+def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, ...]:
+    """Return the inner edges of at most `bins` bins with about equal numbers of rows.
+
+    `counts` are the (noisy) numbers of rows in the cells between the edges `grid`; bin edges are among `grid`. There
+    are no edges if `bins` is below 2.
+    """
+    if bins < 2:
+        return ()
+    so_far = np.cumsum(counts)
+    rising = (np.maximum.accumulate(so_far) + np.minimum.accumulate(so_far[::-1])[::-1]) / 2
+    shares = rising / max(float(rising[-1]), 1.0)
+    nearest = {int(np.argmin(np.abs(shares - part / bins))) + 1 for part in range(1, bins)}
+    return tuple(float(grid[at]) for at in sorted(nearest) if at < len(grid) - 1)
 
 
 def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
@@ -226,7 +266,7 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
 class Located:
     """The `spans` of the numeric columns by name (the target is named ""), and the `common` words of other columns.
 
-    `common` holds, by name, the words that passed the threshold (`NONE` if none did) and the sum of their noisy counts.
+    `common` holds, by name, the words that passed the threshold and the sum of their noisy counts, from `common_words`.
     """
 
     spans: dict[str, Span]
@@ -237,10 +277,8 @@ class Located:
 class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
     """The number of values in half decades of either sign, and how often each word of the columns `words` occurs.
 
-    Noise is independent for each word, and words are released as a set, so the position of a word in the vector of
-    counts does not matter. The counts are sorted in decreasing order and padded with zeros. The vector then has the
-    same length whatever the words are, and one more row changes one entry by 1. A word that only one unit of up to
-    `unit_rows` rows has is released with a probability of at most `delta`, over all columns.
+    A word that only one unit of up to `unit_rows` rows has is released with a probability of at most `delta`, over all
+    columns. See `ranked_counts` for the vector of counts that gets noise.
     """
 
     grids: Grids
@@ -264,23 +302,18 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
         return [one + other for one, other in zip(left[0], right[0], strict=True)], left[1]
 
     def release(self, total: tuple[list[np.ndarray], list[Counter[str]]], noise: float, rng: Rng) -> Located:
-        exact_parts, counters = list(total[0]), total[1]
-        ranked = [sorted(counts, key=lambda word: (-counts[word], word)) for counts in counters]
-        for words, counts in zip(ranked, counters, strict=True):
-            exact_counts = np.zeros(max(SLOTS, len(words)))
-            exact_counts[: len(words)] = [counts[word] for word in words]
-            exact_parts.append(exact_counts)
+        ranked = [ranked_counts(counts) for counts in total[1]]
+        exact_parts = [*total[0], *(exact_counts for _, exact_counts in ranked)]
         noisy, scale = self.grids.noisy(exact_parts, noise, rng), noise * self.grids.sensitivity
         spans = {
             name: span(part, self.edges, scale / weight)
             for name, weight, part in zip(self.grids.names, self.grids.weights, noisy, strict=False)
         }
         threshold = word_threshold(rows=self.unit_rows, scale=scale, chance=self.delta / max(len(ranked), 1))
-        common = {}
-        for (_, column), words, part in zip(self.words, ranked, noisy[len(spans) :], strict=True):
-            above = part[: len(words)] > threshold
-            passed = tuple(sorted(word for word, passes in zip(words, above, strict=True) if passes))
-            common[column.name] = (passed or NONE, float(part[: len(words)][above].sum()))
+        common = {
+            column.name: common_words(words, part, threshold)
+            for (_, column), (words, _), part in zip(self.words, ranked, noisy[len(spans) :], strict=True)
+        }
         return Located(spans=spans, common=common)
 
 

@@ -34,8 +34,7 @@ Repeated(event=Pure(epsilon=0.25), count=2)
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
@@ -47,13 +46,14 @@ from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
 from privaware.preprocessing import Transformation
 from privaware.preprocessing._ranges.open_columns import (
-    NONE,
-    SLOTS,
+    common_words,
     filled,
+    filled_by_words,
     on_line,
     open_columns,
     open_target,
     outline,
+    ranked_counts,
     released,
     single,
     worded,
@@ -129,9 +129,11 @@ class NoisyMaximumRanges(Transformation):
         if not undecided:
             return {}
         changed = 2 if data.schema.relation == "replace_one" else 1
-        counts = [
-            _noisy_kinds(uncoded_column(data.x, positions[column.name]), price, changed=changed) for column in undecided
-        ]
+        counts = []
+        for column in undecided:
+            exact_counts = kind_counts(uncoded_column(data.x, positions[column.name]))
+            noisy = price.rng.laplace(exact_counts, noise=KIND_NOISE * price.noise, sensitivity=float(changed))
+            counts.append(np.asarray(noisy, dtype=float))
         deviation = math.sqrt(2) * KIND_NOISE * price.noise * changed  # of Laplace noise
         decided = likeliest(undecided, np.stack(counts), deviation)
         decided = [single(column) for column in decided] if self.single else decided
@@ -142,21 +144,20 @@ class NoisyMaximumRanges(Transformation):
     ) -> Column:
         """Return the column with bounds or categories if its kind has them; `counts` are its noisy counts of kinds.
 
-        Without `single`, a category becomes text if more of its values are texts than words, and if the common words
-        cover less than half of these texts.
+        A category may become text (see `filled_by_words`).
         """
-        changed = 2 if schema.relation == "replace_one" else 1
         if column.kind in ("number", "date"):
             grid = days() if column.kind == "date" else None
             return filled(column, _range(on_line(values, column), schema.rows, price.noise, price.rng, grid), ())
         if column.kind != "category":
             return column
-        words = worded(values)
-        common, covered = _common(words, price.noise, price.delta, price.rng, changed=changed)
-        mostly_text = counts[COUNTED.index("text")] > counts[COUNTED.index("word")]
-        if mostly_text and not self.single and covered < counts[COUNTED.index("text")] / 2:
-            return replace(column, kind="text", fold=False)
-        return filled(column, (0.0, 1.0), common)
+        changed = 2 if schema.relation == "replace_one" else 1
+        words, exact_counts = ranked_counts(worded(values))
+        noisy = price.rng.laplace(exact_counts, noise=price.noise, sensitivity=float(changed))
+        # A word that only one row has passes it, as 1 + scale * Laplace, with probability delta / changed.
+        # LATTICE covers the rounding of released values to a lattice.
+        threshold = 1 + price.noise * changed * (math.log(changed / (2 * price.delta)) + LATTICE)
+        return filled_by_words(column, common_words(words, noisy, threshold), counts, self.single)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +167,6 @@ class _Price:
     noise: float
     delta: float
     rng: Rng
-
-
-def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: int) -> np.ndarray:
-    """Return the noisy number of values of each kind; a row has one value, so it changes `changed` counts by 1."""
-    exact_counts = kind_counts(values)
-    return np.asarray(
-        price.rng.laplace(exact_counts, noise=KIND_NOISE * price.noise, sensitivity=float(changed)), dtype=float
-    )
 
 
 def _range(
@@ -212,8 +205,7 @@ def tail_share(rows: int, noise: float) -> float:
 
 
 def quantile_scores(values: np.ndarray, share: float, grid: np.ndarray | None = None) -> np.ndarray:
-    """Return the score of each candidate c: minus its distance in rows from the quantile at `share`; 0 if c is the
-    quantile.
+    """Return the score of each candidate c: minus its distance, in rows, from the quantile at `share`.
 
     Of n values let b lie below c and u at or below c. Then c is the quantile if b <= share n <= u, and the score is
     -max(b - share n, share n - u, 0). One more value changes b and u by 0 or 1 and share n by share. So each
@@ -249,31 +241,9 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=1)
 def days() -> tuple[np.ndarray, np.ndarray]:
-    """Return public candidates for dates, in days since 1970: every day from 1900 to 2100.
+    """Return public candidates for dates, in days since 1970, and the logarithm of their prior.
 
-    The second array is the logarithm of an equal prior.
+    They are all days from 1 January 1900 to 1 January 2100, with the same prior each.
     """
     grid = np.arange(-25_567.0, 47_483.0)
     return grid, np.full(len(grid), -math.log(len(grid)))
-
-
-def _common(
-    counts: Counter[str], noise: float, delta: float, rng: Rng, *, changed: int
-) -> tuple[tuple[str, ...], float]:
-    """Return the words whose noisy count passes the threshold, and the sum of these noisy counts.
-
-    A word that only one row has passes with a probability of at most `delta`. If no word passes, the words are `NONE`.
-    One row changes `changed` counts by 1. Noise is independent for each word, and words are released as a set, so the
-    position of a word in the vector of counts does not matter. The counts are sorted in decreasing order and padded
-    with zeros. The vector then has the same length whatever the words are, and one more row changes one entry by 1.
-    """
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    exact_counts = np.zeros(max(SLOTS, len(ranked)))
-    exact_counts[: len(ranked)] = [counts[word] for word in ranked]
-    noisy = rng.laplace(exact_counts, noise=noise, sensitivity=float(changed))
-    # A word that only one row has passes it, as 1 + scale * Laplace, with probability delta / changed.
-    # LATTICE covers the rounding of released values to a lattice.
-    threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
-    above = noisy[: len(ranked)] > threshold
-    passed = tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common))
-    return passed or NONE, float(noisy[: len(ranked)][above].sum())

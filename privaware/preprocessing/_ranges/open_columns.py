@@ -7,25 +7,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from privaware.data import Spelt, Words, days_among, numbers_of, words_of
+from privaware.data import COUNTED, Spelt, Words, days_among, numbers_of, words_of
 from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
 
 __all__ = [
     "NONE",
     "SLOTS",
     "as_number",
+    "common_words",
     "filled",
+    "filled_by_words",
     "on_line",
     "open_columns",
     "open_target",
     "outline",
+    "ranked_counts",
     "released",
     "single",
     "worded",
 ]
 
 SLOTS = 1024
-"""Length to which vectors of counts are padded, so that their length reveals nothing about the categories."""
+"""Length to which vectors of counts are padded, so that their length reveals nothing about up to 1,024 categories."""
 
 NONE = ("other",)
 """The categories of a column without common values."""
@@ -106,3 +109,40 @@ def worded(values: np.ndarray | Words | Spelt) -> Counter[str]:
         if word and count:
             counts[word] += count
     return counts
+
+
+def ranked_counts(counts: Counter[str]) -> tuple[list[str], np.ndarray]:
+    """Return the words by decreasing count, and their exact counts, padded with zeros to at least `SLOTS` entries.
+
+    Noise is independent for each word, and words are released as a set, so the position of a word in the vector does
+    not matter. One more row changes one entry of the sorted vector by 1, and up to `SLOTS` words do not change its
+    length.
+    """
+    words = sorted(counts, key=lambda word: (-counts[word], word))
+    exact_counts = np.zeros(max(SLOTS, len(words)))
+    exact_counts[: len(words)] = [counts[word] for word in words]
+    return words, exact_counts
+
+
+def common_words(words: list[str], noisy: np.ndarray, threshold: float) -> tuple[tuple[str, ...], float]:
+    """Return the `words` whose noisy count exceeds `threshold`, sorted, and the sum of these noisy counts.
+
+    `noisy` begins with the counts of `words`. If no count exceeds the threshold, the words are `NONE`.
+    """
+    above = noisy[: len(words)] > threshold
+    passed = tuple(sorted(word for word, passes in zip(words, above, strict=True) if passes))
+    return passed or NONE, float(noisy[: len(words)][above].sum())
+
+
+def filled_by_words(column: Column, common: tuple[tuple[str, ...], float], kinds: np.ndarray, single: bool) -> Column:
+    """Return a category column with the words of `common`, or as text.
+
+    `common` is a result of `common_words`, and `kinds` are the noisy counts of the column's values of each kind in
+    `COUNTED`. The column becomes text if more of its values are texts than words, and if the common words cover less
+    than half of these texts; with `single` it never does, because a text may become several coded columns.
+    """
+    words, covered = common
+    texts, names = (kinds[COUNTED.index(kind)] for kind in ("text", "word"))
+    if texts > names and not single and covered < texts / 2:
+        return replace(column, kind="text", fold=False)
+    return filled(column, (0.0, 1.0), words)

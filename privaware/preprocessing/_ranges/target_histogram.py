@@ -29,7 +29,7 @@ from privaware.data import Data, Rows, Sum, release
 from privaware.events import NOTHING, Event, Laplace
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation
-from privaware.preprocessing._grids import cells
+from privaware.preprocessing._ranges.column_counts import cells
 from privaware.preprocessing._ranges.open_columns import open_target, released
 from privaware.schema import Schema
 

@@ -42,16 +42,12 @@ __all__ = ["TargetMomentsRange"]
 TARGETS = Lattice(bound=1 - MARGIN, bits=30)
 """Lattice to which scaled targets and their squares are rounded."""
 MIN_DEVIATION = 1e-4
-"""Lower bound on the standard deviation, as a fraction of half the declared range; rounding would hide a
-smaller one.
-"""
+"""Smallest standard deviation, as a fraction of half the declared range; rounding would hide a smaller one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetMomentsRange(Transformation):
-    """A transformation that narrows the bounds of the target; `reach` is the number of standard deviations on each
-    side.
-    """
+    """A transformation that narrows the bounds of the target to `reach` standard deviations around its mean."""
 
     releases: ClassVar[Literal["schema"]] = "schema"
     in_parts: ClassVar[bool] = True

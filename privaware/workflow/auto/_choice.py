@@ -1,4 +1,10 @@
-"""What `auto` chooses, and the releases that come before its learner."""
+"""What `auto` chooses, the releases that come before its learner, and features of tables with free text.
+
+For such a table the rules for texts choose, and the other columns stand beside the features of the texts.
+
+>>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
+[{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]
+"""
 
 from __future__ import annotations
 
@@ -10,14 +16,22 @@ from privaware.data import Data
 from privaware.mechanism import Mechanism, Then
 from privaware.schema import Schema
 
-__all__ = ["Choice", "Stage", "constant_choice", "constant_learner"]
+__all__ = ["BESIDE", "Choice", "Stage", "beside_columns", "constant_choice", "constant_learner", "reads_texts"]
+
+MIXED = "mixed"
+"""The feature that reads texts and the other columns of a table."""
+TEXT_FEATURES = ("hashed", "sentences")
+"""Features that read texts."""
+BESIDE = "All other columns are read by random Fourier features beside the features of the texts."
+"""The sentence of the plan about the columns that are not text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A release before the learner, such as private quantiles: see `Then` for `join`, `outline` and `share`.
+    """A release before the learner, such as private quantiles; `what` describes it in a few words for the plan.
 
-    `what` says what it does in a few words, such as "release quantiles".
+    `join(rows, release)` returns the rows that the learner sees, and `outline(schema)` returns their schema. `share` is
+    the noise multiplier of the release divided by the noise multiplier of the learner.
     """
 
     what: str
@@ -68,3 +82,26 @@ def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choi
     """Return the choice of a private constant prediction; `why` is the reason that its sentence in the plan gives."""
     constant = constant_learner(schema, metric)
     return Choice(learner=constant, reasons=(f"Learner: {constant} (a constant prediction), because {why}.",))
+
+
+def reads_texts(settings: Mapping[str, Any]) -> bool:
+    """Return whether the features in `settings` include `mixed`, which reads the whole texts of a table."""
+    return MIXED in _names(settings)
+
+
+def beside_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `settings` whose first feature, if it is in `TEXT_FEATURES`, is wrapped in the feature `mixed`.
+
+    `mixed` reads the other columns of a table, too. Other settings are copied unchanged.
+    """
+    if not set(_names(settings)[:1]) & set(TEXT_FEATURES):
+        return dict(settings)
+    text, *others = settings["features"]
+    return {**settings, "features": [{"name": MIXED, "text": text}, *others]}
+
+
+def _names(settings: Mapping[str, Any]) -> list[Any]:
+    """Return the names of the features in `settings`; learners check whether the features are well described."""
+    described = settings.get("features")
+    listed = described if isinstance(described, list) else []
+    return [feature.get("name") for feature in listed if isinstance(feature, Mapping)]

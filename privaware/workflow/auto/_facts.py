@@ -192,6 +192,8 @@ FEW_SLOTS = 4_096
 """The largest number of hash buckets of a text from which numbers are predicted."""
 FEWEST_SLOTS = 256
 """The smallest number of hash buckets of a text, however little memory there is."""
+FEW_TEXTS = 1_500
+"""The rows x epsilon below which gradients of hashed texts have the default clipping norm of the learner."""
 TEXT_BYTES = 1.4e9
 """Memory limit for the hashed words of all texts, in bytes; weighting them takes two copies more."""
 LARGEST_SIDE = 40
@@ -242,6 +244,11 @@ def slots(facts: Facts) -> int:
     return number
 
 
+def text_norm(facts: Facts) -> float | None:
+    """Return 0.25, a clipping norm, for texts with a rows x epsilon of at least `FEW_TEXTS`, else None: the default."""
+    return None if facts["rows_epsilon"] < FEW_TEXTS else 0.25
+
+
 def few_slots(facts: Facts) -> int:
     """Return the number of hash buckets of a text in a regression: `slots`, but at most `FEW_SLOTS`."""
     return min(slots(facts), FEW_SLOTS)
@@ -270,6 +277,7 @@ QUANTITIES: dict[str, Callable[[Facts], Any]] = {
     "depth": depth,
     "slots": slots,
     "few_slots": few_slots,
+    "text_norm": text_norm,
     "scattering": scattering,
     "size": size,
 }

@@ -29,7 +29,9 @@ class Floor:
     Parameters
     ----------
     classification, each_class
-        For a classification, the least signal is `max(classification, each_class * classes)`.
+        For a classification of texts or images, the least signal is `max(classification, each_class * classes)`.
+    each_class_of_table
+        For a classification of a table without texts, the least signal is `each_class_of_table * classes`.
     regression
         The least signal for a regression by a learner that `checked` does not name.
     checked
@@ -39,11 +41,14 @@ class Floor:
 
     classification: float = 0.0
     each_class: float = 0.0
+    each_class_of_table: float = 0.0
     regression: float = 0.0
     checked: Mapping[str, float] = field(default_factory=dict)
 
     def least(self, schema: Schema, learner: str = "") -> float:
         """Return the least signal with which `learner` is trained on rows of this schema."""
+        if schema.classes and schema.form == "table" and not schema.has_whole_texts:
+            return self.each_class_of_table * len(schema.classes)
         if schema.classes:
             return max(self.classification, self.each_class * len(schema.classes))
         return self.checked.get(learner, self.regression)

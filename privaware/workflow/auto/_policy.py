@@ -26,12 +26,11 @@ from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.registry import names
 from privaware.schema import Schema
-from privaware.workflow.auto._choice import Choice, constant_learner
+from privaware.workflow.auto._choice import BESIDE, Choice, beside_columns, constant_learner, reads_texts
 from privaware.workflow.auto._considered import considered, unmet
 from privaware.workflow.auto._evidence import benchmark_sentence, wins
 from privaware.workflow.auto._facts import FACTS, NETWORKS, QUANTITIES, expect_condition, facts_of, holds, resolved
 from privaware.workflow.auto._floor import Floor
-from privaware.workflow.auto._mixed import BESIDE, beside_columns, reads_texts
 
 __all__ = ["CONSTANT", "RELEASES", "Limits", "Policy", "Rule", "choose", "default_policy"]
 

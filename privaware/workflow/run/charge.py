@@ -180,7 +180,7 @@ class ChargedRun:
             self.options.say(sentence)
 
     def within(self, epsilon: float) -> float:
-        """Return the part of `epsilon` that a requested check of persons leaves to the plan; else all of `epsilon`."""
+        """Return `epsilon`, less the fraction `CHECK_SHARE` if a check of persons was requested."""
         return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
@@ -189,8 +189,9 @@ class ChargedRun:
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
         run, nothing is shown or charged before the input is known to be usable. `what` describes the charge; by default
-        it names verb, data and learner. Raise `WrongInput` if the epsilon of `plan` is not finite, and `BudgetExceeded`
-        if the ledger has no room for it; a dry run sets `refusal` instead of raising the latter.
+        it names verb, data and learner. A flaw of `plan` is added to it. Raise `WrongInput` if the epsilon of `plan` is
+        not finite, and `BudgetExceeded` if the ledger has no room for it; a dry run sets `refusal` instead of raising
+        the latter.
         """
         expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
@@ -198,12 +199,12 @@ class ChargedRun:
         facts = self.source.facts(self.options.schema is not None)
         plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
         self._what = what or f"{self.verb} {self.source.name} with {plan.learner}"
+        if plan.flaw:
+            self._what += f" (NOT PRIVATE: {plan.flaw})"
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
-            self._say_plan()
-            self._say_notices(self.source.dry_notices)
-            self._ask_about_persons()
+            self._show(self.source.dry_notices)
             self._foretell()
             return False
         folder = self.options.folder
@@ -262,11 +263,10 @@ class ChargedRun:
             model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
         )
         for sentence in guess_sentences(model.schema):
-            self.notices.append(sentence)
-            self.say(sentence)
+            self._notify(sentence)
         folder = self.options.folder
         if folder is None:
-            self._close("model")
+            self.ledger.finish(self.name, release="model")
             return
         tensors = model.tensor_file()
         card = ModelCard.of(
@@ -290,7 +290,7 @@ class ChargedRun:
         folder = self.options.folder
         kind = Path(name).stem
         if folder is None:
-            self._close(kind)
+            self.ledger.finish(self.name, release=kind)
             return
         said: dict[str, Any] = {"seed": self.rng.seed, "ledger": self.entry.hash, "description": self.description}
         self._publish(folder, {name: result_content(result, self.plan, self.schema, **said)}, kind)
@@ -312,33 +312,28 @@ class ChargedRun:
         """
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.entry.hash
 
-    def _say_plan(self) -> None:
+    def _show(self, notices: Callable[[], list[str]]) -> None:
+        """Show the owner, before the charge, the plan, what `notices()` returns, and a question about persons.
+
+        The notices say which rows are left out, and what is unusual. Without a listener (`say`), the question whether
+        columns identify persons is a warning.
+        """
         for sentence in plan_lines(self.plan, self.schema, self.options):
             self.say(sentence)
-
-    def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """Tell the owner, before the charge, what `notices()` returns: which rows are left out, and what is unusual."""
         about_rows = notices()
         self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
         for sentence in about_rows:
             self.say(sentence)
-
-    def _ask_about_persons(self) -> None:
-        """Ask the owner whether columns identify persons; without a listener (`say`), the question is a warning."""
         question, warned = questions(self.source, self.options)
         if question:
-            self.notices.append(question)
-            self.say(question)
+            self._notify(question)
         for sentence, category in warned if self.options.say is None else ():
             warn_caller(sentence, category)
 
-    def _check_persons(self, rows: str | None) -> None:
-        """Charge and run the check of persons, if one was requested; `rows` is the digest of the rows."""
-        if self.check is None:
-            return
-        for sentence in self.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, rows):
-            self.notices.append(sentence)
-            self.say(sentence)
+    def _notify(self, sentence: str) -> None:
+        """Keep `sentence` among the notices for the owner, and say it."""
+        self.notices.append(sentence)
+        self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
         """Return whether `folder` holds the result of this very command; if so, load it and charge nothing."""
@@ -444,17 +439,16 @@ class ChargedRun:
             raise
         if self._rows is None:
             self._read_rows()
-        self._say_plan()
-        self._say_notices(self.source.notices)
-        self._ask_about_persons()
+        self._show(self.source.notices)
         for sentence in self.source.left_out() if self.options.say is None else ():
             warn_caller(sentence)
         digest = None
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
             digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
-        if not resumed:
-            self._check_persons(digest)
+        if self.check is not None and not resumed:
+            for sentence in self.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, digest):
+                self._notify(sentence)
         if (folder := self.options.folder) is not None:
             with _output.disk_errors(folder, "choose another --out"):
                 claim_folder(folder, self.ledger, self.name)
@@ -471,10 +465,6 @@ class ChargedRun:
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
-    def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
-        """Close the run in the ledger with the hashes of the released `files`; `release` is its kind ("model")."""
-        return self.ledger.finish(self.name, files=files, release=release)
-
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
         """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
         with _output.disk_errors(folder, RESUMES):
@@ -489,7 +479,7 @@ class ChargedRun:
         if staged.release == "model":
             card = ModelCard.read(staged.place)
             staged.add(_output.REPORT, report.page(card, tensors=read_tensors(staged.place)).encode())
-        return self._close(staged.release, staged.hashes())
+        return self.ledger.finish(self.name, files=staged.hashes(), release=staged.release)
 
     def _end(self, staged: Staged, closing: Entry) -> None:
         """Publish the staged files of a closed run, with a signature if one was requested."""

@@ -14,7 +14,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Protocol, TypeVar
 
 from privaware.data import ChangingParts, HeldParts, LocalParts, Parts, Sum
@@ -48,44 +48,25 @@ class View:
         return reduce(lambda parts, function: parts.map(function), self.functions, start)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hold:
-    """A step that computes `make` of each part of `view` and holds the results under `key`.
-
-    `join` joins small neighbouring parts, as in `Parts.held`.
-    """
-
-    key: int
-    view: View
-    make: Callable[[Any], Any]
-    join: Join[Any] | None = None
-
-    def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
-        held[self.key] = self.view.parts(piece, held).held(self.make, self.join)
+Held = dict[int, HeldParts[Any]]
+"""The held parts of one piece, by their key."""
+Step = Callable[[Piece, Held], None]
+"""A public step of the log: it changes what is held of a piece."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """A step that calls `change` with each part held under `key`, which changes the part in place."""
-
-    key: int
-    change: Callable[[Any], None]
-
-    def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
-        held[self.key].update(self.change)
+def _hold(key: int, view: View, make: Callable[[Any], Any], join: Join[Any] | None, piece: Piece, held: Held) -> None:
+    """Compute `make` of each part of `view` and hold the results under `key`; `join` is as in `Parts.held`."""
+    held[key] = view.parts(piece, held).held(make, join)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drop:
-    """A step that deletes the parts held under `key`."""
-
-    key: int
-
-    def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
-        del held[self.key]
+def _change(key: int, change: Callable[[Any], None], piece: Piece, held: Held) -> None:
+    """Call `change` with each part held under `key`, which changes the part in place."""
+    held[key].update(change)
 
 
-Step = Hold | Change | Drop
+def _drop(key: int, piece: Piece, held: Held) -> None:
+    """Delete the parts held under `key`."""
+    del held[key]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,15 +93,12 @@ class Run:
     end: int
     partial: Any
 
-    def joined(self, following: Run, what: Sum[Any, Any, Any]) -> Run:
-        return Run(start=self.start, end=following.end, partial=what.merge(self.partial, following.partial))
-
 
 class Worker:
     """The part of a cluster that runs on one machine: it reads pieces, holds parts of them, and answers with sums."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], dict[int, HeldParts[Any]]] = {}
+        self._held: dict[tuple[int, int], Held] = {}
 
     def partials(self, question: Question) -> list[Run] | PrivawareError:
         """Return sums over runs of neighbouring pieces, or the error that describes what is wrong with the rows."""
@@ -128,22 +106,23 @@ class Worker:
         try:
             for number, piece, followed in question.pieces:
                 held = self._up_to_date(question, number, piece, followed)
-                run = Run(start=number, end=number + 1, partial=question.view.parts(piece, held).total(question.what))
+                start, total = number, question.view.parts(piece, held).total(question.what)
                 if runs and runs[-1].end == number:
-                    run = runs.pop().joined(run, question.what)
-                runs.append(run)
+                    before = runs.pop()
+                    start, total = before.start, question.what.merge(before.partial, total)
+                runs.append(Run(start=start, end=number + 1, partial=total))
         except PrivawareError as problem:
             return problem
         return runs
 
-    def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> dict[int, HeldParts[Any]]:
+    def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> Held:
         """Return what is held of a piece after all log steps; a piece that has followed no step starts empty."""
         place = question.cluster, number
         if not followed:
             self._held[place] = {}
         held = self._held[place]
         for step in question.steps[followed - question.first :]:
-            step.apply(piece, held)
+            step(piece, held)
         return held
 
 
@@ -198,7 +177,7 @@ class Cluster:
         `join` joins small neighbouring parts, as in `Parts.held`.
         """
         key = next(self._keys)
-        self._log.append(Hold(key=key, view=view, make=make, join=join))
+        self._log.append(partial(_hold, key, view, make, join))
         return key
 
     def follow(self, step: Step) -> None:
@@ -294,10 +273,10 @@ class HeldClusterParts(ClusterParts[B], ChangingParts[B]):
     def __init__(self, cluster: Cluster, key: int) -> None:
         super().__init__(cluster, View(key=key))
         self._key = key
-        weakref.finalize(self, cluster.follow, Drop(key=key))
+        weakref.finalize(self, cluster.follow, partial(_drop, key))
 
     def map(self, function: Callable[[B], C]) -> ClusterParts[C]:
         return ClusterParts(self._cluster, self._after(function), self)
 
     def update(self, change: Callable[[B], None]) -> None:
-        self._cluster.follow(Change(key=self._key, change=change))
+        self._cluster.follow(partial(_change, self._key, change))

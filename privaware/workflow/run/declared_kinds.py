@@ -60,7 +60,7 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
 def _of_kind(column: Column, kind: str) -> Column:
     """Return a column with the name of `column` and with `kind`, without bounds and categories.
 
-    A category folds case; a date has all parts but the hour.
+    A category or an undecided column ignores upper and lower case; a date has all parts but the hour.
     """
     parts = DATE_PARTS[:-1] if kind == "date" else ()
     return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
@@ -81,9 +81,10 @@ def draft_kinds(data: str | Path, *, without: Collection[str | None] = (), **rea
         "# Replace undecided where you know the kind: a declared kind costs nothing, and undecided ones share a part",
         f"# of the budget. Kinds: {', '.join(KINDS)}.",
     ]
-    names = [name for name in table.columns or () if name not in without]
-    kinds = ("identifier" if is_identifier_name(name) else "undecided" for name in names)
-    lines += [f"{_quoted(name)} = {_quoted(kind)}" for name, kind in zip(names, kinds, strict=True)]
+    for name in table.columns or ():
+        if name not in without:
+            kind = "identifier" if is_identifier_name(name) else "undecided"
+            lines.append(f'{_quoted(name)} = "{kind}"')
     return "\n".join(lines) + "\n"
 
 
@@ -100,20 +101,21 @@ def guess_sentences(schema: Schema) -> list[str]:
     """Return sentences about columns without a released category, and about kinds that noisy counts left unclear."""
     unsure = sorted((column for column in schema.columns if column.certainty < SURE), key=lambda each: each.certainty)
     lost = [column.name for column in schema.columns if column.kind == "category" and column.categories == NONE]
-    sentences = [
-        f"No value of {', '.join(map(repr, lost[:MAX_NAMED]))}{_more(lost)} was frequent enough to stand out of the "
-        "noise, so the model learns nothing from it. Declare its categories with --schema FILE."
-    ]
-    sentences = sentences if lost else []
-    if not unsure:
-        return sentences
-    named = ", ".join(f"{column.name!r} as {column.kind} ({column.certainty:.0%})" for column in unsure[:MAX_NAMED])
-    return [
-        *sentences,
-        f"The noise was too large to be sure of the kind of {len(unsure)} of {len(schema.columns)} columns. They were "
-        f"read as follows, with the probability that this is right: {named}{_more(unsure)}. "
-        "Declare kinds with --kinds FILE.",
-    ]
+    sentences = []
+    if lost:
+        named = ", ".join(map(repr, lost[:MAX_NAMED]))
+        sentences.append(
+            f"No value of {named}{_more(lost)} was frequent enough to stand out of the noise, so the model learns "
+            "nothing from it. Declare its categories with --schema FILE."
+        )
+    if unsure:
+        named = ", ".join(f"{each.name!r} as {each.kind} ({each.certainty:.0%})" for each in unsure[:MAX_NAMED])
+        sentences.append(
+            f"The noise was too large to be sure of the kind of {len(unsure)} of {len(schema.columns)} columns. They "
+            f"were read as follows, with the probability that this is right: {named}{_more(unsure)}. "
+            "Declare kinds with --kinds FILE."
+        )
+    return sentences
 
 
 def _more(names: Sequence[object]) -> str:

@@ -207,6 +207,7 @@ class PersonsCheck:
         """
         name = f"{key}-{next_run(ledger, key, source.digest)}"
         what = f"count different values of {', '.join(self.columns)}"
+        assert source.read_words is not None  # `of` refuses built-in data
         ledger.spend(self.event, what=what, run=name, seed=rng.seed, rows=rows)
         counts = run(self.mechanism, source.read_words(self.columns), self.noise, rng.spawn())
         ledger.finish(name)

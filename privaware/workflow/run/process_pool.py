@@ -31,6 +31,10 @@ __all__ = ["ProcessPool", "serve"]
 
 START_TIMEOUT = 120.0
 """Seconds within which the workers of a Ray cluster must start; workers that are later are not used."""
+SERVE = "import sys; from privaware.workflow.run.process_pool import serve; serve(int(sys.argv[1]))"
+"""The program of a worker process."""
+Answer = list[Run] | PrivawareError | None
+"""What a worker answers: sums over runs of pieces, an error about the rows, or None if the worker is lost."""
 
 
 class RayPool:
@@ -49,30 +53,26 @@ class RayPool:
         if not self._actors:
             raise WrongInput(
                 "expected workers on the Ray cluster, but none is left; look at `ray status`, add machines or memory, "
-                "and give the same command again: it resumes without a second charge"
+                "and repeat the command: it resumes without a second charge"
             )
         return list(self._actors)
 
-    def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, list[Run] | PrivawareError | None]]:
+    def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, Answer]]:
         waiting = {self._actors[worker].partials.remote(question): worker for worker, question in questions.items()}
         while waiting:
             [future], _ = self._ray.wait(list(waiting), num_returns=1)
             worker = waiting.pop(future)
             yield worker, self._answer(worker, future)
 
-    def _answer(self, worker: int, future: Any) -> list[Run] | PrivawareError | None:
+    def _answer(self, worker: int, future: Any) -> Answer:
         try:
-            answer: list[Run] | PrivawareError = self._ray.get(future)
+            answer: Answer = self._ray.get(future)
         except self._ray.exceptions.RayTaskError as problem:
             raise problem.cause from None  # a defect of this package, not a lost worker
         except self._ray.exceptions.RayError:
             self._ray.kill(self._actors.pop(worker))  # it may be alive but unreachable, so it is not asked again
             return None
         return answer
-
-
-Answer = list[Run] | PrivawareError | None
-SERVE = "import sys; from privaware.workflow.run.process_pool import serve; serve(int(sys.argv[1]))"
 
 
 class ProcessPool:
@@ -87,8 +87,8 @@ class ProcessPool:
     def alive(self) -> list[int]:
         if not self._links:
             raise WrongInput(
-                "expected processes that read the rows, but all of them ended, for want of memory perhaps; free some "
-                "and give the same command again: it resumes without a second charge"
+                "expected processes that read the rows, but all of them ended, perhaps because memory ran out; free "
+                "memory and repeat the command: it resumes without a second charge"
             )
         return list(self._links)
 

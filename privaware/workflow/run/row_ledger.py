@@ -103,14 +103,19 @@ def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, ne
     another unit, cap, relation or delta than this run, or if `place` is a path and the ledger there has another limit
     than `--limit`.
     """
-    schema = source.schema
+    schema, delta = source.schema, options.delta_for(source.schema)
     if isinstance(place, Ledger):
-        _expect_same_promise(place, source, options.delta_for(source.schema))
+        has, needs = (*place.facts.promise, place.delta), (schema.unit, schema.cap, schema.relation, delta)
+        if has != needs:
+            raise WrongInput(
+                f"expected a ledger for unit, cap, relation and delta {needs}, as in this run, got one for {has}; give "
+                "another ledger"
+            )
         return place
     return Ledger.open_or_create(
         place,
         limit=options.limit,
-        delta=options.delta_for(source.schema),
+        delta=delta,
         new_limit=new_limit,
         unit=schema.unit,
         relation=schema.relation,
@@ -188,7 +193,8 @@ def expect_new_limit(epsilon: float, limit: float) -> None:
     expect_positive("", limit=limit)
     if epsilon > limit * (1 + 1e-9):
         raise BudgetExceeded(
-            f"epsilon {epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, or none"
+            f"expected a limit of at least the cost of this run, epsilon {epsilon:.6g}, got {limit:g}; give a larger "
+            "--limit, or leave it out"
         )
 
 
@@ -229,11 +235,11 @@ def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
                 f"These rows were used before, under another name. They are charged to the same ledger: '{known}'."
             )
     if known is None and beside is not None and not options.new_ledger:
-        _expect_unlike(source, options, event, _readable(similar_ledgers(digest, sketch)))
+        _expect_unlike(source, event, _readable(similar_ledgers(digest, sketch)))
     return known or new
 
 
-def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
+def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of these rows.
 
     The owner must say whether the rows get a new budget.
@@ -260,13 +266,3 @@ def _readable(ledgers: Iterable[KnownLedger]) -> list[Ledger]:
 def known_path(digest: str) -> Path | None:
     """Return the path of the first readable ledger that was charged for the rows with this digest; None if none was."""
     return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
-
-
-def _expect_same_promise(ledger: Ledger, source: Source, delta: float) -> None:
-    schema = source.schema
-    has = (*ledger.facts.promise, ledger.delta)
-    needs = (schema.unit, schema.cap, schema.relation, delta)
-    if has != needs:
-        raise WrongInput(
-            f"the ledger is for unit, cap, relation and delta {has}, this run for {needs}; one ledger holds one of each"
-        )

@@ -46,7 +46,7 @@ def kind_of_release(files: Collection[str]) -> str | None:
 
 
 def other_release_files(names: Iterable[str], kind: str) -> list[str]:
-    """Return the names that a program or a file system could take for a file of a release, and that must not be here.
+    """Return those of `names` that could be taken for a file of a release, and so must not be in the folder.
 
     Parameters
     ----------
@@ -71,6 +71,8 @@ FORMAT = 2
 """Version of the file format of signatures."""
 WITHOUT_KIND = 1
 """Format of signatures that name neither the kind of release nor the run."""
+MAKE_KEY = {"private": "genpkey -algorithm ed25519 -out key.pem", "public": "pkey -in key.pem -pubout -out public.pem"}
+"""Arguments of `openssl` that make each kind of key."""
 MAX_FILE_BYTES = 100_000
 """Largest size in bytes of a key file or a signature."""
 
@@ -122,7 +124,7 @@ class Signature:
         """
         from cryptography.exceptions import InvalidSignature
 
-        public = _public_key(key)
+        public = _read_key("--key", "public", key)
         try:
             public.verify(self.signature, self.message)
         except InvalidSignature:
@@ -147,17 +149,8 @@ class Signer:
         say
             A function that is told if other users can read the key. Without it, a warning is issued.
         """
-        serialization, ed25519 = _cryptography("--sign")
-        content = _key_file("--sign", path)
-        try:
-            key = serialization.load_pem_private_key(content, password=None)
-        except TypeError:
-            raise WrongInput(f"expected --sign as a key without a password, got one with: {str(path)!r}") from None
-        except Exception:  # cryptography raises many kinds of errors for damaged keys
-            raise _wrong_key("--sign", "private", path) from None
-        if not isinstance(key, ed25519.Ed25519PrivateKey):
-            raise _wrong_key("--sign", "private", path)
-        if _is_open_to_others(path):
+        key = _read_key("--sign", "private", path)
+        if os.name == "posix" and os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO):  # Windows has no such mode
             sentence = (
                 f"other users can open the private key {str(path)!r:.120}, and sign with it; run `chmod 600` on it"
             )
@@ -206,52 +199,39 @@ def _is_hash(value: Any) -> bool:
 
 
 def _beginning(path: str | Path) -> bytes:
-    """Read a small file; a longer file is cut off and so does not parse."""
+    """Read at most `MAX_FILE_BYTES` bytes of a file; a longer file is cut off and so does not parse."""
     with open(path, "rb") as file:
         return file.read(MAX_FILE_BYTES)
 
 
-def _public_key(path: str | Path) -> Any:
-    serialization, ed25519 = _cryptography("--key")
-    content = _key_file("--key", path)
+def _read_key(option: str, kind: str, path: str | Path) -> Any:
+    """Return the Ed25519 key in the PEM file that `option` names; `kind` is "private" or "public".
+
+    Raise `WrongInput` if there is no such key, if it has a password, or if cryptography is not installed.
+    """
     try:
-        key = serialization.load_pem_public_key(content)
-    except Exception:  # cryptography raises many kinds of errors for damaged keys
-        raise _wrong_key("--key", "public", path) from None
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise _wrong_key("--key", "public", path)
-    return key
-
-
-def _key_file(option: str, path: str | Path) -> bytes:
-    try:
-        return _beginning(path)
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise WrongInput(f"expected {option} as a key file, but {str(path)!r:.120} cannot be read: {reason}") from None
-
-
-def _is_open_to_others(path: str | Path) -> bool:
-    """Whether the mode of a file lets its group or all users access it; Windows has no such mode."""
-    return os.name == "posix" and bool(os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO))
-
-
-def _wrong_key(option: str, kind: str, path: str | Path) -> WrongInput:
-    make = "openssl genpkey -algorithm ed25519 -out key.pem"
-    if kind == "public":
-        make = "openssl pkey -in key.pem -pubout -out public.pem"
-    return WrongInput(
-        f"expected {option} as an ed25519 {kind} key in a PEM file, got another in {str(path)!r:.120}; "
-        f"make one with `{make}`"
-    )
-
-
-def _cryptography(option: str) -> tuple[Any, Any]:
-    try:
-        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives import serialization as pem
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         raise WrongInput(
             f"{option} needs the package cryptography; install it with `pip install 'privaware[sign]'`"
         ) from None
-    return serialization, ed25519
+    wrong = WrongInput(
+        f"expected {option} as an ed25519 {kind} key in a PEM file, got another in {str(path)!r:.120}; "
+        f"make one with `openssl {MAKE_KEY[kind]}`"
+    )
+    private = kind == "private"
+    try:
+        content = _beginning(path)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise WrongInput(f"expected {option} as a key file, but {str(path)!r:.120} cannot be read: {reason}") from None
+    try:
+        key: Any = pem.load_pem_private_key(content, password=None) if private else pem.load_pem_public_key(content)
+    except Exception as problem:  # cryptography raises many kinds of errors for damaged keys
+        if private and isinstance(problem, TypeError):
+            raise WrongInput(f"expected {option} as a key without a password, but {str(path)!r} has one") from None
+        raise wrong from None
+    if not isinstance(key, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
+        raise wrong
+    return key

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -72,25 +72,25 @@ class Source:
     a target. `dry_notices` are the notices of a dry run, which opens no file if the schema was written by the user.
     `unused` says which declared columns no learner sees. `persons` returns the columns that may identify persons or
     cases by their names, `repeated` the columns named like identifiers whose values repeat (for the owner only), and
-    `read_words` the words of some columns of the training rows.
+    `read_words` the words of some columns of the training rows; built-in data have no `read_words`.
     """
 
     name: str
     schema: Schema
     read_private_rows: Callable[[Schema], tuple[Rows, Data | None]]
-    digest: Callable[[], str | None]
-    sketch: Callable[[], Sketch | None]
-    left_out: Callable[[], list[str]]
-    notices: Callable[[], list[str]]
-    dry_notices: Callable[[], list[str]]
-    unused: list[str]
-    persons: Callable[[], list[str]]
-    repeated: Callable[[], list[str]]
-    read_words: Callable[[tuple[str, ...]], Rows]
     public: Data | None
     read_public_rows: Callable[[], Data]
-    builtin: bool
-    path: Path | None
+    builtin: bool = False
+    path: Path | None = None
+    digest: Callable[[], str | None] = lambda: None
+    sketch: Callable[[], Sketch | None] = lambda: None
+    left_out: Callable[[], list[str]] = list
+    notices: Callable[[], list[str]] = list
+    dry_notices: Callable[[], list[str]] = list
+    unused: list[str] = field(default_factory=list)
+    persons: Callable[[], list[str]] = list
+    repeated: Callable[[], list[str]] = list
+    read_words: Callable[[tuple[str, ...]], Rows] | None = None
 
     def facts(self, declared: bool) -> dict[str, Any]:
         """Return the public facts about the data set that a model card states; `declared` if a schema was given.
@@ -157,12 +157,11 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         notices=about_rows,
         dry_notices=lambda: about_rows() if reads else _outside_unused(schema),
         unused=unused_columns(schema, written=options.schema is not None),
-        persons=partial(_persons, raw, schema, options),
+        persons=lambda: person_columns(_named(raw, schema, options), schema, _not_persons(options)),
         repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
         read_words=lambda names: _words(kept, schema, table, names),
         public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
         read_public_rows=partial(public, labelled=True),
-        builtin=False,
         path=path,
     )
 
@@ -190,8 +189,8 @@ def scoring(schema: Schema) -> Schema:
 def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sketch, int]:
     """Return the digest and the sketch of all rows, and how many rows of a large table have no target.
 
-    Without `table` the rows are those of `raw`, which are not checked here, and the number is 0. The rows of `table`
-    are also checked against `schema`.
+    The rows of `table` are also checked against `schema`. If `table` is None, the rows of `raw` are taken, they are not
+    checked, and the number is 0.
     """
     key = digest_key()
     hashes, sketch, unlabelled = (*hashes_and_sketch(raw, key), 0) if table is None else table.checked(schema, key)
@@ -231,11 +230,6 @@ def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, nam
 
 def _not_persons(options: RunOptions) -> tuple[str, ...]:
     return tuple(options.not_persons or ())
-
-
-def _persons(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> list[str]:
-    """Return the columns that may identify persons or cases; a dry run with a written schema opens no file."""
-    return person_columns(_named(raw, schema, options), schema, _not_persons(options))
 
 
 def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
@@ -289,7 +283,7 @@ def _expect_parts(table: LargeRows | None, options: RunOptions) -> None:
     if table is None and options.ray is not None:
         raise WrongInput(
             "expected a Parquet table, or a folder of Parquet files, with --ray, and no --accept-schema; leave --ray "
-            "out to read anything else here"
+            "out to read other data on this machine"
         )
 
 
@@ -330,24 +324,10 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         name=name,
         schema=schema,
         read_private_rows=rows,
-        digest=lambda: None,
-        sketch=lambda: None,
-        left_out=list,
-        notices=list,
-        dry_notices=list,
-        unused=[],
-        persons=list,
-        repeated=list,
-        read_words=_no_words,
         public=own,
         read_public_rows=partial(public, labelled=True),
         builtin=True,
-        path=None,
     )
-
-
-def _no_words(names: tuple[str, ...]) -> Rows:
-    raise RuntimeError("expected columns of private rows: built-in data are public and have one row for each person")
 
 
 def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:

@@ -19,11 +19,16 @@ from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.models.spaces import Space
 from privaware.schema import Schema
-from privaware.workflow._candidates import SearchSettings
-from privaware.workflow._first_releases import with_bins, with_releases, with_target_range
+from privaware.workflow._candidates import (
+    NO_SEARCH,
+    SearchSettings,
+    named_space,
+    search_reasons,
+    search_settings,
+    shown_search,
+)
 from privaware.workflow._metric import always_beats_a_constant, trained_for
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
 from privaware.workflow.auto import (
     CHECKED,
     SEARCHED,
@@ -41,7 +46,15 @@ from privaware.workflow.run.learner_settings import setting_names
 from privaware.workflow.run.paid_columns import selection_stage
 from privaware.workflow.run.paid_features import PaidFeatures
 from privaware.workflow.run.plan import Plan, expect_budget, expect_unit, priced
-from privaware.workflow.run.trainings import model_cost_in, outlined, search_mechanism, training_mechanism
+from privaware.workflow.run.trainings import (
+    model_cost_in,
+    outlined,
+    search_mechanism,
+    training_mechanism,
+    with_bins,
+    with_releases,
+    with_target_range,
+)
 
 __all__ = ["recipe_plan", "training_plan"]
 
@@ -64,10 +77,10 @@ def training_plan(
 ) -> Plan:
     """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
-    `settings` are those of the learner. `time_limit`, in seconds, replaces the limit of the policy. `public` are rows
-    for a learner that needs them. `runtime` values (a device, a listener to progress) go to a learner that has fields
-    of these names. They change neither the release nor its cost, so they are not in the settings of the plan. Raise
-    `WrongInput` for a budget, a learner or settings that do not fit `schema`.
+    `settings` are hyper-parameters of the learner. `time_limit`, in seconds, replaces the limit of the policy. `public`
+    are public rows for a learner that needs them. `runtime` values (a device, a listener to progress) go to a learner
+    that has fields of these names. They change neither the release nor its cost, so they are not in the settings of the
+    plan. Raise `WrongInput` for a budget, a learner or settings that do not fit `schema`.
     """
     recipe = Recipe(learner=learner, settings=dict(settings or {}))
     budget = {"epsilon": epsilon, "delta": delta}

@@ -8,6 +8,7 @@ from torch import nn
 
 from privaware.descent import FullBatch, flat, members, momentum, sgd, tail
 from privaware.descent._layers.padded_population import stackable_groups
+from privaware.descent._ranks import TrainingJob
 from privaware.descent._rounding import LATTICE
 from privaware.noise import Rng
 from tests.descent.small_training import ROWS, RecordingRng, examples, flat_of, recipe, train
@@ -56,7 +57,7 @@ def test_mixed_population_is_trained_as_if_each_were_alone():
     assert stackable_groups(models, "cuda") == [list(range(5))]
     assert len(stackable_groups(models, "cpu")) == 5
     assert len(stackable_groups(models, "cuda", per_layer=True)) == 5
-    trained = descent._train_stack(members(models, noise=[0.0] * 5), x, y, rows=ROWS, rng=Rng(0), device="cpu")
+    trained = TrainingJob(members(models, noise=[0.0] * 5), x, y, ROWS, "cpu").run(descent, Rng(0))
     for model, one in zip(models, trained, strict=True):
         alone = train(descent, noise=0.0, module=model)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
@@ -66,7 +67,7 @@ def test_noise_reaches_neither_padding_nor_frozen_layers():
     x, y = examples()
     descent = recipe(sampler=FullBatch(), update=sgd(0.5), clip=flat(0.05), steps=4)
     models, rng = chains(), RecordingRng()
-    trained = descent._train_stack(members(models, noise=[1.0] * 5), x[:1], y[:1], rows=ROWS, rng=rng, device="cpu")
+    trained = TrainingJob(members(models, noise=[1.0] * 5), x[:1], y[:1], ROWS, "cpu").run(descent, rng)
     for model, one in zip(models, trained, strict=True):
         for before, after in zip(model.parameters(), one.parameters(), strict=True):
             assert torch.equal(before, after) != before.requires_grad

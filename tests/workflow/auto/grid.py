@@ -14,8 +14,8 @@ from unittest import mock
 
 from privaware.features import _public_photos, _public_text
 from privaware.schema import Column, Schema
-from privaware.workflow._first_releases import with_releases
 from privaware.workflow.auto import choose
+from privaware.workflow.run.trainings import with_releases
 
 GOLDEN = Path(__file__).with_name("choices.json")
 EPSILONS = (0.1, 1.0, 8.0)

@@ -67,9 +67,9 @@ def test_slow_or_missing_rules_say_so() -> None:
 def test_constant_is_considered_beside_the_model() -> None:
     few, many = (training_plan(TABLE, epsilon=epsilon, delta=1e-5).considered for epsilon in (0.01, 10.0))
     assert [row["learner"] for row in few if row["taken"]] == ["majority"]
-    assert "; a model needs 32." in reasons(few)["fourier", "table"][1]
+    assert "; a model needs 8." in reasons(few)["linear", "small table"][1]
     assert [row["learner"] for row in many if row["taken"]] == ["fourier"]
-    assert "a constant is trained if it is below 32" in reasons(many)["majority", ""][1]
+    assert "a constant is trained if it is below 8" in reasons(many)["majority", ""][1]
 
 
 def test_paid_comparison_is_settled_by_the_released_model() -> None:

@@ -46,9 +46,15 @@ def test_constant_is_taken_below_the_least_signal() -> None:
     two = replace(NUMBER, low=None, high=None, classes=("n", "y"))
     many = replace(two, classes=tuple("abcdefghijklmnopqrstuvwxyz"))
     assert training_plan(two, epsilon=0.3, delta=1e-5).learner != "majority"
-    assert training_plan(many, epsilon=0.3, delta=1e-5).learner == "majority"
+    assert training_plan(many, epsilon=0.1, delta=1e-5).learner == "majority"
     least = default_policy().floor.least
     assert least(many) > least(two)
+
+
+def test_few_rows_of_classes_train_linear() -> None:
+    two = replace(NUMBER, low=None, high=None, classes=("n", "y"), rows=500)
+    assert training_plan(two, epsilon=0.1, delta=1e-5).learner == "linear"
+    assert training_plan(replace(two, rows=200), epsilon=0.1, delta=1e-5).learner == "majority"
 
 
 def test_regression_that_checks_itself_needs_less_signal() -> None:

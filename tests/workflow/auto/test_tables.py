@@ -12,10 +12,10 @@ from privaware.datasets import schema as builtin
 from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Column, Schema
-from privaware.workflow._first_releases import with_releases, with_target_range
 from privaware.workflow._recipe import Recipe
 from privaware.workflow.auto import Choice, choose, evidence
 from privaware.workflow.run.training_plan import recipe_plan, training_plan
+from privaware.workflow.run.trainings import with_releases, with_target_range
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
 
@@ -97,8 +97,9 @@ def test_pairs_of_categories_are_learnt_where_rows_are_enough(epsilon: float, le
 
 
 def test_levels_do_not_count_beside_more_numbers() -> None:
-    numbers_first = (*(replace(COLUMNS[0], name=f"n{at}") for at in range(2)), COLUMNS[1])
-    schema = Schema(columns=numbers_first, classes=("no", "yes"), rows=100)
+    letters = replace(COLUMNS[1], categories=tuple("abcdefghijkl"))
+    numbers_first = (*(replace(COLUMNS[0], name=f"n{at}") for at in range(2)), letters)
+    schema = Schema(columns=numbers_first, classes=("no", "yes"), rows=1_000)
     assert table_choice(schema, 0.1).settings == FOURIER
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privaware.data import _expansion, read
-from privaware.data._expansion import Expansion
+from privaware.data import _open, read
+from privaware.data._open import Expansion
 from privaware.errors import WrongInput
 
 BOMB = b"a,b\n" + b"1,2\n" * 2**20
@@ -27,8 +27,8 @@ SENTENCE = r"expands to more than 200 times its size.*PRIVAWARE_EXPAND_GIB"
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bombs of a few MiB are enough."""
-    monkeypatch.setattr(_expansion, "FREE", 2**20)
-    monkeypatch.setattr(_expansion, "CHUNK", 2**18)
+    monkeypatch.setattr(_open, "FREE", 2**20)
+    monkeypatch.setattr(_open, "CHUNK", 2**18)
 
 
 def gz(path: Path, content: bytes = BOMB, name: str = "bomb.csv.gz") -> Path:

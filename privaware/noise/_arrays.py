@@ -1,4 +1,7 @@
-"""Add exact Laplace noise to arrays: the result is the true value plus a real Laplace number, rounded once.
+"""Add Gaussian or Laplace noise to arrays, rounded to a lattice.
+
+Gaussian noise is drawn in float64, block by block, so that a block stays in a CPU's cache. Laplace noise is exact: the
+result is the true value plus a real Laplace number, rounded once.
 
 1. A standard Laplace number is `ln(w)` with a random sign, where w is uniform in (0, 1].
 2. 63 bits of w are drawn for every number. More bits are drawn only if they decide between two neighbouring lattice
@@ -14,7 +17,12 @@ from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["add_laplace"]
+__all__ = ["add_gaussian", "add_laplace"]
+
+NUMBERS_AT_ONCE = 2**15
+"""Number of array entries that get their noise at once."""
+SMALLEST_STEP = 2.0**-800
+"""Smallest step that values are rounded to; without noise the step is smaller, and a quotient would overflow."""
 
 BITS = 63
 """Number of bits of w that are drawn for every number, in addition to its sign."""
@@ -30,6 +38,36 @@ COARSE_BELOW = 2**40
 
 NEAR = 2.0**-26
 """Bound on the error of float64, in lattice steps: 2^-27 for bits of w that are not drawn, plus 2^-31 for rounding."""
+
+
+def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+    """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step` (rows, 1).
+
+    `scale` (rows, 1) holds standard deviations. Steps are powers of two. The blocks take the numbers of the stream in
+    the order of the array. Dividing and multiplying by a power of two is exact, so every result is a multiple of its
+    step, also where float64 numbers are farther apart than one step.
+
+    >>> ones = np.ones((2, 1))
+    >>> add_gaussian(np.zeros((2, 3)), 8 * ones, 4 * ones, np.random.Generator(np.random.SFC64(0))) % 4
+    array([[0., 0., 0.],
+           [0., 0., 0.]])
+    """
+    rows, width = exact.shape
+    high, wide = max(1, NUMBERS_AT_ONCE // max(width, 1)), max(1, min(width, NUMBERS_AT_ONCE))
+    released, draws = np.empty_like(exact), np.empty(high * wide)
+    for top in range(0, rows, high):
+        some = slice(top, min(top + high, rows))
+        steps = np.maximum(step[some], SMALLEST_STEP)
+        for left in range(0, width, wide):
+            part = (some, slice(left, min(left + wide, width)))
+            shape = exact[part].shape
+            values = stream.standard_normal(out=draws[: math.prod(shape)].reshape(shape))
+            values *= scale[some]
+            values += exact[part]
+            values /= steps
+            np.rint(values, out=values)
+            np.multiply(values, steps, out=released[part], casting="same_kind")
+    return released
 
 
 def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:

@@ -19,8 +19,8 @@ from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.strategies._search import Search, expect_valid_space
 from privaware.strategies._strategy import TrialCount
+from privaware.workflow._candidates import NO_SEARCH, search_settings
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._search_choice import NO_SEARCH, search_settings
 from privaware.workflow.auto import Choice
 from privaware.workflow.run.training_plan import recipe_plan
 

@@ -12,7 +12,7 @@ import pytest
 from privaware import Ledger, accounting, crossover, datasets
 from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded
-from privaware.workflow._comparison_designs import TOTAL, Design, choose_design
+from privaware.workflow._comparison_plan import TOTAL, Design, choose_design
 
 MODELS = {"simple": "majority", "complex": "linear:steps=5"}
 
