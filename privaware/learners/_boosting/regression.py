@@ -107,7 +107,7 @@ def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:
-    """Return the least of `SPREADS` that bounds the distance of `INSIDE * rows` rows, by noisy `SpreadCounts`.
+    """Return the least of `SPREADS` within which `INSIDE * rows` lie, by the `noisy` counts of `SpreadCounts`.
 
     The exact counts sum to the declared `rows`. The difference between `rows` and the sum of the noisy counts is shared
     by all cells, so that the noise of many empty cells cannot hide rows.
