@@ -112,7 +112,8 @@ def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
     sides = [np.asarray(scores, dtype=float).ravel() for scores in (inside, outside)]
     for name, values in zip(("inside", "outside"), sides, strict=True):
         if len(values) < 4 or np.isnan(values).any():
-            raise WrongInput(f"expected at least four scores {name}, none of them NaN, got {len(values)}")
+            wrong = f"{len(values)}, {np.isnan(values).sum()} of them NaN"
+            raise WrongInput(f"expected at least four scores {name}, none of them NaN, got {wrong}")
     return sides
 
 
