@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 SHARED := ../shared/data
 DATA := $(CURDIR)/.data
 export OMP_NUM_THREADS ?= 2
+# Types are checked while data are unpacked and a browser is installed.
+MAKEFLAGS += --jobs=2
 
 ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)

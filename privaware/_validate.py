@@ -124,15 +124,18 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
         expect(good, who, f"{name} in {interval}", value)
 
 
-def expect_between(who: str, low: float, high: float, /, **settings: Any) -> None:
+def expect_between(who: str, low: float, high: float, /, *, optional: bool = False, **settings: Any) -> None:
     """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers from `low` to `high`, both included.
+
+    With `optional` they may also be None.
 
     >>> expect_between("linear", 1e-9, 1e9, norm=0)
     Traceback (most recent call last):
     privaware.errors.WrongInput: linear: expected norm from 1e-09 to 1e+09, got 0
     """
     for name, value in settings.items():
-        expect(_finite(value) and low <= value <= high, who, f"{name} from {low:g} to {high:g}", value)
+        good = _finite(value) and low <= value <= high
+        expect(good or (optional and value is None), who, f"{name} from {low:g} to {high:g}", value)
 
 
 def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:

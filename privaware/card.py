@@ -47,8 +47,8 @@ class Guarantee(Summarised):
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
     selection, `trade_off` or `papernot_steinke`. The last three are no keys of `accountants`.
-    `sentence` states the guarantee in words. `overlap` says which other releases of the same rows no ledger adds to
-    this one. `assumptions` are the facts that the guarantee takes as public or trusted.
+    `sentence` states the guarantee in words. `overlap` names other releases of the same rows that are not in the same
+    ledger. `assumptions` are the facts that the guarantee takes as public or trusted.
     """
 
     epsilon: float
@@ -164,7 +164,7 @@ class PricedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """The hash of the charged ledger entry, and the run that it was charged for."""
+    """A charge in a ledger: the hash of its entry, and the key of its run; cards of older versions have no run."""
 
     entry: str | None
     run: str | None = None
@@ -363,14 +363,11 @@ class ModelCard(Summarised):
             guarantee=Guarantee.from_json(_entry(value, "guarantee", dict)),
             events=tuple(PricedEvent.from_json(part) for part in _entries(value, "events", dict)),
             ledger=LedgerEntry(entry=_entry(ledger, "entry", str, "ledger.", null=True), run=_text(ledger.get("run"))),
-            search=_entry(value, "search", dict) if "search" in value else {},
-            score=_entry(value, "score", dict) if "score" in value else {},
             schema=Schema.from_json(_entry(value, "schema", dict)),
             features=_entries(value, "features", dict),
             architecture=_entry(value, "architecture", dict),
             tensors=_text(value.get("tensors")) or "",
-            description=_entry(value, "description", dict) if "description" in value else {},
-            data=_entry(value, "data", dict) if "data" in value else {},
+            **{name: _entry(value, name, dict) for name in ("search", "score", "description", "data") if name in value},
             considered=_entries(value, "considered", dict) if "considered" in value else (),
         )
 
@@ -408,6 +405,10 @@ _KINDS: dict[type, str] = {str: "text", dict: "objects", list: "a list", bool: "
 
 
 def _entry(value: dict[str, Any], name: str, kind: type, where: str = "", null: bool = False) -> Any:
+    """Return the entry `name` of `value`, an instance of `kind` (or None, with `null`); else raise `WrongInput`.
+
+    `where` is the path of `value`, such as "guarantee.", for the message.
+    """
     if name not in value:
         raise WrongInput(f"expected an entry '{where}{name}', got none; take a fresh copy")
     entry = value[name]
@@ -427,7 +428,7 @@ def _entries(value: dict[str, Any], name: str, kind: type, where: str = "") -> t
 def _number(value: dict[str, Any], name: str, where: str) -> float | None:
     """Return the entry `name` of `value`, a number of at least 0 (infinity is allowed) or None.
 
-    Raise `WrongInput` for anything else; `where` is the path of `value` for the message.
+    Raise `WrongInput` for anything else; `where` is as in `_entry`.
     """
     entry = _entry(value, name, object, where)
     if entry is None:

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class PrivawareError(Exception):
-    """The root of everything privaware raises on purpose."""
+    """The base class of all errors of privaware; `code` is the exit code of the command line."""
 
     code = 2
 
@@ -36,8 +36,8 @@ class BudgetExceeded(PrivawareError):
     """The ledger would pass its limit: nothing was recorded and no row was read.
 
     `ledger` is the path of the ledger. `needed` is the limit that would be enough for this run. `fits` is the largest
-    epsilon of such a run for which the ledger has room. `spent` is what was spent before, set only if the ledger has no
-    room for any run. Each is None if it is unknown.
+    epsilon for which the ledger has room. `spent` is the spent epsilon, set only if the ledger has no room for any run.
+    Each is None if it is unknown.
     """
 
     code = 3
@@ -56,7 +56,7 @@ class BudgetExceeded(PrivawareError):
 
 
 class CheckFailed(PrivawareError):
-    """A check says no: a model that does not verify, or an attack that beats the claim."""
+    """A check failed: a model does not verify, or an attack refutes the claimed guarantee."""
 
     code = 4
 
@@ -66,11 +66,11 @@ class Refused(PrivawareError):
 
 
 class OverlapWarning(UserWarning):
-    """The same rows are charged in several places, none of which adds up what they reveal together."""
+    """The same rows are in several releases that are not charged to one ledger, so nothing limits their total cost."""
 
 
 class PersonsWarning(UserWarning):
-    """A column may identify persons or cases, by its name, but the guarantee protects single rows."""
+    """The name of a column suggests that it identifies persons or cases, but the guarantee protects single rows."""
 
 
 class UnusedColumnWarning(UserWarning):
@@ -82,7 +82,7 @@ class OpenBoundsWarning(UserWarning):
 
 
 CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")
-"""Packages whose lines a user does not write: this one, and those that call its estimators."""
+"""Packages that `warn_caller` skips on the call stack: privaware, and packages that call its estimators."""
 
 
 def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:

@@ -61,10 +61,10 @@ MAX_DESCRIBED = 4
 """Largest number of releases of a composition that `describe` writes out."""
 
 _FIELD_WORDS = {"noise": "noise multiplier", "rows": "proven for rows"}
-"""Words for field names in descriptions, where they differ."""
+"""Words for the fields of events in descriptions; other fields are called by their names."""
 
 MAX_DEPTH = 100
-"""Deepest nesting that `from_json` accepts; real events nest a few levels, deeper input would exhaust the reader."""
+"""Largest number of nested levels that `from_json` accepts, because deeper input would exceed the recursion limit."""
 
 
 class Event:
@@ -110,6 +110,7 @@ class Event:
         expect(good, type(self).__name__, f"{name} {words}", getattr(self, name))
 
     def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
+        """Raise `WrongInput` unless the field `name` is a number from `low` (excluded if `open_low`) to `high`."""
         value = getattr(self, name)
         number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
         inside = number and (value > low if open_low else value >= low) and value <= high
@@ -119,6 +120,12 @@ class Event:
             else f"{'>' if open_low else '>='} {low:g}"
         )
         self._expect(name, words, bool(inside))
+
+    def _expect_count(self, name: str, *, optional: bool = False) -> None:
+        value = getattr(self, name)
+        counted = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        words = "as a whole number >= 1, or None" if optional else "as a whole number >= 1"
+        self._expect(name, words, counted or (optional and value is None))
 
     def _expect_event(self, value: Any) -> None:
         expect(isinstance(value, Event), type(self).__name__, "an event inside", value)
@@ -198,8 +205,7 @@ class Approximate(Event):
     def __post_init__(self) -> None:
         self._expect_number("epsilon", 0, open_low=False)
         self._expect_number("delta", 0, high=1)
-        counted = isinstance(self.rows, int) and not isinstance(self.rows, bool) and self.rows >= 1
-        self._expect("rows", "as a whole number >= 1, or None", self.rows is None or counted)
+        self._expect_count("rows", optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,11 +279,8 @@ class Sampled(Event):
         self._expect_event(self.event)
         self._expect_number("rate", 0, high=1)
         self._expect("relation", f"one of {', '.join(RELATIONS)}", self.relation in RELATIONS)
-        self._expect(
-            "cap",
-            "with rows, and 1 <= cap <= rows",
-            (self.cap is None) == (self.rows is None) and (self.cap is None or 1 <= self.cap <= (self.rows or 0)),
-        )
+        fits = self.rows is None if self.cap is None else self.rows is not None and 1 <= self.cap <= self.rows
+        self._expect("cap", "with rows, and 1 <= cap <= rows", fits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,11 +300,7 @@ class Repeated(Event):
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)
-        self._expect(
-            "count",
-            "as a whole number >= 1",
-            isinstance(self.count, int) and not isinstance(self.count, bool) and self.count >= 1,
-        )
+        self._expect_count("count")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,13 +383,10 @@ class Selected(Event):
         self._expect_event(self.event)
         self._expect("distribution", f"one of {', '.join(TRIAL_COUNTS)}", self.distribution in TRIAL_COUNTS)
         self._expect_number("mean", 0 if self.distribution == "poisson" else 1)
-        shaped = self.distribution == "negative_binomial"
-        self._expect(
-            "shape",
-            "> -1 and not 0 for negative_binomial, None for the other distributions",
-            (shaped and self.shape is not None and self.shape > -1 and self.shape != 0)
-            or (not shaped and self.shape is None),
-        )
+        good = self.shape is None
+        if self.distribution == "negative_binomial":
+            good = self.shape is not None and self.shape > -1 and self.shape != 0
+        self._expect("shape", "> -1 and not 0 for negative_binomial, None for the other distributions", good)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -410,11 +406,7 @@ class Group(Event):
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)
-        self._expect(
-            "size",
-            "as a whole number >= 1",
-            isinstance(self.size, int) and not isinstance(self.size, bool) and self.size >= 1,
-        )
+        self._expect_count("size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -466,7 +458,7 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 
 def nested(event: Event) -> Iterator[Event]:
-    """Yield `event` and every event inside it, at any depth, an outer event before its inner ones.
+    """Yield `event` and every event inside it, at any depth; an event comes before the events inside it.
 
     >>> [type(each).__name__ for each in nested(3 * Pure(epsilon=0.1).sampled(rate=0.5))]
     ['Repeated', 'Sampled', 'Pure']
@@ -480,7 +472,7 @@ def nested(event: Event) -> Iterator[Event]:
 def describe(event: Event, *, most: int = MAX_DESCRIBED) -> str:
     """Describe an event in words, for plans, reports and ledgers.
 
-    Of a composition the first `most` releases are described, and the further ones only counted.
+    The first `most` releases of a composition are described, and all others are only counted.
 
     Parameters
     ----------
@@ -511,14 +503,13 @@ def describe(event: Event, *, most: int = MAX_DESCRIBED) -> str:
 
 
 def _describe_leaf(leaf: Event, count: int, most: int) -> str:
+    times = "" if count == 1 else f"{count:,} x "
     match leaf:
         case Disjoint(events=events):
-            times = "" if count == 1 else f"{count:,} x "
             return f"{times}on disjoint parts, " + " or ".join(describe(part, most=most) for part in events)
         case AnyOf(events=events):
             return f"{count:,} x one of " + " or ".join(f"({describe(part, most=most)})" for part in events)
         case Selected(event=inner):
-            times = "" if count == 1 else f"{count:,} x "
             name = leaf.distribution.replace("_", " ")
             runs = f"the best of about {leaf.mean:g} runs ({name} trial-count distribution)"
             return f"{times}{runs}, each {describe(inner, most=most)}"
@@ -577,7 +568,7 @@ def from_json(value: Any, depth: int = 0) -> Event:
     value : dict
         The dictionary, as read from JSON.
     depth : int
-        How many events contain this one.
+        The number of events that contain this event.
 
     Returns
     -------
@@ -594,22 +585,22 @@ def from_json(value: Any, depth: int = 0) -> Event:
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise WrongInput(f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}")
-    cls = _KINDS[value["kind"]]
+    cls = _KINDS[kind]
     arguments = {name: item for name, item in value.items() if name != "kind"}
     if cls is Selected and "law" in arguments and "distribution" not in arguments:  # as earlier versions wrote it
         arguments["distribution"] = arguments.pop("law")
     if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
-        raise WrongInput(f"{value['kind']}: unknown fields {sorted(unknown)!s:.120}")
+        raise WrongInput(f"{kind}: unknown fields {sorted(unknown)!s:.120}")
     if "event" in arguments:
         arguments["event"] = from_json(arguments["event"], depth + 1)
     if "events" in arguments:
         if not isinstance(arguments["events"], list):
-            raise WrongInput(f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}")
+            raise WrongInput(f"{kind}: expected a list of events, got {arguments['events']!r:.120}")
         arguments["events"] = tuple(from_json(part, depth + 1) for part in arguments["events"])
     try:
         return cls(**arguments)
     except TypeError as problem:
-        raise WrongInput(f"{value['kind']}: {problem!s:.200}") from None
+        raise WrongInput(f"{kind}: {problem!s:.200}") from None
 
 
 def _parts(event: Event) -> tuple[Event, ...]:

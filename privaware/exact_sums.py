@@ -46,7 +46,7 @@ MOST_ROWS = 2**32
 """Largest true number of rows for which `MARGIN` is proven."""
 
 MARGIN = 2.0**-18
-"""Bound on what rounding a total to float64 adds to a row's effect, divided by the largest term.
+"""Bound on how much more one row changes a total that is rounded to float64, divided by the largest term.
 
 Rounding the totals of both neighbouring data sets adds at most `2 * 2**-53 * MOST_ROWS = 2**-20`. `MARGIN` is four
 times as much, which leaves room for products of the total with public numbers.
@@ -74,9 +74,9 @@ class Lattice:
         return math.ldexp(1.0, exponent - (mantissa == 0.5) - self.bits)
 
     def round(self, values: Any) -> Any:
-        """Return finite `values`, clipped to the bound and rounded towards zero to a multiple of `step`.
+        """Return a copy of `values`, clipped to the bound and rounded towards zero to a multiple of `step`.
 
-        `values` are an array or a tensor of floats, which does not change.
+        `values` are an array or a tensor of finite floats.
 
         >>> Lattice(bound=1.0, bits=2).round(np.array([0.3, -0.3, 7.0]))
         array([ 0.25, -0.25,  1.  ])
@@ -87,7 +87,7 @@ class Lattice:
         return whole
 
     def nearest(self, values: Any) -> Any:
-        """Return finite `values`, clipped to the bound and rounded to the nearest multiple of `step`.
+        """Return a copy of finite `values`, clipped to the bound and rounded to the nearest multiple of `step`.
 
         A clipped value moves by at most half a step. This may make a norm larger, and may lead beyond `bound` if
         `bound` is no multiple of `step`.

@@ -47,9 +47,8 @@ _UNREVIEWED_SENTENCE = f"The guarantee treats the schema as public, although its
 LEARNED_ELSEWHERE = {
     "sentences": "the text that the network all-MiniLM-L6-v2 was trained on; if that text contains rows of this data "
     "set, the guarantee does not cover what the network learned from them",
-    "extractor": "the photographs of ImageNet that the network EfficientNet-Lite0 was trained on; if they "
-    "contain images "
-    "of this data set, the guarantee does not cover what the network learned from them",
+    "extractor": "the photographs of ImageNet that the network EfficientNet-Lite0 was trained on; if they contain "
+    "images of this data set, the guarantee does not cover what the network learned from them",
 }
 """For each pretrained feature, the public data that it was trained on."""
 
@@ -104,8 +103,9 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     str
         The sentence of `sentence_of` for this plan.
     """
-    facts: dict[str, Any] = {"seed": seed, "flaw": plan.flaw, "overlap": plan.overlap}
-    return sentence_of(plan.schema, plan.epsilon, plan.delta, **facts, what=what)
+    return sentence_of(
+        plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, overlap=plan.overlap, what=what
+    )
 
 
 def sentence_of(
@@ -129,9 +129,9 @@ def sentence_of(
     seed
         The seed of the run, if there was one.
     flaw
-        Why the result is not private, if it is not.
+        The reason why the result is not private; empty if it is private.
     overlap
-        Which other releases of the same rows no ledger adds to this release, if there are any.
+        A sentence about other releases of the same rows that are not in the same ledger, if there are any.
     what
         The thing that was released, such as "these columns".
 
@@ -168,16 +168,14 @@ def _factor(epsilon: float) -> str:
 
 def _statement(schema: Schema, numbers: _Numbers, seed: object, flaw: str, what: str) -> str:
     """Return the first sentence of a guarantee; if there are both a seed and a flaw, it names only the flaw."""
-    start = ""
-    if seed is not None:
-        start = "SEEDED, NOT FOR RELEASE: for anybody who does not know the seed, "
+    start = "" if seed is None else "SEEDED, NOT FOR RELEASE: for anybody who does not know the seed, "
     if flaw:
         start = f"NOT PRIVATE: {flaw}. Apart from that, "
     change = _change(schema)
     return (
-        f"{start}{change if start else change[0].upper() + change[1:]} changes the probability of "
-        f"every outcome computed from {what} "
-        f"by at most a factor of {numbers.factor} (epsilon {numbers.epsilon}), plus {numbers.delta} (delta)."
+        f"{start}{change if start else change[0].upper() + change[1:]} changes the probability of every outcome "
+        f"computed from {what} by at most a factor of {numbers.factor} (epsilon {numbers.epsilon}), "
+        f"plus {numbers.delta} (delta)."
     )
 
 
@@ -245,7 +243,8 @@ def attack_rates(event: Event, epsilon: float, delta: float) -> AttackRates:
     event
         All releases.
     epsilon, delta
-        Their guarantee, which alone gives the bounds if the trade-off function of `event` is not computable.
+        The guarantee of all releases. The bounds follow from it alone if the trade-off function of `event` cannot be
+        computed.
 
     Returns
     -------
@@ -359,9 +358,9 @@ def sampler_sentence(event: Event) -> str:
 
 
 def earlier_sampler_sentence(event: Event) -> str:
-    """Return the sentence of cards of version 0.1.
+    """Return how rows are sampled, in the words of model cards of version 0.1.
 
-    It ignores samples inside any event but `Repeated` and `Composed`.
+    Unlike `sampler_sentence`, it ignores samples inside events other than `Repeated` and `Composed`.
     """
     words = _sampled_at({part.rate for part, _ in leaves(event) if isinstance(part, Sampled)})
     return words or "every row takes part in every step"

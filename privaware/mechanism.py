@@ -79,7 +79,7 @@ class DeclaresUnit(Protocol):
 
 @runtime_checkable
 class RunsInParts(Protocol):
-    """A mechanism whose `run`, if `in_parts` is True, takes any `Rows`: it computes only a `Sum` over their parts."""
+    """A mechanism whose `run` takes any `Rows` if `in_parts` is True: it only computes a `Sum` over their parts."""
 
     in_parts: bool
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def mean_absolute_error(truth: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str, float | None]:
-    """Return scores on rows that may be private, with the score of the best constant; never written or released.
+    """Return scores on rows that may be private, and scores of the best constant; never write or release them.
 
     Parameters
     ----------
@@ -162,8 +163,9 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
 
 
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each member the fraction of non-members with a lower score, and for each non-member the fraction of
-    members with a higher score. Ties count one half. Raise `WrongInput` without members or without non-members.
+    """Return the fraction of non-members below each member's score, and of members above each non-member's score.
+
+    Ties count one half. Raise `WrongInput` without members or without non-members.
     """
     from scipy.stats import rankdata
 
@@ -251,11 +253,15 @@ class TprAtFpr:
     interval: tuple[float, float]
     fpr_at_most: float
 
+    def to_json(self) -> dict[str, Any]:
+        """Return `tpr`, `interval` and `fpr_at_most` as JSON values."""
+        return {"tpr": self.tpr, "interval": list(self.interval), "fpr_at_most": self.fpr_at_most}
+
 
 def tpr_at_fpr(inside: np.ndarray, outside: np.ndarray, fpr: float, confidence: float = 0.95) -> TprAtFpr:
     """Return the true positive rate at a false positive rate.
 
-    The threshold is chosen on the non-members only, so the members' scores that are tested did not choose it.
+    The threshold is chosen by the scores of non-members only.
 
     Parameters
     ----------

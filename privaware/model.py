@@ -22,7 +22,9 @@ from privaware.schema import Schema
 __all__ = ["TENSORS", "Model", "is_built_in", "read_tensors", "scaled"]
 
 MICROBATCH = 4096
+"""Largest number of rows in one forward pass."""
 TENSORS = "model.safetensors"
+"""Name of the tensor file in a model folder."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -61,17 +63,25 @@ class Model(Summarised):
         numpy.ndarray
             Outputs of shape (rows, outputs), in float64.
         """
-        return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
+        network = self.network_function(device)
+        starts = range(0, max(len(x), 1), MICROBATCH)
+        parts = (features.apply(self.features, x[at : at + MICROBATCH], self.schema, device) for at in starts)
+        return np.concatenate([network(rows) for rows in parts])
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
         """Return raw outputs of shape (rows, outputs) for `inputs`, rows to which the features were applied before."""
-        return self._microbatches(inputs, device, lambda rows: rows)
+        return self.network_function(device)(inputs)
 
-    def _microbatches(self, rows: np.ndarray, device: str, transform: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def network_function(self, device: str = "cpu") -> Callable[[np.ndarray], np.ndarray]:
+        """Return `network_outputs` on `device` as a function of its inputs, for which the network is built once."""
         network = self.network().to(device)
-        starts = range(0, max(len(rows), 1), MICROBATCH)
-        outputs = [_forward(network, transform(rows[start : start + MICROBATCH]), device) for start in starts]
-        return np.concatenate(outputs).astype(float)
+
+        def outputs(inputs: np.ndarray) -> np.ndarray:
+            starts = range(0, max(len(inputs), 1), MICROBATCH)
+            parts = [_forward(network, inputs[at : at + MICROBATCH], device) for at in starts]
+            return np.concatenate(parts).astype(float)
+
+        return outputs
 
     def probabilities(self, data: Data, device: str = "cpu") -> np.ndarray:
         """Return the probability of each class, for a model of classes.
@@ -128,7 +138,7 @@ class Model(Summarised):
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are predicted.
+            A DataFrame, an array, a file or the name of a built-in data set, whose test rows are predicted.
         device
             "cpu" or "cuda".
         allow_unreadable
@@ -152,7 +162,7 @@ class Model(Summarised):
         Parameters
         ----------
         data
-            A DataFrame, an array, a file or the name of a built-in data set, of which the test rows are predicted.
+            A DataFrame, an array, a file or the name of a built-in data set, whose test rows are predicted.
         device
             "cpu" or "cuda".
         allow_unreadable
@@ -234,10 +244,10 @@ class Model(Summarised):
         Parameters
         ----------
         data
-            A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set, of which the
-            test rows are read. The target may be missing.
+            A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set, whose test
+            rows are read. The target may be missing.
         outside
-            Counts values that the model does not know.
+            A counter to which values that the model does not know are added.
         allow_unreadable
             Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
             column raises `WrongInput`.
@@ -251,8 +261,11 @@ class Model(Summarised):
         """
         if is_built_in(data):
             expected, built_in = self.schema, datasets.schema(data)
-            if (expected.form, expected.shape) != (built_in.form, built_in.shape) or not _among(expected, built_in):
-                raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
+            same = (expected.form, expected.shape) == (built_in.form, built_in.shape)
+            if not (same and _coded(expected).items() <= _coded(built_in).items()):
+                raise WrongInput(
+                    f"expected the columns that the model was trained on, got {data}, whose columns differ"
+                )
             return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
         counts = outside or Outside()
         rows = Data.of(self.raw(data, **reading), self.schema, labelled=False, outside=counts)
@@ -298,8 +311,8 @@ class Model(Summarised):
     def check(self) -> None:
         """Run one synthetic example; raise if architecture, features, tensors and schema do not fit together.
 
-        Raise `WrongInput` if the tensors do not fit the architecture, or the outputs the schema. Another misfit raises
-        the exception of the forward pass.
+        Raise `WrongInput` if the tensors do not fit the architecture, if the outputs do not fit the schema, or if a
+        regression has no bounds of its target. Any other mismatch raises the exception of the forward pass.
         """
         if self.schema.task == "regression":
             _range(self.schema)
@@ -311,7 +324,7 @@ class Model(Summarised):
             raise WrongInput(f"expected outputs of shape {expected} by the schema in model.json, got {outputs.shape}")
 
     def torch_tensors(self) -> dict[str, Any]:
-        """Return copies of the tensors, for a module of this architecture."""
+        """Return copies of the tensors as PyTorch tensors, by name."""
         import torch
 
         return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
@@ -364,12 +377,9 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
     return np.clip((targets - middle) / half, -1, 1)
 
 
-def _among(model: Schema, data: Schema) -> bool:
-    """Return whether `data` has every coded column of `model`, with the same kind, categories and bounds."""
-    coded = {column.name: (column.kind, column.categories, column.low, column.high) for column in data.used}
-    return all(
-        coded.get(column.name) == (column.kind, column.categories, column.low, column.high) for column in model.used
-    )
+def _coded(schema: Schema) -> dict[str, tuple[Any, ...]]:
+    """Return the kind, the categories and the bounds of each coded column, by name."""
+    return {column.name: (column.kind, column.categories, column.low, column.high) for column in schema.used}
 
 
 def _range(schema: Schema) -> tuple[float, float]:

@@ -76,9 +76,8 @@ def expect_name(kind: str, name: str) -> None:
         The name to check.
     """
     known = names(kind)
-    if name in known:
-        return
-    raise WrongInput(f"{kind} has nothing called {shown(name)}; {suggestion(name, known)}")
+    if name not in known:
+        raise WrongInput(f"{kind} has nothing called {shown(name)}; {suggestion(name, known)}")
 
 
 def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:

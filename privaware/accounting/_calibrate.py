@@ -1,16 +1,26 @@
 """Find the smallest noise multiplier that fits a budget.
 
-A fast accountant searches, and the accountant that reports epsilon confirms the result.
+A fast accountant searches, and the accountant that reports epsilon confirms the result. Results are cached on disk. A
+cache entry is only a hint: its cost is computed again before it is used.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import metadata
+from typing import Any
 
-from privaware.accounting import _cache, _price
+from privaware._files import atomic_write, cache_folder
+from privaware.accounting import _price
 from privaware.errors import Refused, WrongInput
-from privaware.events import Event
+from privaware.events import Event, to_json
+
+VERSION = 4
+"""Version of the accountants; a change of any accountant raises it, which invalidates old cache entries."""
 
 TOLERANCE = 1e-3
 """Approximate largest relative excess of the result over the smallest noise multiplier (the search allows 5% more)."""
@@ -30,13 +40,25 @@ _WORTHWHILE = 0.02
 
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
     """Return the noise multiplier; `privaware.accounting.calibrate` documents it."""
-    name = _cache.fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
-    noise = _remembered(_cache.read(name))
-    if noise is not None and _still_fits(cost, noise, epsilon, delta):
+    name = fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
+    file = cache_folder() / "noise" / f"{name}.json"
+    noise: Any = None
+    with suppress(OSError, ValueError, TypeError, KeyError):  # the entry is missing or cannot be read
+        noise = json.loads(file.read_text())["noise"]
+    if isinstance(noise, float) and _SMALLEST <= noise <= _LARGEST and _still_fits(cost, noise, epsilon, delta):
         return noise
     noise = _settle(cost, _search(cost, epsilon, delta), epsilon, delta)
-    _cache.write(name, {"noise": noise})
+    with suppress(OSError):  # a missing entry only costs time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, json.dumps({"noise": noise}).encode())
     return noise
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return the name of the cache entry for the public values `parts` (events, numbers, words): a SHA-256 in hex."""
+    plain = [to_json(part) if isinstance(part, Event) else part for part in parts]
+    text = json.dumps([VERSION, metadata.version("dp-accounting"), *plain], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
@@ -44,11 +66,6 @@ def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
         return cost(noise)
     except WrongInput as problem:  # a mechanism may refuse this noise multiplier
         return str(problem)
-
-
-def _remembered(entry: dict[str, object] | None) -> float | None:
-    noise = None if entry is None else entry.get("noise")
-    return noise if isinstance(noise, float) and _SMALLEST <= noise <= _LARGEST else None
 
 
 def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
@@ -60,10 +77,10 @@ def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, de
 
 
 def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
-    """Return an approximate noise multiplier, by Brent's method on ln(epsilon) as a function of ln(noise).
+    """Return an approximate noise multiplier for the budget (epsilon, delta); `cost(noise)` is the event.
 
-    The budget is (epsilon, delta), and `cost(noise)` the event. This function is close to a straight line. Return
-    `_SMALLEST` if it fits the budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
+    Brent's method solves for ln(noise), because ln(epsilon) is almost linear in it. Return `_SMALLEST` if it fits the
+    budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
     """
     from scipy import optimize
 
@@ -74,8 +91,7 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
         return min(max(math.log(max(spent, 1e-300)) - aim, -60.0), 60.0)
 
     here, step = 0.0, math.log(4)
-    start = gap(here)
-    if start > 0:
+    if gap(here) > 0:
         while gap(here + step) > 0:
             here += step
             if here > math.log(_LARGEST):
@@ -91,10 +107,10 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
 
 
 def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> float:
-    """Return a noise multiplier near `noise` that fits the budget.
+    """Return a noise multiplier near `noise` that fits the budget (epsilon, delta).
 
-    It exceeds the smallest one by a fraction of at most about `TOLERANCE`. Raise `WrongInput` if none up to `_LARGEST`
-    fits.
+    It exceeds the smallest multiplier that fits by a fraction of at most about `TOLERANCE`. Raise `WrongInput` if none
+    up to `_LARGEST` fits.
     """
 
     def fits(candidate: float) -> bool:

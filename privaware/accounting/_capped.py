@@ -5,8 +5,8 @@ Let q be the sampling rate and n the true number of rows.
 1. The other n - 1 rows fill a batch of at most `cap` rows with probability w(n) = P[Bin(n-1, q) >= cap]. Then a sampled
    row pushes another row out. So the dominating pair is a replacement with rate r(n) = p(n) / w(n), where
    p(n) = P[Bin(n, q) > cap] cap / n. This is exact, because the batch is a uniform subset for any surplus. If the batch
-   is not full, the dominating pair is that of ordinary Poisson sampling.
-2. At some epsilon, let h(rate) be the hockey-stick divergence of the replacement pair and u that of the ordinary pair.
+   is not full, the dominating pair is the pair of ordinary Poisson sampling.
+2. At some epsilon, let h(rate) and u be the hockey-stick divergences of the replacement pair and of the ordinary pair.
    The divergence of one step is F = w h(p / w) + (1 - w) u.
 3. h is convex in the rate and 0 at rate 0, so F falls with w at fixed p, and rises with p.
 4. p(n) / q is the mean of cap / (J + 1) 1[J >= cap] over J ~ Bin(n-1, q). The function of J minus any constant changes
@@ -31,7 +31,7 @@ import numpy as np
 from privaware.accounting._pairs import Array, CappedGaussian, SampledGaussian
 
 _EPSILONS = 1500
-"""Number of epsilons at which two pairs are compared."""
+"""Number of positive epsilons at which two pairs are compared."""
 
 _COVERINGS = ((40, 1.3), (100, 1.1), (300, 1.03))
 """Coverings of the counts below the peak by intervals, from coarse to fine; a finer one gives a smaller cost, slowly.
@@ -119,6 +119,7 @@ def _peak(rate: float, rows: int, cap: int) -> int:
 
 
 def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
+    """Return the pairs without those that another pair dominates at every epsilon of `_grid`."""
     profiles = np.stack([_profile(pair) for pair in pairs])
     keep: list[int] = []
     dearest = np.round(profiles.sum(axis=1), 12)
@@ -129,10 +130,7 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 
 
 def _profile(pair: CappedGaussian) -> Array:
-    """Return the hockey-stick divergences of one step at the epsilons of `_grid`.
-
-    Those of the direction "remove" come first, then those of "add".
-    """
+    """Return the hockey-stick divergences of one step at the epsilons of `_grid`, for "remove" and then for "add"."""
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()
     plain = [_divergences(usual, direction, epsilons) for direction in ("remove", "add")]

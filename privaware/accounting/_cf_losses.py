@@ -156,8 +156,7 @@ class OverflowLoss(Loss):
     def log_mgf(self, z: Array) -> Array:
         usual, pushed = self.usual.log_mgf(z), self.pushed.log_mgf(z)
         top = np.maximum(usual.real, pushed.real)
-        small = float(top.max()) < _SMALL
-        if small:  # keeps the digits of a tiny K
+        if float(top.max()) < _SMALL:  # keeps the digits of a tiny K
             both = (1 - self.overflow) * np.expm1(usual) + self.overflow * np.expm1(pushed)
             return np.log1p(both)  # type: ignore[no-any-return]
         return top + np.log((1 - self.overflow) * np.exp(usual - top) + self.overflow * np.exp(pushed - top))  # type: ignore[no-any-return]
@@ -288,8 +287,8 @@ def _largest(loss: float, rate: float, side: str) -> float:
 def _sampled(losses: Array, p: Array, q: Array, rate: float, side: str) -> tuple[Array, Array]:
     """Return losses and probabilities (under the new P) of a release on a Poisson sample at `rate`.
 
-    `side` is the direction. `losses`, and the probabilities `p` under P and `q` under Q, are those of the release
-    without sampling.
+    `side` is the direction. Without sampling, the release has these `losses`, with the probabilities `p` under P and
+    `q` under Q.
     """
     if rate == 1:
         return losses, p

@@ -141,8 +141,9 @@ def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) ->
 def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) -> Array:
     """Return the profile of one run at the multiples `low` to `high` of the width of `epsilons`.
 
-    `here` are its deltas at `epsilons` >= 0, and `other` those of the other direction, which give the deltas at
-    negative epsilons. Beyond the table, delta is 0 at a positive epsilon e and `1 - exp(e)` at a negative one.
+    `here` are its deltas at `epsilons` >= 0. `other` are the deltas of the other direction at the same epsilons, which
+    give the deltas at negative epsilons. Beyond the table, delta is 0 at a positive epsilon e and `1 - exp(e)` at a
+    negative one.
     """
     width, size = float(epsilons[1]), len(epsilons)
     k = np.arange(low, high + 1)
@@ -154,9 +155,9 @@ def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) ->
 
 
 def _mirrored(epsilons: Array, deltas: Array) -> Array:
-    """Return the delta of one direction at `-epsilons`: `1 - exp(-e) + exp(-e) * delta` with the other direction's.
+    """Return the delta of one direction at `-epsilons`: `1 - exp(-e) + exp(-e) * delta` at each e of `epsilons`.
 
-    `deltas` are those of the other direction at `epsilons` >= 0.
+    `deltas` are the deltas of the other direction at `epsilons` >= 0.
     """
     shrink = np.exp(-epsilons)
     return 1 - shrink + shrink * deltas  # type: ignore[no-any-return]

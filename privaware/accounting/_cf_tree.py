@@ -8,7 +8,6 @@ mistake in either reading makes the two accountants disagree.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
@@ -17,7 +16,7 @@ from privaware.accounting import _cf, _cf_selection
 from privaware.accounting._cf_capped import batches
 from privaware.accounting._cf_losses import LaplaceLoss, Loss, MixtureLoss, NormalLoss, ResponseLoss, TableLoss
 from privaware.accounting._cf_sum import LossSum, TooSlow
-from privaware.accounting._quadrature import Array
+from privaware.accounting._quadrature import Array, Profile
 from privaware.errors import Refused, WrongInput
 from privaware.events import (
     ZCDP,
@@ -56,10 +55,7 @@ _DOTS = 3001
 """Number of epsilons of a tabulated profile."""
 
 _ABOVE = 1.005
-"""The last epsilon of a table is raised by this factor for numerical error, because a bounded loss ends steeply."""
-
-Profile = Callable[[Array], Array]
-"""delta as a function of an array of epsilons."""
+"""Factor on the last epsilon of a table, for numerical error: the profile of a bounded loss ends steeply."""
 
 
 def epsilon(event: Event, delta: float) -> float | None:
@@ -72,7 +68,7 @@ def epsilon(event: Event, delta: float) -> float | None:
         return _cf_selection.epsilon(event, _runs(event.event), delta)
     both = zip(*(_readings(event, side) for side in SIDES), strict=True)
     sums = [total for way in both for total in dict.fromkeys(way) if not total.rho and _within_reach(total)]
-    return max((_cf.epsilon(_quieted(total, delta), delta) for total in sums), default=None)
+    return max((_cf.epsilon(_quieted(total), delta) for total in sums), default=None)
 
 
 def profile(event: Event) -> Profile:
@@ -94,7 +90,7 @@ def _within_reach(total: LossSum) -> bool:
     return all(loss.beyond() <= _REACH or isinstance(loss, NormalLoss) for loss, _ in total.losses)
 
 
-def _quieted(total: LossSum, delta: float) -> LossSum:
+def _quieted(total: LossSum) -> LossSum:
     """Replace Gaussian releases that cost almost nothing, even without sampling, by one Gaussian without sampling.
 
     Together they cost almost nothing if a Gaussian with their precision has sensitivity / noise of at most 1e-7. No
@@ -126,7 +122,7 @@ def _ways(event: Event, times: int, side: str) -> list[LossSum]:
         case Disjoint():
             return list(dict.fromkeys(way for part in event.events for way in _ways(part, times, side)))
         case Composed():
-            ways, single = [LossSum()], LossSum(losses=())
+            ways, single = [LossSum()], LossSum()
             for part in event.events:
                 more = _ways(part, times, side)
                 if len(more) == 1:
@@ -147,25 +143,11 @@ def _ways(event: Event, times: int, side: str) -> list[LossSum]:
 
 def _single(event: Event, times: int, side: str) -> LossSum:
     match event:
-        case Gaussian(noise=noise):
-            return _of(NormalLoss(precision=times / min(noise, _QUIET) ** 2))
-        case Laplace(noise=noise):
-            return _of(LaplaceLoss(noise=min(noise, _QUIET), rate=1.0, side=SIDES[0]), times)
-        case Pure(epsilon=e):
-            return _of(ResponseLoss(epsilon=e, classes=2, rate=1.0, side=SIDES[0]), times)
-        case RandomisedResponse(epsilon=e, classes=classes):
-            return _of(ResponseLoss(epsilon=e, classes=classes, rate=1.0, side=SIDES[0]), times)
-        case Approximate(epsilon=e, delta=delta):
-            return _fails(delta, times) + (_single(Pure(epsilon=e), times, side) if e else LossSum())
-        case ZCDP(rho=rho):
-            return LossSum(rho=times * rho)
         case Sampled():
             return _sampled(event.event, event.rate, event.relation == "replace_one", times, side)
         case Group():
             return _unit(event.event, event.size, times, side)
-        case Unproven(reason=reason):
-            raise Refused(f"no guarantee can be computed: {reason}")
-    return _tabulated(event, 1.0, times, side)
+    return _sampled(event, 1.0, False, times, side)
 
 
 def _of(loss: Loss, times: int = 1) -> LossSum:
@@ -200,8 +182,9 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
     """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
     `side` is the direction. The losses have a formula or are tabulated. `replace` says whether neighbours differ by
-    replacing a row; then an event that is not only Gaussian raises `WrongInput`.
+    replacing a row; then an event that is not only Gaussian raises `WrongInput`. An unproven event raises `Refused`.
     """
+    same = side if rate < 1 else SIDES[0]  # without sampling both directions have the same loss
     noise = _noise(event)
     if noise is not None:
         if noise == math.inf:
@@ -213,11 +196,11 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
         raise WrongInput("replace_one is priced for Gaussian releases only")
     match event:
         case Laplace(noise=noise):
-            return _of(LaplaceLoss(noise=min(noise, _QUIET), rate=rate, side=side), times)
+            return _of(LaplaceLoss(noise=min(noise, _QUIET), rate=rate, side=same), times)
         case Pure(epsilon=e):
-            return _of(ResponseLoss(epsilon=e, classes=2, rate=rate, side=side), times)
+            return _of(ResponseLoss(epsilon=e, classes=2, rate=rate, side=same), times)
         case RandomisedResponse(epsilon=e, classes=classes):
-            return _of(ResponseLoss(epsilon=e, classes=classes, rate=rate, side=side), times)
+            return _of(ResponseLoss(epsilon=e, classes=classes, rate=rate, side=same), times)
         case Approximate(epsilon=e, delta=delta):
             rest = _sampled(Pure(epsilon=e), rate, False, times, side) if e else LossSum()
             return _fails(rate * delta, times) + rest
@@ -225,8 +208,8 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
             return LossSum(rho=times * rho)
         case Sampled(relation="add_remove", cap=None):
             return _sampled(event.event, rate * event.rate, False, times, side)
-        case Unproven():
-            return _single(event, times, side)
+        case Unproven(reason=reason):
+            raise Refused(f"no guarantee can be computed: {reason}")
     return _tabulated(event, rate, times, side)
 
 
@@ -262,7 +245,8 @@ def _group(event: Event, size: int, times: int, side: str) -> LossSum:
     """
     match event:
         case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
-            return _single(event, times, side) if _is_one_way(event) else _tabulated(event, 1.0, times, side)
+            capped = isinstance(event, Sampled) and event.cap is not None
+            return _tabulated(event, 1.0, times, side) if capped else _single(event, times, side)
         case Repeated():
             return _group(event.event, size, times * event.count, side)
         case Composed():
@@ -301,10 +285,6 @@ def _log_growth(epsilons: Array, size: int) -> Array:
     e = np.maximum(epsilons, 1e-300)
     ratio = np.expm1(-size * e) / np.expm1(-e)
     return np.where(epsilons > 0, (size - 1) * e + np.log(ratio), math.log(size))
-
-
-def _is_one_way(event: Event) -> bool:
-    return not (isinstance(event, Sampled) and event.cap is not None)
 
 
 def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
@@ -370,7 +350,7 @@ def _top(event: Event, delta: float) -> float:
     """Return an epsilon at which the profile, without outright failures, is at most `delta`."""
     tops = []
     for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):
-        quiet = _quieted(LossSum(losses=total.losses), delta)
+        quiet = _quieted(LossSum(losses=total.losses))
         tops.append(min(_ABOVE * _cf.epsilon(quiet, delta), quiet.largest))
     if not math.isfinite(top := max(tops)):
         raise TooSlow

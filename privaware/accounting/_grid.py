@@ -8,7 +8,6 @@ composes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -25,9 +24,7 @@ from privaware.accounting._pairs import (
     SampledLaplace,
     TabulatedPair,
 )
-
-Profile = Callable[[Array], Array]
-"""delta as a function of an array of epsilons."""
+from privaware.accounting._quadrature import Profile
 
 
 class OutOfReach(Exception):
@@ -66,10 +63,9 @@ class Grid:
         probs = self.probs * np.exp(exponent - exponent.max())
         return Grid(width=self.width, low=self.low, probs=probs / probs.sum())
 
-    def moments(self) -> tuple[float, float]:
+    def variance(self) -> float:
         losses = self.losses()
-        mean = float(losses @ self.probs)
-        return mean, float((losses - mean) ** 2 @ self.probs)
+        return float((losses - losses @ self.probs) ** 2 @ self.probs)
 
 
 @lru_cache(maxsize=512)
@@ -178,9 +174,9 @@ def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsil
 
 
 def _grouped_profile(loss: Any, pair: SampledGaussian, direction: str) -> Profile:
-    """Return the delta for a unit of several rows, as a function of epsilons, from its description by `dp_accounting`.
+    """Return delta as a function of epsilons, for a unit of several rows.
 
-    A table inverts the loss.
+    `loss` is the description of `pair` by `dp_accounting`. A table inverts the loss.
     """
     reach = 40 * pair.noise + pair.group
     x = np.linspace(-reach, reach, 400_001)

@@ -193,16 +193,13 @@ class SampledLaplace(DominatingPair):
         z = np.asarray(z)
         if self.rate == 1:
             return _log_mgf_laplace(z, 1 / self.noise)
-        return _log_mgf_table(z, *self._nodes(_enough(1 / self.noise, z), direction))
-
-    def _nodes(self, panels: int, direction: str) -> tuple[Array, Array]:
         # Between the atoms at e and -e the unsampled loss has density exp((u - e)/2)/4 under P.
         e = 1 / self.noise
-        nodes, weights = _legendre(panels)
+        nodes, weights = _legendre(int(min(256, 2 + e * (1 + float(np.abs(z).max())) / 8)))
         u = e * nodes
         under_p = np.concatenate([[0.5], e * weights * np.exp((u - e) / 2) / 4, [math.exp(-e) / 2]])
         loss = np.concatenate([[e], u, [-e]])
-        return sample(loss, under_p, self.rate, direction) if self.rate < 1 else (loss, under_p)
+        return _log_mgf_table(z, *sample(loss, under_p, self.rate, direction))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,9 +227,7 @@ class ResponsePair(DominatingPair):
         total = 1 + math.exp(-self.epsilon) + rest
         losses = np.array([self.epsilon, 0.0, -self.epsilon])
         probs = np.array([1.0, rest, math.exp(-self.epsilon)]) / total
-        if self.rate < 1:
-            return sample(losses, probs, self.rate, direction)
-        return losses, probs
+        return sample(losses, probs, self.rate, direction) if self.rate < 1 else (losses, probs)
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _log_mgf_table(np.asarray(z), *self.table(direction))
@@ -300,10 +295,6 @@ def _log_mgf_laplace(z: Array, e: float) -> Array:
     value = ((1 + safe) * np.exp(safe * e - top) + safe * np.exp(-(1 + safe) * e - top)) / (1 + 2 * safe)
     limit = (1 + e / 2) * np.exp(-e / 2 - top)
     return top + np.log(np.where(near, limit, value))  # type: ignore[no-any-return]
-
-
-def _enough(e: float, z: Array) -> int:
-    return int(min(256, 2 + e * (1 + float(np.abs(z).max())) / 8))
 
 
 @lru_cache(maxsize=16)

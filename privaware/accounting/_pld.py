@@ -23,8 +23,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from privaware.accounting._chernoff import bound_on_epsilon, guess, saddle
-from privaware.accounting._grid import Grid, OutOfReach, Profile, discretise, largest, moved
+from privaware.accounting._grid import Grid, OutOfReach, discretise, largest, moved
 from privaware.accounting._pairs import Array, TabulatedPair
+from privaware.accounting._quadrature import Profile
 from privaware.accounting._terms import Terms
 
 _POINTS = 1 << 21
@@ -58,7 +59,7 @@ class ComposedLoss:
 
     @cached_property
     def sums(self) -> tuple[Array, Array, Array]:
-        """Losses; the mass at or above each; and that mass under Q times exp(loss), which never overflows."""
+        """Losses, P(at least this loss), and Q(at least this loss) times exp(loss), which never overflows."""
         from scipy import signal
 
         losses, tilted = self.grid.losses(), self.grid.probs
@@ -210,8 +211,7 @@ def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
     base = grid.tilted(theta)
     if count == 1:
         return base, 0.0
-    variance = base.moments()[1]
-    spread = math.sqrt(max(count * variance, grid.width**2))
+    spread = math.sqrt(max(count * base.variance(), grid.width**2))
     low, high = _window(lambda t: count * grid.log_mgf(t), theta, spread)
     first = max(math.floor(low / grid.width), count * grid.low)
     last = min(math.ceil(high / grid.width), count * (grid.low + len(grid.probs) - 1))
@@ -247,7 +247,7 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
 
     span = sum(grid.width * len(grid.probs) for grid in powers)
     # A few bounded losses with a strong tilt may all be at their largest value, without any spread.
-    spread = max(math.sqrt(sum(grid.moments()[1] for grid in powers)), span / 200)
+    spread = max(math.sqrt(sum(grid.variance() for grid in powers)), span / 200)
     low, high = _window(lambda t: sum(count * grid.log_mgf(t) for grid, count in grids), theta, spread)
     low = max(low, sum(float(grid.losses()[0]) for grid in powers))
     high = min(high, sum(float(grid.losses()[-1]) for grid in powers))

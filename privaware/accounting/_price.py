@@ -18,6 +18,7 @@ from privaware.accounting._cf_sum import TooSlow
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array
 from privaware.accounting._profiles import FLOOR, composable, dominating_pair, negligible
+from privaware.accounting._quadrature import Profile
 from privaware.accounting._terms import Leaves, Terms, alternatives, contains, expect_priceable, flatten
 from privaware.errors import Refused
 from privaware.events import AnyOf, Disjoint, Event, Sampled, Selected
@@ -44,10 +45,10 @@ def epsilon(event: Event, delta: float) -> float:
 
 
 def quick(event: Event, delta: float) -> float:
-    """Return an approximation of `epsilon` by one accountant only, for a search.
+    """Return an approximation of `epsilon` by one accountant only, for a search; it may be below `epsilon`.
 
-    It is the CF accountant if that covers the event and there is no private selection, else the PLD or RDP accountant.
-    The result may be below `epsilon`.
+    The CF accountant is used if it covers the event and there is no private selection, otherwise the PLD or the RDP
+    accountant.
     """
     expect_priceable(event)
     if not contains(event, Selected):
@@ -136,10 +137,9 @@ def _way(
         "papernot_steinke" if selected else "rdp": (out["rdp"] if selected or out["pld"] is None else None),
     }
     if terms is not None:
-        candidates["pure"] = _pure(terms, delta) if out["pld"] is None else None
-    known = {name: value for name, value in candidates.items() if value is not None}
-    if not known:
-        known = {"rdp": math.inf}
+        pure = terms.pure() if terms.failure <= delta else math.inf
+        candidates["pure"] = pure if out["pld"] is None else None
+    known = {name: value for name, value in candidates.items() if value is not None} or {"rdp": math.inf}
     out["method"] = min(known, key=lambda name: known[name])
     out["epsilon"] = known[out["method"]]
     return out
@@ -165,12 +165,8 @@ def _nearly(pld: float, cf: float) -> bool:
     return AGREEMENT < gap <= NEARLY and abs(pld - cf) > FLOOR
 
 
-def _pure(terms: Terms, delta: float) -> float:
-    return terms.pure() if terms.failure <= delta else math.inf
-
-
 def _only_curves(way: Leaves) -> bool:
-    """Return whether the alternative `way` contains a private selection without a profile, so that only curves apply.
+    """Return whether the alternative `way` contains a private selection without a profile, so that only RDP applies.
 
     A selection has no profile if its runs contain zCDP or too large losses.
     """
@@ -228,14 +224,12 @@ def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> tuple[Arra
     """Return the Rényi curve of a selection if no run fails outright, and the probability that any run fails."""
     curves = [_rdp_curve(way, orders) for way in alternatives(selected.event)]
     base = np.max([curve for curve, _ in curves], axis=0)
-    chance = None
-    if selected.distribution == "poisson":
-        chance = _profile_or_curve(selected, base, orders)
+    chance = _profile_or_curve(selected, base, orders) if selected.distribution == "poisson" else None
     failure = _selection.failure(selected, max(failure for _, failure in curves))
     return _selection.renyi(selected, np.asarray(orders), base, chance), failure
 
 
-def _profile_or_curve(selected: Selected, base: Array, orders: tuple[float, ...]) -> _selection.Profile:
+def _profile_or_curve(selected: Selected, base: Array, orders: tuple[float, ...]) -> Profile:
     try:
         return _profiles.largest(_profiles.runs(selected)[0])
     except OutOfReach:

@@ -18,7 +18,8 @@ import numpy as np
 from privaware.accounting import _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array, GaussianPair
-from privaware.accounting._selection import Profile, SelectionTradeOff
+from privaware.accounting._quadrature import Profile
+from privaware.accounting._selection import SelectionTradeOff
 from privaware.accounting._terms import Terms, alternatives, flatten, log_growth, pair_from_profile
 from privaware.errors import Refused
 from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
@@ -59,20 +60,20 @@ def negligible(terms: Terms, delta: float) -> Terms:
     return Terms(pairs=((GaussianPair(mu=mu), 1),))
 
 
-def profile(event: Event) -> Profile:
+def profile(event: Event, aims: tuple[float, ...] = _pld.AIMS) -> Profile:
     """Return delta as a function of an array of epsilons, the largest over all alternatives and both directions.
 
-    Raise `OutOfReach` if there is no privacy loss distribution.
+    It is precise near the deltas `aims`. Raise `OutOfReach` if there is no privacy loss distribution.
     """
-    return largest([flatten(way, dominating_pair) for way in alternatives(event)])
+    return largest([flatten(way, dominating_pair) for way in alternatives(event)], aims)
 
 
-def largest(ways: Sequence[Terms]) -> Profile:
-    """Return the profile of the largest delta over several compositions and both directions.
+def largest(ways: Sequence[Terms], aims: tuple[float, ...] = _pld.AIMS) -> Profile:
+    """Return the profile of the largest delta over several compositions and both directions, precise near `aims`.
 
-    Raise `OutOfReach` if one has no privacy loss distribution.
+    Raise `OutOfReach` if one of the compositions has no privacy loss distribution.
     """
-    parts = [part for terms in ways for part in directed(terms)]
+    parts = [part for terms in ways for part in directed(terms, aims)]
 
     def deltas(epsilons: Array) -> Array:
         return np.max([part(epsilons) for part in parts], axis=0)  # type: ignore[no-any-return]

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Profile = Callable[[Array], Array]
+"""delta as a function of an array of epsilons."""
 Curves = Callable[[Array], tuple[Array, Array]]
 """A function x -> (a(x), l(x)): the loss is l(x), and P has the density phi(x) exp(a(x))."""
 

@@ -32,17 +32,13 @@ applied to runs that do not fail.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from privaware.accounting._pairs import Array
+from privaware.accounting._quadrature import Array, Profile
 from privaware.events import Selected
-
-Profile = Callable[[Array], Array]
-"""delta as a function of an array of epsilons."""
 
 _INTERVALS = 12_000
 """Number of intervals of u in which the supremum is bounded."""
@@ -107,15 +103,14 @@ def log_mean(eta: float, log_gamma: float) -> float:
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
-    """Return the Rényi divergences of the selection at `orders`, from those of one run (`base`).
+    """Return the Rényi divergences of the selection at `orders`, where `base` has the divergences of one run.
 
-    Paper: Papernot and Steinke 2022. `profile`, the privacy profile of one run, is needed for a Poisson number of runs
-    only; without it their curve is infinite.
+    Paper: Papernot and Steinke 2022. `profile` is the privacy profile of one run; only a Poisson number of runs needs
+    it.
     """
     mean = math.log(selected.mean)
     if selected.distribution == "poisson":
-        if profile is None:
-            return np.full(len(orders), math.inf)
+        assert profile is not None
         chance = profile(-np.log1p(-1 / orders))
         return np.maximum(base + selected.mean * chance + mean / (orders - 1), 0.0)  # type: ignore[no-any-return]
     eta, log_gamma = _solved(selected)

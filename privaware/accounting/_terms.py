@@ -40,6 +40,7 @@ from privaware.events import (
     Sampled,
     Unproven,
     leaves,
+    nested,
 )
 
 LARGEST_PARAMETER = 1e50
@@ -183,6 +184,8 @@ def flatten(parts: Leaves, profile: Profile) -> Terms:
 
 
 class _Total:
+    """The terms of a composition while events are added to it."""
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.precision = 0.0
@@ -210,40 +213,22 @@ class _Total:
         match leaf:
             case Gaussian(noise=noise):
                 self.gaussian(noise, count)
-            case Laplace(noise=noise):
-                self.compose(SampledLaplace(noise=min(noise, MAX_NOISE)), count)
-            case Pure(epsilon=epsilon):
-                self.compose(ResponsePair(epsilon=epsilon), count)
-            case RandomisedResponse(epsilon=epsilon, classes=classes):
-                self.compose(ResponsePair(epsilon=epsilon, classes=classes), count)
-            case Approximate(epsilon=epsilon, delta=delta):
-                # The worst such release fails with probability delta, otherwise it is randomised response (Kairouz
-                # et al. 2015).
-                self.fail(delta, count)
-                if epsilon > 0:
-                    self.compose(ResponsePair(epsilon=epsilon), count)
-            case ZCDP(rho=rho):
-                self.rho += count * rho
             case CappedStep(pair=pair):
                 self.compose(pair, count)
             case Sampled():
                 self.sampled(leaf, count)
             case Group():
                 self.group(leaf.event, leaf.size, count)
-            case Unproven(reason=reason):
-                raise Refused(f"no guarantee can be computed: {reason}")
-            case _:  # Selected, AnyOf, and Disjoint inside a sample or a group
-                self.by_profile(leaf, count)
+            case _:
+                self.sampled_one(leaf, 1.0, count)
 
     def by_profile(self, leaf: Event, count: int, rate: float = 1.0) -> None:
         losses, probs, failure = self.profile(leaf)
         self.fail(failure * rate, count)
-        if rate == 1:
-            table = (losses, probs)
-            self.compose(TabulatedPair(event=leaf, remove=table, add=table), count)
-        else:
-            remove, add = (sample(losses, probs, rate, d) for d in DIRECTIONS)
-            self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
+        remove = add = (losses, probs)
+        if rate < 1:
+            remove, add = (sample(losses, probs, rate, direction) for direction in DIRECTIONS)
+        self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
         """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula.
@@ -274,6 +259,7 @@ class _Total:
             self.by_profile(Composed(events=tuple(n * e for e, n in inner)), count, rate)
 
     def sampled_one(self, inner: Event, rate: float, count: int) -> None:
+        """Add the pair of one release that is not Gaussian, on a sample at `rate` (1: on all rows)."""
         match inner:
             case Laplace(noise=noise):
                 self.compose(SampledLaplace(noise=min(noise, MAX_NOISE), rate=rate), count)
@@ -282,7 +268,8 @@ class _Total:
             case RandomisedResponse(epsilon=epsilon, classes=classes):
                 self.compose(ResponsePair(epsilon=epsilon, classes=classes, rate=rate), count)
             case Approximate(epsilon=epsilon, delta=delta):
-                # Balle, Barthe and Gaboardi 2018: ln(1 + rate (e^epsilon - 1)) and rate * delta.
+                # The worst such release fails with probability delta, otherwise it is randomised response (Kairouz
+                # et al. 2015). A sample has ln(1 + rate (e^epsilon - 1)) and rate * delta (Balle et al. 2018).
                 self.fail(rate * delta, count)
                 if epsilon > 0:
                     self.compose(ResponsePair(epsilon=epsilon, rate=rate), count)
@@ -290,9 +277,9 @@ class _Total:
                 self.rho += count * rho  # sampling does not reduce a cost of which only zCDP is known
             case Sampled(relation="add_remove", cap=None):
                 self.sampled(Sampled(event=inner.event, rate=rate * inner.rate), count)
-            case Unproven():
-                self.add(inner, count)
-            case _:
+            case Unproven(reason=reason):
+                raise Refused(f"no guarantee can be computed: {reason}")
+            case _:  # Selected, AnyOf, and Disjoint or Group inside a sample or a group
                 self.by_profile(inner, count, rate)
 
     def group(self, event: Event, size: int, count: int) -> None:
@@ -391,10 +378,7 @@ def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
 
 def contains(event: Event, kind: type[Event]) -> bool:
     """Return whether an event of type `kind` occurs anywhere inside `event`."""
-    if isinstance(event, kind):
-        return True
-    inner = getattr(event, "events", None) or [getattr(event, "event", None)]
-    return any(contains(part, kind) for part in inner if isinstance(part, Event))
+    return any(isinstance(part, kind) for part in nested(event))
 
 
 def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = None) -> tuple[Array, Array, float]:

@@ -12,9 +12,8 @@ import numpy as np
 from privaware.accounting import _price
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array
-from privaware.accounting._profiles import directed, dominating_pair
-from privaware.accounting._selection import Profile
-from privaware.accounting._terms import alternatives, expect_priceable, flatten
+from privaware.accounting._profiles import profile
+from privaware.accounting._terms import expect_priceable
 from privaware.events import Event
 
 __all__ = ["TradeOff", "trade_off"]
@@ -88,26 +87,22 @@ def trade_off(event: Event) -> TradeOff:
     Returns
     -------
     TradeOff
-        delta at many epsilons, by the privacy loss distribution or, without one, by calls of `delta`.
+        The curve through the delta at many epsilons.
     """
     expect_priceable(event)
     with suppress(OutOfReach):
-        profile = _profile(event)
-        epsilons = np.linspace(0.0, _top(lambda epsilon: float(profile(np.array([epsilon]))[0])), POINTS)
-        return TradeOff(epsilons, np.clip(profile(epsilons), 0.0, 1.0))
+        deltas = profile(event, AIMS)
+        epsilons = np.linspace(0.0, _top(lambda epsilon: float(deltas(np.array([epsilon]))[0])), POINTS)
+        return TradeOff(epsilons, np.clip(deltas(epsilons), 0.0, 1.0))
     epsilons = np.linspace(0.0, _top(lambda epsilon: _price.delta(event, epsilon)), POINTS_ONE_BY_ONE)
     return TradeOff(epsilons, np.array([_price.delta(event, float(epsilon)) for epsilon in epsilons]))
 
 
-def _profile(event: Event) -> Profile:
-    """Return delta as a function of epsilon, the largest over alternatives and directions."""
-    ways = [flatten(way, dominating_pair) for way in alternatives(event)]
-    parts = [part for terms in ways for part in directed(terms, AIMS)]
-    return lambda epsilons: np.max([part(epsilons) for part in parts], axis=0)
-
-
 def _top(delta: Callable[[float], float]) -> float:
-    """Return an epsilon from which delta is at most `SMALLEST_DELTA` or no longer falls, or about `LARGEST_EPSILON`."""
+    """Return the first of some growing epsilons at which delta is at most `SMALLEST_DELTA` or no longer falls.
+
+    The search stops at about `LARGEST_EPSILON`.
+    """
     top, before = 1.0, 2.0
     while top < LARGEST_EPSILON and (now := delta(top)) > SMALLEST_DELTA and now < before:
         top, before = 1.5 * top, now

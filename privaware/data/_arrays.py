@@ -29,7 +29,8 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 def read_npz(path: Path) -> Raw:
     """Return the arrays x and y, and the test arrays x_test and y_test if present, of an `.npz` file.
 
-    x is a table of two dimensions, or images; y may be absent. Raise `WrongInput` without x, and for other arrays.
+    x is a table of two dimensions, or images; y may be absent. Raise `WrongInput` if x is absent, and if x or y has
+    another type or shape.
     """
     with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
         expect_small_archive(path)

@@ -91,7 +91,7 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
     if absent := [column.name for column in schema.declared if column.name not in known]:
         alike = {folded(name): name for name in batch.columns}
         other = next((name for name in absent if folded(name) in alike), None)
-        spelt = "" if other is None else f"; {quoted(other)} is there as {quoted(alike[folded(other)])}"
+        spelt = "" if other is None else f"; {quoted(other)} is spelled {quoted(alike[folded(other)])}"
         raise WrongInput(
             f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}{spelt}; "
             "rename or add columns of the data, or edit a schema that you wrote"
@@ -130,9 +130,10 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> NoR
 
 
 def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
-    """Return a column of numbers, of dates as days, or of times as hours; NaN where a value is none, or not finite.
+    """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
-    `outside` counts the values that are neither missing nor of the kind of `column`. Raise `WrongInput` for such a
+    Infinite numbers become NaN, too. `outside` counts the values that are neither missing nor of the kind of `column`.
+    Raise `WrongInput` for such a
     value if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing` is "refuse".
     """
     values = batch.values(column.name)

@@ -131,7 +131,7 @@ class Data:
         return replace(self, schema=kept, x=self.x[:, [positions[column.name] for column in there]])
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
-        """Return disjoint parts by an independent draw for each row, so that adding a row never moves another.
+        """Return disjoint parts by an independent draw for each row, so that adding a row moves no other row.
 
         Part i has the probability `shares[i] / sum(shares)`.
         """
@@ -142,8 +142,8 @@ class Data:
     def of(cls, raw: Raw, schema: Schema, *, labelled: bool = True, outside: Outside | None = None) -> Data:
         """Return the rows of `raw` coded by `schema`.
 
-        A regression target without declared bounds is not clipped, for scoring a model. If persons are protected and
-        `labelled` is True, only the first `schema.cap` rows of each person are returned.
+        A regression target is clipped to its bounds; if the schema declares none, as when a model is scored, it is not.
+        If persons are protected and `labelled` is True, only the first `schema.cap` rows of each person are returned.
 
         Parameters
         ----------
@@ -154,8 +154,8 @@ class Data:
         labelled : bool
             Whether the rows have a target. If not, `y` is zeros.
         outside : Outside, optional
-            Counts values that do not fit the schema and are allowed to; other values that do not fit raise
-            `WrongInput`.
+            Counts the values that do not fit the schema and that it allows, such as numbers beyond their bounds. Values
+            that it does not allow raise `WrongInput`.
 
         Returns
         -------

@@ -93,7 +93,7 @@ def days_of_times(values: pd.Series) -> np.ndarray:
 
 
 def date_parts(days: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the codes, from 0, of month, weekday (Monday first) and hour of finite days since 1970."""
+    """Return the codes, from 0, of month, weekday (Monday first) and hour, by name, of finite days since 1970."""
     whole = np.floor(days)
     months = np.clip(whole, -700_000, 2_900_000).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     seconds = np.clip(np.round((days - whole) * 86_400), 0, 86_399)

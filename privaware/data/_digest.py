@@ -80,9 +80,7 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
 
 
 def named_cells(raw: Raw, key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield for each column its name, 64-bit numbers that represent its values, and these numbers mixed with
-    the name.
-    """
+    """Yield for each column its name, a 64-bit number for each of its values, and these numbers mixed with the name."""
     if raw.frame is None:
         arrays = {"image": raw.images, "label": raw.labels}
         yield from array_cells({name: array for name, array in arrays.items() if array is not None}, key)
@@ -100,7 +98,7 @@ def _row_sums(cells: Iterable[tuple[str, np.ndarray, np.ndarray]], rows: int, ke
 
 
 def array_cells(arrays: dict[str, np.ndarray], key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield for each array its name, 64-bit numbers that represent its rows, and these numbers mixed with the name.
+    """Yield for each array its name, a 64-bit number for each of its rows, and these numbers mixed with the name.
 
     Parameters
     ----------
@@ -191,7 +189,10 @@ def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
 
 
 def _bits(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers as bits, equal for equal numbers: one zero, one NaN, fractions in single precision."""
+    """Return the bits of numbers as uint64; numbers that are not integers are first rounded to single precision.
+
+    Both zeros have the same bits, and so have all NaN.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = numbers.astype(np.float32).astype(np.float64)
     np.copyto(rounded, numbers, where=numbers == np.floor(numbers))
@@ -207,9 +208,7 @@ def _hash(content: bytes, key: bytes) -> int:
 
 
 def mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
-    """Return `cells` mixed over 64 bits by secret multipliers for `purpose`, so that sums do not collide by
-    accident.
-    """
+    """Return `cells` mixed over 64 bits by secret multipliers for `purpose`, so that sums collide only by chance."""
     secret = blake2b(purpose.encode(), key=key, digest_size=24, person=b"mix").digest()
     added, first, second = np.frombuffer(secret, dtype=np.uint64)
     spread, shifted = cells + added, np.empty(CHUNK, np.uint64)

@@ -162,7 +162,7 @@ def _is_identifier(name: str, numbers: np.ndarray) -> bool:
 def outward(low: float, high: float) -> tuple[float, float]:
     """Return bounds beyond `low` and `high`: the next 1, 2 or 5 times a power of ten strictly beyond each end.
 
-    An end of 0 moves by a hundredth of the other end, rounded to a power of ten (by 1 if both ends are 0).
+    An end of 0 moves by a hundredth of the other new end, rounded down to a power of ten (by 1 if both ends are 0).
 
     >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
     ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))

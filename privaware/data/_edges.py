@@ -52,8 +52,9 @@ class Edges:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each bucket, the number of edges below it (-1 if it holds several edges), and the edge in it, if there is
-        one.
+        """For each bucket, the number of edges below it, and the edge in it.
+
+        The number is -1 if the bucket holds several edges. The edge is infinite unless the bucket holds exactly one.
         """
         inside = self._bucket(self.edges)
         order = np.arange(BUCKETS) if self._equal else _order_of_powers()

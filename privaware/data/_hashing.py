@@ -85,7 +85,7 @@ def _grams(text: str, words: int, letters: int) -> Counter[str]:
 def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[str]:
     """Return the counts of n-grams of words and punctuation marks, stems (after `^`), and characters (after a tab).
 
-    The arguments are those of `hashed_grams`.
+    The arguments are the same as for `hashed_grams`.
     """
     tokens = TOKENS.findall(text)
     long = [token for token in tokens if len(token) >= stems]

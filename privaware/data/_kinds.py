@@ -30,9 +30,9 @@ KINDS = {
     "text": "category",
     "word": "category",
 }
-"""The kind of a column whose values have a counted kind."""
+"""The kind of a column, by the counted kind of its values."""
 PRIOR = np.array([0.55, 0.08, 0.02, 0.02, 0.01, 0.01, 0.01, 0.01, 0.04, 0.25])
-"""Probability of each kind in `COUNTED` for a column of which nothing is known."""
+"""Probability of each kind in `COUNTED` for a column before its values are counted."""
 PRIOR_COLUMNS = 4.0
 """Number of columns of the table that weigh as much as `PRIOR` in the frequencies of kinds."""
 ROUNDS = 8
@@ -40,9 +40,9 @@ ROUNDS = 8
 LEAST_SCALE = 1e-3
 """Smallest standard deviation of noise that is assumed, so that exact counts have finite evidence."""
 MIXED = 0.2
-"""A column of another kind is a category if words exceed this fraction of its values of that kind, beyond noise."""
+"""A column is a category if its words and texts exceed, beyond noise, this fraction of its most frequent kind."""
 WORDS_OF_TEXT = 3
-"""Smallest number of words of free text; a value of fewer words is a name."""
+"""Smallest number of words with letters in a value of the kind "text"; a value with fewer is of the kind "word"."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 DIGIT = re.compile(r"\d")
 
@@ -101,7 +101,7 @@ def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
 
 
 def decided(column: Column, counts: np.ndarray) -> Column:
-    """Return a column with the kind of the largest count, which codes missing and other values as a category.
+    """Return `column` with the kind of the largest count; it codes missing and unseen values as a category.
 
     Words and texts count together as categories; the caller decides between categories and text.
 
@@ -127,8 +127,8 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
     """Return columns with their likeliest kinds, given noisy counts, and with the probabilities of these kinds.
 
     Counts far below the noise say little about one column. All columns together say how frequent each kind is in the
-    table, so an uncertain column gets the kind that is frequent in the table, beginning with `PRIOR`. A column of two
-    kinds, one of which is words, is a category.
+    table, so an uncertain column gets the kind that is frequent in the table, beginning with `PRIOR`. A column that
+    mixes words with another kind is a category.
 
     Parameters
     ----------

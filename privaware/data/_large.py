@@ -47,11 +47,11 @@ MAX_BYTES_PER_VALUE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
-    """Some row groups of a file, or all of them; a call reads their rows, some at a time.
+    """Some row groups of a file, or all of them; a call yields their rows in parts of at most `PART` rows.
 
-    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these, and `before`
-    the number of rows of earlier files. Repeating text is read as categories, which have the same spellings. `columns`
-    are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
+    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these row groups, and
+    `before` the number of rows of earlier files. Repeating text is read as categories, which have the same spellings.
+    `columns` are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
     """
 
     path: Path
@@ -82,7 +82,7 @@ class RowGroups:
 
 
 def parquet(path: Path, **options: Any) -> Any:
-    """Return the `pyarrow.parquet.ParquetFile`, of which only the footer is read; `options` are those of its class."""
+    """Return the opened `pyarrow.parquet.ParquetFile`; only its footer is read. `options` go to its constructor."""
     import pyarrow.parquet
 
     with parsing(path, "Parquet"):

@@ -52,7 +52,7 @@ CODES = _set(
 )
 """Abbreviations of numbers, and words for names, that only one person has."""
 CONTACTS = _set("email mail phone telephone mobile fax passport telefon telefono telefone telefoon reisepass")
-"""Words that together with a number or an address identify a person; alone they may say whether there is one."""
+"""Words that identify a person together with a number or an address; alone, `phone` may only say yes or no."""
 THINGS = _set("card credit invoice order policy serial ticket")
 """Words for things with a unique number."""
 NUMBERS = _set("no nr num nro number numero nummer")
@@ -68,7 +68,7 @@ KEYS = (
 FIRST_KEYS = KEYS - {"no", "number", "key"}
 """Words for a key that may also come first, as in `id_paciente`."""
 LINKS = _set("d da de del der des di do du l of the van von")
-"""Words between a key and a person."""
+"""Words that may stand between a key and a person, as in `numero_de_cliente`."""
 BEFORE_NAME = _set("name first last full given family middle maiden nick")
 """Words that together with `name` identify a person."""
 UNNAMED = re.compile(r"column_\d+")

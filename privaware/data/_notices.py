@@ -28,7 +28,7 @@ __all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"
 MOST_SHOWN = 20
 """Largest number of unused columns that a sentence names."""
 RARE = 5
-"""A class of fewer rows may be a typo."""
+"""Number of rows below which a class may be a typo."""
 NEARLY_ALL = 0.9
 """Fraction of the values of a column that must be numbers for it to count as a column of numbers."""
 MIN_WORD_COLUMNS = 2
@@ -41,7 +41,7 @@ def person_columns(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) 
     Parameters
     ----------
     raw : Raw
-        The rows, of which only names and types of columns are used.
+        The rows; only the names and types of their columns are used.
     schema : Schema
         The schema. If its unit is not one row, persons are declared and the list is empty.
     not_persons : collection of str

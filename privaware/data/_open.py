@@ -50,7 +50,7 @@ class Expansion:
 
     @classmethod
     def of(cls, path: Path) -> Expansion:
-        """Return the expansion of a file of which nothing is expanded yet."""
+        """Return the expansion of a file before its first byte is read."""
         return cls(path.name, path.stat().st_size if path.is_file() else None)
 
     def add(self, count: int) -> None:
@@ -122,8 +122,9 @@ def _in_words() -> str:
 
 
 def inner_name(path: Path) -> PurePath:
-    """Return the name of the file inside a compressed file: its name without the suffix, or the member of a zip
-    archive.
+    """Return the name of the file inside a compressed file; `path.name` itself if the file is not compressed.
+
+    It is the only member of a zip archive, and otherwise the name without the suffix of the compression.
     """
     suffix = path.suffix.lower()
     if suffix == ".zip":

@@ -50,7 +50,7 @@ class Outside:
         self.present[column] = self.present.get(column, 0) + count
 
     def expect_readable(self) -> None:
-        """Raise `WrongInput` for the first column of which more than `MAX_UNREADABLE` of the values cannot be read.
+        """Raise `WrongInput` for the first column whose fraction of unreadable values exceeds `MAX_UNREADABLE`.
 
         Missing values do not count.
         """

@@ -86,7 +86,7 @@ class Parts(Protocol[B_out]):
     """Rows in parts: on this machine (`LocalParts`), or on others."""
 
     def total(self, what: Sum[B_out, P, Any]) -> P:
-        """Return the exact sum over all parts, of which there must be at least one."""
+        """Return the exact sum over all parts; there must be at least one part."""
         ...
 
     def map(self, function: Callable[[B_out], C]) -> Parts[C]:
@@ -118,7 +118,7 @@ class ChangingParts(Parts[B_out], Protocol[B_out]):
 
 
 def release(what: Sum[B, P, R], parts: Parts[B], noise: float, rng: Rng) -> R:
-    """Return the release of a sum over all rows: the total of its parts, then noise, once.
+    """Compute the exact sum over all rows, add noise to it once, and return the release.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
 
 
 def merged(what: Sum[Any, P, Any], partials: Iterable[P]) -> P:
-    """Return the merged partial sums, of which there must be at least one."""
+    """Return the partial sums merged into one; there must be at least one."""
     return reduce(what.merge, partials)
 
 

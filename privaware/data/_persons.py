@@ -51,7 +51,7 @@ def capped(raw: Raw, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CountedRows:
-    """The rows of a table in parts that count.
+    """The rows that count, of a table in parts.
 
     `begins` are the `begin` numbers of the parts, in order. `parts` has, for each part, its number of rows and packed
     bits, one for each row: 1 if the row counts.

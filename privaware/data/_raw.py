@@ -138,7 +138,7 @@ class Raw:
     separator : str
         The separator of a text file.
     fields : int
-        The number of fields of a record of a text file, of which `frame` may hold some; 0 if not known.
+        The number of fields of a record of a text file, also if `frame` holds only some of them; 0 if not known.
     uneven : str
         A sentence about rows that differ in facts that a schema would take as public (names of columns, channels of
         images); empty if there are none.

@@ -96,7 +96,7 @@ class Sample:
     def of(cls, tokens: np.ndarray) -> Sample:
         """Return the sample of `tokens`, one hash for each row, with at most `SAMPLE` distinct hashes.
 
-        It has fewer only if there are fewer.
+        It has fewer only if `tokens` have fewer.
         """
         bound = EVERY if len(tokens) <= 2 * SAMPLE else 2 * SAMPLE * (EVERY // len(tokens))
         while True:
@@ -148,8 +148,8 @@ class Sample:
     def known_in(self, other: Sample) -> bool:
         """Return whether the samples share `FEWEST` hashes, and the fraction `KNOWN` of the smaller one.
 
-        If one of them is `single`, it is the fraction `KNOWN_SINGLE`, and at least this fraction of `FEWEST_SINGLE`
-        hashes. Only the hashes below both bounds are compared.
+        If one of them is `single`, they must share the fraction `KNOWN_SINGLE` of the smaller one, and at least
+        `KNOWN_SINGLE * FEWEST_SINGLE` hashes. Only the hashes below both bounds are compared.
         """
         single = self.single or other.single
         known, fewest = (KNOWN_SINGLE, KNOWN_SINGLE * FEWEST_SINGLE) if single else (KNOWN, FEWEST)
@@ -187,8 +187,8 @@ class Sketch:
     def resembles(self, other: Sketch) -> bool:
         """Return whether the two finished sketches are probably of tables with mostly the same rows.
 
-        One of three is enough: an equal digest of one column, a sample of rows of which most are in a sample of the
-        other table, or `COLUMNS` columns whose values are mostly the same.
+        One of three is enough: an equal digest of one column, two samples of rows that share most of their hashes, or
+        `COLUMNS` columns whose values are mostly the same.
         """
         if {*self.digests.values()} & {*other.digests.values()} or any(True for _ in _matches(self.rows, other.rows)):
             return True

@@ -68,13 +68,12 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Spelt:
-    """A column of text that is nearly all numbers, stored so that texts are recovered exactly and numbers need no
-    parsing.
+    """A column of text that is nearly all numbers, stored as numbers from which every text can be recovered exactly.
 
     `decimals` is the style of each number: a number of decimals, `PLAIN` or `POINTED`. A text that no style spells is
     one of `spellings`; `codes` is its position there, and -1 for all other rows. The number of such a row is the number
-    that the text spells, or NaN. An empty cell is NaN. If all rows have the same decimals or no code, the array has one
-    element in memory.
+    that the text spells, or NaN. An empty cell is NaN. If all entries of `decimals` or of `codes` are equal, the array
+    has one element in memory.
 
     >>> column = Spelt.of(np.array([12.5, np.nan, -0.0]), decimals=2)
     >>> column.words().map(str, object).tolist()

@@ -139,7 +139,7 @@ class Source:
         return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
-        """Return the folder with the files on this machine; None if they are not here, or a package ships the rows."""
+        """Return the folder with the files on this machine; None if they are missing, or a package ships the rows."""
         return present(self.name, self.files) if self.files else None
 
     def fetch(self) -> Path | None:

@@ -137,8 +137,8 @@ def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
                 f"put the right file into $PRIVAWARE_DATA/{name} yourself"
             ) from None
     raise WrongInput(
-        f"{name}: the files are not here and {file.urls[0] if file.urls else 'their origin'} cannot be reached "
-        f"({reason:.120}); set PRIVAWARE_DATA to a folder that holds {name!r}, or run where there is a network"
+        f"{name}: the files are not on this machine, and {file.urls[0] if file.urls else 'their origin'} cannot be "
+        f"reached ({reason:.120}); set PRIVAWARE_DATA to a folder that holds {name!r}, or run where there is a network"
     )
 
 

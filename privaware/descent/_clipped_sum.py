@@ -1,4 +1,4 @@
-"""Compute clipped gradient sums for a user's own training loop.
+"""Compute clipped gradient sums for custom training loops.
 
 The probed copy of a module and its layer rules are cached between calls.
 """

@@ -44,8 +44,8 @@ class ExactSum:
     """Exact sums (models, parameters) of group sums.
 
     `norms` are the models' clipping norms, which set the lattice steps; a `quantile` clip changes them. With `counts`
-    there is one more column, a count of examples in halves. Without noise (`noisy=False`) sums are not rounded to the
-    lattice.
+    there is one more column, to which each example adds a multiple of 1/2. Without noise (`noisy=False`) sums are not
+    rounded to the lattice.
     """
 
     def __init__(self, norms: Tensor, parameters: int, *, counts: bool = False, noisy: bool = True) -> None:

@@ -79,7 +79,7 @@ def loss_fingerprint(loss: Any) -> Any:
 
 
 class _Walk:
-    """One walk over the objects that `root` holds. It numbers them: two equal objects differ from one shared object."""
+    """One walk over what `root` holds. It numbers objects: two equal objects differ from one that is held twice."""
 
     def __init__(self, root: Any) -> None:
         self.numbers: dict[int, int] = {}

@@ -25,10 +25,10 @@ Observer = Callable[[Training], None]
 
 @dataclass(frozen=True)
 class Callbacks:
-    """What a training does beside its steps.
+    """What a training does in addition to its steps.
 
-    Privacy: observers see every intermediate state. With private examples, what they read must not be published without
-    a charge.
+    Privacy: observers see every intermediate state. What they read from a training on private examples must not be
+    published unless its privacy cost is charged.
 
     Parameters
     ----------

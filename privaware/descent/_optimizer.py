@@ -38,7 +38,7 @@ class OptimizerState(dict[str, Tensor]):
         self.options = [_numbers(group) for group in optimizer.param_groups]
 
     def pull(self) -> None:
-        """Take the state of the optimiser into the entries."""
+        """Set the entries from the state of the optimiser."""
         self.clear()
         for at, parameter in enumerate(self.parameters):
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -49,7 +49,7 @@ class OptimizerState(dict[str, Tensor]):
                     self._put(f"group {at}.{key}", value)
 
     def push(self) -> None:
-        """Give entries from a checkpoint to an optimiser that has taken no step."""
+        """Set the state of the optimiser, which has taken no step, from the entries of a checkpoint."""
         loaded = self.optimizer.state_dict()
         for name, value in self.items():
             owner, _, key = name.partition(".")

@@ -119,7 +119,7 @@ class Population:
     def __post_init__(self) -> None:
         noiseless = [value == 0 for value in self.noise]
         if any(noiseless) and not all(noiseless):
-            raise WrongInput("expected noise > 0 for every model, or 0 for all; some are 0")
+            raise WrongInput("expected noise > 0 for every model, or 0 for all, got 0 for some")
         if not all(noiseless) and not all(map(math.isfinite, self.norm)):
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 

@@ -182,8 +182,8 @@ def check_slots(
     if not alike:
         slots = batches[0].examples // stack.models
         raise Refused(
-            f"the numbers of an example depend on its slot in a microbatch of {slots}, so that one example "
-            "would change how others are rounded; give another microbatch, or 1"
+            f"the gradient norm of an example depends on its slot in a microbatch of {slots}, so one example would "
+            "change how others are rounded; set `microbatch` to another size, or to 1"
         )
 
 

@@ -38,10 +38,10 @@ ROUNDING = 2.0**-6
 """Addition to the sensitivity for rounding, as a fraction of the clipping norm."""
 
 POSITION_ROUNDING = 2.0**-9
-"""Largest rounding error of an example's gradient when its positions are summed a second time, divided by its norm."""
+"""Largest rounding error of an example's gradient, divided by its norm, when its positions are summed a second time."""
 
 SLOT_ROUNDING = 2.0**-10
-"""Largest difference of an example's clipped gradient between two slots, divided by its norm."""
+"""Largest difference of an example's clipped gradient between two slots, divided by the gradient's norm."""
 
 LATTICE = 2.0**-14
 """Norm of the vector that has one lattice step in every parameter, divided by the clipping norm."""

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from privaware.errors import WrongInput
+from privaware._validate import expect_in
 from privaware.events import Event
 from privaware.noise import Rng
 
@@ -51,8 +51,7 @@ class Poisson:
     rate: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate <= 1:
-            raise WrongInput(f"Poisson: expected rate in (0, 1], got {self.rate!r}")
+        expect_in("Poisson", "(0, 1]", rate=self.rate)
 
     def event(self, inner: Event) -> Event:
         return inner.sampled(rate=self.rate)

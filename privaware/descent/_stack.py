@@ -23,7 +23,7 @@ from privaware.descent._per_example import PerExampleGradient, Zeroing
 from privaware.descent._projection import BoundProjection
 from privaware.errors import Refused, WrongInput
 
-__all__ = ["Builder", "Slot", "Stack", "Tape"]
+__all__ = ["Builder", "Slot", "Stack", "Tape", "check_batch_first", "check_unmodified"]
 
 Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 """A function that turns the gradient of a layer's output into pairs of parameter name and per-example gradients."""
@@ -114,7 +114,6 @@ class Stack:
         self.cancelling = 1.0  # see `Arithmetic.cancelling`
         self.layer_numbers = _layer_numbers(self.slots)
         self.excluded: dict[str, Tensor] = {}
-        self.layers: dict[str, str] = {}
         self.projection: BoundProjection | None = None
         self.has_dropout = False
         self.key: ExampleKey | None = None
@@ -205,9 +204,14 @@ class Stack:
             output = torch.ops.aten._unsafe_view(output, output.shape)
         if not output.requires_grad:
             output = _Begin.apply(output, self.token)
-        self.tape.edges.append(get_gradient_edge(output))
-        self.tape.builders.append(build)
+        self.record_leaf(output, build)
         return output
+
+    def record_leaf(self, leaf: Tensor, build: Builder) -> None:
+        """Record a tensor whose gradient `build` turns into per-example gradients, if gradients are enabled."""
+        if torch.is_grad_enabled():
+            self.tape.edges.append(get_gradient_edge(leaf))
+            self.tape.builders.append(build)
 
     def record_inputs_of(self, kinds: Sequence[str]) -> None:
         """Record the inputs of modules with a class name in `kinds`, for a loss that penalises them."""
@@ -268,6 +272,23 @@ class Stack:
         if not tensors or any(item.ndim == 0 or len(item) != len(tensors[0]) for item in tensors):
             raise WrongInput("expected inputs with one entry for each example, got inputs of different lengths")
         return tensors
+
+
+def check_batch_first(values: Tensor, examples: int) -> None:
+    """Raise `Refused` unless the length of `values` is a multiple of `examples` (augmented copies), which is not 0."""
+    if examples == 0 or len(values) % examples:
+        raise Refused(
+            f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "
+            "examples; keep the batch dimension in front"
+        )
+
+
+def check_unmodified(values: Tensor, version: int) -> None:
+    """Raise `Refused` if the recorded tensor `values` was modified in place since `version`."""
+    if values._version != version:
+        raise Refused(
+            "the input of a layer is modified in place by the module's forward; use the out-of-place operation"
+        )
 
 
 def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:

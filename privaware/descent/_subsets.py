@@ -53,8 +53,8 @@ def settings_digest(
 class Subsets:
     """The examples that each model is trained on.
 
-    `positions` (models, size of the largest subset) holds the positions of the examples, and `sizes` (models,) how many
-    of them belong to the model.
+    `positions` (models, size of the largest subset) holds the positions of each model's examples, and `sizes` (models,)
+    their number; positions after them are padding.
     """
 
     positions: np.ndarray

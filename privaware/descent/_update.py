@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from privaware._validate import expect_in, expect_nonnegative, expect_positive
 from privaware.errors import WrongInput
 
 __all__ = ["Average", "Update", "adam", "ema", "momentum", "sgd", "tail", "two_rates"]
@@ -35,11 +36,6 @@ class Update(Protocol):
     def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, deviation: Any, /) -> None: ...
 
 
-def _checked(name: str, lr: float) -> None:
-    if not (isinstance(lr, (int, float)) and lr > 0):
-        raise WrongInput(f"{name}: expected lr > 0, got {lr!r}")
-
-
 @dataclass(frozen=True)
 class sgd:
     """Gradient descent: `theta - lr * (gradient + decay * theta)`.
@@ -56,7 +52,7 @@ class sgd:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _checked("sgd", self.lr)
+        expect_positive("sgd", lr=self.lr)
 
     def initial_state(self, theta: Tensor) -> State:
         return {}
@@ -86,9 +82,8 @@ class momentum:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _checked("momentum", self.lr)
-        if not 0 <= self.beta < 1:
-            raise WrongInput(f"momentum: expected beta in [0, 1), got {self.beta!r}")
+        expect_positive("momentum", lr=self.lr)
+        expect_in("momentum", "[0, 1)", beta=self.beta)
 
     def initial_state(self, theta: Tensor) -> State:
         return {"velocity": torch.zeros_like(theta)}
@@ -119,9 +114,8 @@ class two_rates:
     count: int
 
     def __post_init__(self) -> None:
-        _checked("two_rates", self.lr)
-        if not (self.ratio >= 0 and self.count >= 0):
-            raise WrongInput(f"two_rates: expected ratio and count >= 0, got {self.ratio!r} and {self.count!r}")
+        expect_positive("two_rates", lr=self.lr)
+        expect_nonnegative("two_rates", ratio=self.ratio, count=self.count)
 
     def initial_state(self, theta: Tensor) -> State:
         return {}
@@ -159,7 +153,7 @@ class adam:
     floor: float = 0.1
 
     def __post_init__(self) -> None:
-        _checked("adam", self.lr)
+        expect_positive("adam", lr=self.lr)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise WrongInput(f"adam: expected betas in [0, 1), got {self.betas!r}")
 
@@ -196,9 +190,9 @@ def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
 class Average(Protocol):
     """The interface of an average over steps, which is released instead of the last parameters.
 
-    `weight(step, steps)` returns how far the average moves towards the parameters after step number `step` (from 0): 1
-    replaces it by them. `update(theta, state, weight)` moves it, in place. `initial_state(theta)` returns the state
-    before the first step.
+    `weight(step, steps)` returns how far the average moves towards the parameters after step number `step` (from 0); a
+    weight of 1 replaces the average by the parameters. `update(theta, state, weight)` moves the average in place.
+    `initial_state(theta)` returns the state before the first step.
     """
 
     def initial_state(self, theta: Tensor) -> State: ...
@@ -231,8 +225,7 @@ class tail(_Mean):
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise WrongInput(f"tail: expected share in (0, 1], got {self.share!r}")
+        expect_in("tail", "(0, 1]", share=self.share)
 
     def weight(self, step: int, steps: int) -> float:
         first = min(steps - 1, steps - round(self.share * steps))
@@ -254,8 +247,7 @@ class ema(_Mean):
     decay: float = 0.99
 
     def __post_init__(self) -> None:
-        if not 0 <= self.decay < 1:
-            raise WrongInput(f"ema: expected decay in [0, 1), got {self.decay!r}")
+        expect_in("ema", "[0, 1)", decay=self.decay)
 
     def weight(self, step: int, steps: int) -> float:
         return 1 - min(self.decay, (step + 1) / (step + 10)) if step else 1.0

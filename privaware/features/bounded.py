@@ -32,6 +32,7 @@ class Bounded:
     """Rows, flattened, scaled or clipped to a norm.
 
     A row of zeros stays zero, and entries that are not finite become 0.
+
     Parameters
     ----------
     norm : float
@@ -50,9 +51,7 @@ class Bounded:
         rows = x.reshape(len(x), math.prod(x.shape[1:]))
         rows = np.nan_to_num(rows.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        rows /= np.where(
-            largest > 0, largest, 1.0
-        )  # so that squares of huge or tiny entries neither overflow nor vanish
+        rows /= np.where(largest > 0, largest, 1.0)  # squares of huge or tiny entries would overflow or vanish
         length = np.sqrt(np.square(rows).sum(axis=1, keepdims=True, dtype=np.float64))
         target = np.full_like(length, self.norm)
         if not self.exact:

@@ -134,7 +134,7 @@ def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
 def public_edges(low: float, high: float, cells: int) -> np.ndarray:
     """Return the inner edges of cells between two bounds, with narrower cells near zero.
 
-    Half of the cells have equal width. The others become narrower towards the anchor, which is zero or the bound
+    Half of the cells have equal width. The other cells become narrower towards the anchor, which is zero or the bound
     nearest to zero.
 
     Parameters

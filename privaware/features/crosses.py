@@ -1,9 +1,9 @@
 """One-hot categories and one-hot pairs of categories: a linear model on them learns what two columns do together.
 
 Each column has an entry for each of its levels. Each pair of columns has an entry for each combination of their levels.
-Half of the squared norm of a row is for the columns and half for the pairs, so the L2 norm of a row is 1, up to
-rounding; a single column has no pairs and all of the norm. A missing category counts as the last level if the column
-has a level for missing values, else as the first level.
+A fraction `COLUMN_SHARE` of the squared norm of a row is for the columns, the rest for the pairs, so the L2 norm of a
+row is 1, up to rounding; a single column has no pairs and all of the norm. A missing category counts as the last level
+if the column has a level for missing values, else as the first level.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a linear model follows, all columns are categories, and rows x epsilon is at least twice the number of
@@ -12,8 +12,8 @@ combinations (`combinations_of`).
 >>> from privaware.schema import Column, Schema
 >>> letters = tuple(Column(name=name, kind="category", categories=("x", "y")) for name in "ab")
 >>> facts = Schema(columns=letters, classes=("n", "y"))
->>> (Crosses()(np.array([[0.0, 1.0]]), facts) ** 2).round(2).tolist()
-[[0.25, 0.0, 0.0, 0.25, 0.0, 0.5, 0.0, 0.0]]
+>>> np.rint(100 * Crosses()(np.array([[0.0, 1.0]]), facts) ** 2).astype(int).tolist()
+[[30, 0, 0, 30, 0, 40, 0, 0]]
 >>> combinations_of(facts)
 4
 """
@@ -31,12 +31,15 @@ from privaware.schema import Column, Schema
 
 __all__ = ["Crosses", "combinations_of"]
 
+COLUMN_SHARE = 0.6
+"""Fraction of the squared norm of a row that the entries of single columns have, if there are pairs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Crosses:
     """One-hot rows of categories and of all pairs of categories.
 
-    First come the entries of each column, in the order of the schema, then those of each pair of columns. Raise
+    First come the entries of each column, in the order of the schema, then the entries of each pair of columns. Raise
     `WrongInput` unless all columns are categories with declared levels.
     """
 
@@ -52,10 +55,10 @@ class Crosses:
         ]
         start = 0
         for code, size in zip(codes, sizes, strict=True):
-            rows[at, start + code] = math.sqrt((0.5 if pairs else 1.0) / len(sizes))
+            rows[at, start + code] = math.sqrt((COLUMN_SHARE if pairs else 1.0) / len(sizes))
             start += size
         for left, right in pairs:
-            rows[at, start + codes[left] * sizes[right] + codes[right]] = math.sqrt(0.5 / len(pairs))
+            rows[at, start + codes[left] * sizes[right] + codes[right]] = math.sqrt((1 - COLUMN_SHARE) / len(pairs))
             start += sizes[left] * sizes[right]
         return rows
 

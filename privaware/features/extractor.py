@@ -47,7 +47,7 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     import torch
 
-    from privaware.features._prior.view_rows import ViewRows
+    from privaware.features._prior.rows import ViewRows
 
 __all__ = ["Extractor", "extract"]
 
@@ -77,8 +77,8 @@ class Extractor:
         Norms of the feature blocks of the prior for glyphs, of the prior over several views and of the small prior; 0
         leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1.
     checksum : str, optional
-        Checksum of the shipped weights of the priors, so that a model refuses other weights. None takes that of the
-        installed version.
+        Checksum of the shipped weights of the priors, so that a model refuses other weights. None stands for the
+        checksum of the installed version.
     """
 
     size: int = 96
@@ -100,7 +100,7 @@ class Extractor:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        from privaware.features._prior.transform import in_microbatches
+        from privaware.features._prior.rows import in_microbatches
 
         return in_microbatches("extractor", x, self.on, self.width(), MICROBATCH)
 
@@ -124,8 +124,8 @@ class Extractor:
         import torch
         from torch.nn import functional
 
-        from privaware.features._prior.glyph_rows import glyph_rows, small_rows
         from privaware.features._prior.maps import preprocess
+        from privaware.features._prior.rows import glyph_rows, small_rows
 
         weights = _weights(str(device))
         beside: list[tuple[float, Callable[[torch.Tensor], torch.Tensor]]] = []
@@ -154,7 +154,7 @@ class Extractor:
         return transform
 
     def _views(self) -> ViewRows:
-        from privaware.features._prior.view_rows import ViewRows
+        from privaware.features._prior.rows import ViewRows
 
         return ViewRows(mirror=self.mirror)
 

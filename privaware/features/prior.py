@@ -116,8 +116,8 @@ class Prior:
     weights : str, optional
         A file written by `privaware reproduce ours/prior/weights`, used instead of the shipped weights.
     checksum : str, optional
-        Checksum of the shipped weights, so that a model refuses other weights. None takes that of the installed
-        version.
+        Checksum of the shipped weights, so that a model refuses other weights. None stands for the
+        checksum of the installed version.
     """
 
     network: str = "large"
@@ -179,7 +179,7 @@ class Prior:
 
         A tensor gives a tensor on the same device.
         """
-        from privaware.features._prior.transform import in_microbatches
+        from privaware.features._prior.rows import in_microbatches
 
         return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)
 
@@ -188,9 +188,8 @@ class Prior:
         import torch
         from torch.nn import functional
 
-        from privaware.features._prior.glyph_rows import glyph_rows
         from privaware.features._prior.maps import preprocess
-        from privaware.features._prior.transform import whitened_scattering
+        from privaware.features._prior.rows import glyph_rows, whitened_scattering
 
         parts = [(1.0, self.network_features(device))]
         if self.scatter:
@@ -233,7 +232,7 @@ class Prior:
     def width(self, schema: Schema | None = None) -> int:
         """Return the number of entries of a row; `schema` is not used.
 
-        Raise `WrongInput` if the last of `depths` is beyond the blocks of the large network.
+        Raise `WrongInput` if the last of `depths` is beyond the residual blocks of the network.
         """
         from privaware.features._prior.maps import channels_at
         from privaware.features._prior.scattering import COLUMNS

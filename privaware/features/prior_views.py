@@ -3,7 +3,7 @@
 A row has three feature blocks, each of norm 1 times its weight:
 1. whitened feature maps of the prior's network at four depths, averaged over the image, four shifts, two enlargements
    and (with `mirror`) all their mirror images;
-2. codes, which measure how similar the positions of one map are to typical positions (`_prior/dictionary.py`), averaged
+2. codes, which measure how similar the positions of one map are to typical positions (`_prior/views.py`), averaged
    over the same views;
 3. whitened scattering coefficients.
 
@@ -37,7 +37,7 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from privaware.features._prior.view_rows import ViewRows
+    from privaware.features._prior.rows import ViewRows
 
 __all__ = ["PriorViews"]
 
@@ -82,7 +82,7 @@ class PriorViews:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        from privaware.features._prior.transform import in_microbatches
+        from privaware.features._prior.rows import in_microbatches
 
         return in_microbatches("prior_views", x, self.on, self.width(), MICROBATCH)
 
@@ -91,8 +91,8 @@ class PriorViews:
         import torch
         from torch.nn.functional import normalize
 
-        from privaware.features._prior.glyph_rows import glyph_rows
         from privaware.features._prior.maps import preprocess
+        from privaware.features._prior.rows import glyph_rows
 
         views = self._views().on(device)
         strokes = glyph_rows(device) if self.glyphs else None
@@ -112,7 +112,7 @@ class PriorViews:
         return self._views().width() + (GLYPH_COLUMNS if self.glyphs else 0)
 
     def _views(self) -> ViewRows:
-        from privaware.features._prior.view_rows import ViewRows
+        from privaware.features._prior.rows import ViewRows
 
         return ViewRows(
             dictionary=self.dictionary,

@@ -56,8 +56,8 @@ class RandomConvolutions:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """Transform images (N, C, H, W) to (N, 2 * count, grid, grid).
 
-        The positive parts of all filters come first, then their negative parts. Raise
-        `WrongInput` for images of fewer than `size + grid - 1` pixels a side.
+        The positive parts of all filters come first, then their negative parts. Raise `WrongInput` for images of fewer
+        than `size + grid - 1` pixels a side.
         """
         import torch
         from torch.nn import functional

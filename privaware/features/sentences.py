@@ -116,7 +116,11 @@ class Sentences:
         for at, several in enumerate(windows):
             rows[at] = _mean([read[tuple(codes)] for codes in several], [len(codes) - 2 for codes in several])
         if self.names:
-            rows = _grown(rows, _name_directions(_two_or_more(schema)), self.names)
+            if schema is None or len(schema.classes) < 2:
+                raise WrongInput(
+                    "sentences: expected a schema with two or more classes for names above 0; set names to 0"
+                )
+            rows = _grown(rows, _name_directions(schema.classes), self.names)
         if self.opinion:
             rows = _grown(rows, _opinion_direction(), self.opinion)
         if not self.words:
@@ -129,18 +133,11 @@ class Sentences:
         return WIDTH + (self.slots if self.words else 0)
 
 
-def _two_or_more(schema: Schema | None) -> tuple[str, ...]:
-    """Return the classes of `schema`; raise `WrongInput` if there are fewer than two."""
-    if schema is None or len(schema.classes) < 2:
-        raise WrongInput("sentences: expected a schema with two or more classes for names above 0; set names to 0")
-    return schema.classes
-
-
 def _grown(rows: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarray:
     """Return `rows`, scaled to norm 1, after their components along orthonormal `directions` are multiplied.
 
-    The factor is sqrt(1 + weight^2). Inner products of the rows then equal those of (row, weight * component), before
-    scaling.
+    The factor is sqrt(1 + weight^2). Before scaling, inner products of the results equal inner products of the vectors
+    (row, weight * component).
     """
     grown = rows + (np.hypot(1.0, weight) - 1) * (rows @ directions) @ directions.T
     return np.asarray(grown / np.maximum(np.linalg.norm(grown, axis=1, keepdims=True), 1e-12), np.float32)
@@ -161,9 +158,7 @@ def _read(texts: Iterable[str]) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _name_directions(classes: tuple[str, ...]) -> np.ndarray:
-    """Return an orthonormal basis (384, directions) of the differences between the network's outputs for class
-    names.
-    """
+    """Return an orthonormal basis (384, directions) of the differences between outputs for the names of `classes`."""
     names = _read(CLASS_NAME_SENTENCE.format(name) for name in classes)
     _, strengths, directions = np.linalg.svd(names - names.mean(0), full_matrices=False)
     return np.asarray(directions[strengths > 1e-6].T)
@@ -188,9 +183,7 @@ def _packs(windows: list[tuple[int, ...]], tokens: int) -> list[list[tuple[int, 
 
 
 def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
-    """Return the mean of unit `vectors`, weighted by `pieces` and scaled to norm 1; a single vector is returned
-    unchanged.
-    """
+    """Return the mean of unit `vectors`, weighted by `pieces` and scaled to norm 1; a single vector stays as it is."""
     if len(vectors) == 1:
         return vectors[0]
     mean = np.average(np.array(vectors, np.float64), axis=0, weights=pieces)

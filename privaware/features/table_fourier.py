@@ -49,7 +49,7 @@ class TableFourier:
     scale : float
         Width of the Gaussian kernel over one column.
     columns : tuple of int
-        Number of columns that a feature reads, for the first feature, the second and so on in turn; 0 means all.
+        Numbers of columns that a feature may read; the features take these numbers in turn. 0 means all columns.
     draw : int
         Public seed of the frequencies and phases.
     """
@@ -134,7 +134,7 @@ def _sizes(schema: Schema) -> tuple[int, ...]:
 
 
 def _text(column: Column) -> str:
-    """Return the name of the text that `column` is a hash bucket of, or "" if it is none."""
+    """Return the name of the text that `column` is a hash bucket of, or "" if it is no hash bucket."""
     return column.source if isinstance(column, CodedColumn) and column.of_text else ""
 
 

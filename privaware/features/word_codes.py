@@ -1,8 +1,8 @@
 """Text as a sequence of hashed word codes, for networks that read words in order.
 
 Words are cut at blanks and put into lower case. Each is hashed by a public function (BLAKE2) to a code from 1 to
-`words` - 1. The row of a text holds its first
-`length` words, padded with code 0 on the left. No vocabulary is learned from the rows.
+`words` - 1. The row of a text holds its first `length` words, padded with code 0 on the left. No vocabulary is learned
+from the rows.
 
 Paper: Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning, arXiv:0902.2206, for hashing.
 Privacy: no privacy cost (data-independent): each row is transformed by itself.

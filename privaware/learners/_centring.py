@@ -20,12 +20,12 @@ import numpy as np
 
 from privaware.exact_sums import Lattice, clip_rows
 
-__all__ = ["Centre"]
+__all__ = ["Centre", "write_affine"]
 
 LEAST_SPREAD = 0.1
 """Lower bound on the mean squared distance of rows from their mean, used to compute `Centre.scale`."""
 ROWS_PER_BLOCK = 4096
-"""Number of rows that are centred at a time, which bounds memory."""
+"""Number of rows that are changed at a time, which bounds memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,12 +53,7 @@ class Centre:
 
         `rows` is an array or a tensor. Each new row is a function of its own row alone.
         """
-        array = isinstance(rows, np.ndarray)
-        mean: Any = self.mean if array else rows.new_empty(0).double().new_tensor(self.mean)
-        for at in range(0, len(rows), ROWS_PER_BLOCK):
-            part = rows[at : at + ROWS_PER_BLOCK]
-            block = ((part.astype(np.float64) if array else part.double()) - mean) * self.scale
-            rows[at : at + ROWS_PER_BLOCK] = clip_rows(block, 1.0, lattice, np.float32)
+        write_affine(rows, rows, self.mean, self.scale, lattice)
 
     def outputs_for(self, weight: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:
         """Return the weights and biases for the original rows, given `weight` and `bias` for the centred rows.
@@ -67,3 +62,17 @@ class Centre:
         """
         weight = weight * self.scale
         return weight, bias - weight @ self.mean
+
+
+def write_affine(target: Any, rows: Any, mean: np.ndarray, factor: np.ndarray | float, lattice: Lattice) -> None:
+    """Write `(row - mean) * factor` of each of `rows`, clipped to norm 1 on `lattice`, to `target`.
+
+    `rows` and `target` are two arrays or two tensors of the same shape; they may be the same object.
+    """
+    array = isinstance(rows, np.ndarray)
+    numbers: Any = np.asarray if array else rows.new_empty(0).double().new_tensor
+    centre, factors = numbers(mean), numbers(factor)
+    for at in range(0, len(rows), ROWS_PER_BLOCK):
+        part = rows[at : at + ROWS_PER_BLOCK]
+        block = ((part.astype(np.float64) if array else part.double()) - centre) * factors
+        target[at : at + ROWS_PER_BLOCK] = clip_rows(block, 1.0, lattice, np.float32)

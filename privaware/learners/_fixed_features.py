@@ -79,10 +79,9 @@ def rows_after(
 def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
     """Return the rows after the features in `chain`, each a function of its own row alone.
 
-    Unlike the result of `rows_after`, they are not flattened, and have the number type that the features return.
-
-    If all features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
-    shape, as in `rows_after`.
+    Unlike the result of `rows_after`, they are not flattened, and have the number type that the features return. If all
+    features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one shape,
+    as in `rows_after`.
     """
     if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
         return features.apply(chain, data.x, data.schema, device)
@@ -113,9 +112,7 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
     """
     if inputs.dtype == object:  # texts without a text feature: a constant model ignores its inputs
         return model.network_outputs(inputs, device)
-
-    def outputs(rows: np.ndarray) -> np.ndarray:
-        return model.network_outputs(rows, device)
+    outputs = model.network_function(device)
 
     def synthetic(size: int) -> np.ndarray:
         draw, shape = np.random.default_rng(0), (size, *inputs.shape[1:])
@@ -134,7 +131,7 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
 def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: int) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (position of the first row, rows after the features) for each microbatch of `size` rows, fewer in the last.
 
-    There is one microbatch at least. If this process leads ranks, each of them computes a part of the microbatches.
+    There is at least one microbatch. If this process leads ranks, each of them computes a part of the microbatches.
     """
     ranks = current()
     if ranks is None or ranks.size == 1 or len(data) <= size:
@@ -205,7 +202,8 @@ def _fixed_size(
 ) -> int:
     """Return the largest tried microbatch size at which no result of `transform` depends on a row's position.
 
-    The size is public: it follows from `synthetic` rows and from the declared number of rows.
+    `synthetic` returns a given number of random rows, and `declared` is the declared number of rows. The size follows
+    from these two alone, so it is public.
     """
     import torch
 
@@ -222,7 +220,7 @@ def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.nd
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # changes the neighbouring rows as well
     after = transform(moved)
-    return np.array_equal(before[:-1], after[1:])
+    return np.array_equal(before[:-1], after[1:], equal_nan=before.dtype.kind == "f")
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
@@ -241,6 +239,13 @@ def linear_model(schema: Schema, chain: tuple[Any, ...], weight: np.ndarray, bia
     architecture = {"name": "linear", "inputs": weight.shape[1], "outputs": len(weight)}
     tensors = {"output.weight": weight.astype(np.float32), "output.bias": bias.astype(np.float32)}
     return Model(schema=schema, features=chain, architecture=architecture, tensors=tensors)
+
+
+def constant_model(schema: Schema, outputs: np.ndarray) -> Model:
+    """Return the model that uses no column and predicts these `outputs` for every row."""
+    architecture = {"name": "constant", "inputs": 1, "outputs": len(outputs)}
+    tensors = {"value": outputs.astype(np.float32)}
+    return Model(schema=schema.keep(()), features=(), architecture=architecture, tensors=tensors)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The network of `amortised`: from noisy sums over levels to the scores of an additive model.
 
-A token is a level of a column together with one class, its view (two classes have one view, the second class). Blocks
+A token is a level of a column together with one class, which is called its view; two classes have one view, for the
+second class. Blocks
 mix the levels of a column by attention, then columns by attention over one summary each; nothing depends on the order
 of columns. Inputs are sums of residuals divided by their noise and by the rows, ridge estimates of scores with several
 penalties, and public facts: rows, noise, columns, levels. Outputs are factors on those estimates and a term that is
@@ -127,8 +128,8 @@ class Residuals:
 def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Tensor) -> Residuals:
     """Return the residuals of the model that predicts the class frequencies, from noisy counts.
 
-    `levels`, `harmonics` and `totals` (tables, classes, ...) are the noisy counts of each class; the class frequencies
-    are estimated from them.
+    `levels` (tables, classes, columns, levels), `harmonics` (tables, classes, columns, 4) and `totals` (tables,
+    classes) are the noisy counts of each class. The class frequencies are estimated from all of them.
     """
     exists, classes = facts.exists[:, None], facts.classes
     levels = levels * exists
@@ -326,8 +327,8 @@ def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
     command = "`privaware reproduce ours/tables_prior/weights`"
     if not Path(file).is_file():
         raise WrongInput(
-            f"amortised: its weights {Path(file).name!r} are not here; install a release of privaware that ships them, "
-            f"or write them with {command} and name the file as weights"
+            f"amortised: expected its weights in {str(file)!r:.200}, got no such file; install a release of privaware "
+            f"that ships them, or write them with {command} and give the file as weights"
         )
     try:
         with safe_open(str(file), framework="pt") as opened:
@@ -337,5 +338,7 @@ def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
         network.load_state_dict(tensors)
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as problem:
         reason = " ".join(str(problem).split())
-        raise WrongInput(f"amortised: expected {Path(file).name!r} as {command} writes it: {reason:.160}") from None
+        raise WrongInput(
+            f"amortised: expected weights in {Path(file).name!r} as {command} writes them, got {reason:.160}"
+        ) from None
     return network.eval().requires_grad_(False).to(device)

@@ -1,17 +1,95 @@
-"""The rounds of `amortised` after each release: from noisy sums to weights of an additive model."""
+"""What `amortised` releases in each round, and the weights of an additive model that follow from the releases.
+
+Beside the sum of each level of a number, four harmonics over all its levels are released. A smooth effect of a number
+shows in a few sums of many rows, which have less noise than many sums of few rows (`features/_fourier.py`). Weights are
+multiples of 2^-10, so that sums of them are exact as long as sums of levels leave ten bits.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from privaware.learners._boosting.level_sums import LevelSums
+from privaware.exact_sums import Lattice
+from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonics
 from privaware.learners._table_network import TableFacts, TableNetwork, first_round
+from privaware.schema import Schema
 
-__all__ = ["Rounds"]
+__all__ = ["LevelSums", "Rounds"]
+
+LATTICE = Lattice(bound=1.0, bits=10)
+"""Lattice of the weights of levels and harmonics."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LevelSums:
+    """The map from sums over levels to the sums that are released.
+
+    For each column, a matrix (levels, levels + harmonics) in `matrices` maps the sums of its levels to released sums;
+    a category has no harmonics. No row of a matrix has norm above 1. `ordered` and `with_missing` say of each column
+    whether it is a number, and whether its last level is for missing values.
+    """
+
+    matrices: tuple[np.ndarray, ...]
+    ordered: tuple[bool, ...]
+    with_missing: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, levels: tuple[int, ...]) -> LevelSums:
+        """Return the map for the columns of `schema`, which have these numbers of `levels`."""
+        ordered = tuple(column.kind == "number" for column in schema.used)
+        missing = tuple(column.missing == "category" for column in schema.used)
+        facts = zip(levels, ordered, missing, strict=True)
+        return cls(matrices=tuple(_matrix(*each) for each in facts), ordered=ordered, with_missing=missing)
+
+    @property
+    def length(self) -> float:
+        """Return the largest L2 change of the release by one row, divided by the norm of the row's residual."""
+        return math.sqrt(1 + len(self.matrices))
+
+    def of_levels(self, exact: np.ndarray) -> np.ndarray:
+        """Return the exact sums (outputs, released sums) to which the caller adds noise.
+
+        `exact` (outputs, 1 + all levels) has the sum of all rows, then the sums of the levels of each column. The sum
+        of all rows is kept. The sums of the levels of a column are multiplied by its matrix in `matrices`. So a
+        category keeps its sums, and a number gets weighted sums of its levels, then of its harmonics.
+        """
+        parts, at = [exact[:, :1]], 1
+        for matrix in self.matrices:
+            parts.append(exact[:, at : at + len(matrix)] @ matrix)
+            at += len(matrix)
+        return np.concatenate(parts, axis=1)
+
+    def split(self, noisy: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+        """Return the total and, for each column, the sums of levels and of harmonics, divided by their factors.
+
+        `noisy` (..., outputs, released sums) is a release. The factors are the square roots of `LEVEL_WEIGHT` and
+        `HARMONIC_WEIGHTS`. For a category the factor of a level is 1, and the harmonics are zeros.
+        """
+        levels, smooth, at = [], [], 1
+        for matrix, ordered in zip(self.matrices, self.ordered, strict=True):
+            count, width = matrix.shape
+            part, at = noisy[..., at : at + width], at + width
+            levels.append(part[..., :count] / (math.sqrt(LEVEL_WEIGHT) if ordered else 1.0))
+            none = np.zeros((*noisy.shape[:-1], len(HARMONIC_WEIGHTS)))
+            smooth.append(part[..., count:] / np.sqrt(HARMONIC_WEIGHTS) if ordered else none)
+        return noisy[..., 0], levels, smooth
+
+
+def _matrix(levels: int, ordered: bool, with_missing: bool) -> np.ndarray:
+    if not ordered:
+        return np.eye(levels)
+    known = levels - with_missing
+    angles = np.pi * np.arange(known) / max(known - 1, 1)
+    smooth = np.stack(harmonics(angles, np.cos, np.sin), axis=1)
+    matrix = np.zeros((levels, levels + len(HARMONIC_WEIGHTS)))
+    np.fill_diagonal(matrix, math.sqrt(LEVEL_WEIGHT))
+    matrix[:known, levels:] = smooth * np.sqrt(HARMONIC_WEIGHTS)
+    return np.asarray(LATTICE.round(matrix))
 
 
 class Rounds:
@@ -23,6 +101,7 @@ class Rounds:
     def __init__(self, network: TableNetwork, sums: LevelSums, *, rows: int, scale: float, rounds: int) -> None:
         self.network, self.sums, self.rounds = network, sums, rounds
         self.rows, self.scale = rows, scale
+        self.levels = [len(matrix) for matrix in sums.matrices]  # the number of levels of each column
         self.releases: list[tuple[np.ndarray, float]] = []
 
     def after(self, noisy: np.ndarray, length: float) -> np.ndarray:
@@ -43,8 +122,7 @@ class Rounds:
             for release, length in self.releases
         ]
         variances = np.var(self._models(noisy)[:, 1:], axis=0, ddof=1).mean(axis=1)
-        sizes = [len(matrix) for matrix in self.sums.matrices]
-        return np.array([math.sqrt(part.mean()) for part in np.split(variances, np.cumsum(sizes)[:-1])])
+        return np.array([math.sqrt(part.mean()) for part in np.split(variances, np.cumsum(self.levels)[:-1])])
 
     @torch.no_grad()
     def _models(self, releases: list[np.ndarray]) -> np.ndarray:
@@ -62,8 +140,7 @@ class Rounds:
             facts = self._facts(copies, classes, number)
             scores, added, memory = self.network(facts, residuals, scores, memory)
             bias = bias + added
-        sizes = [len(matrix) for matrix in self.sums.matrices]
-        parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(sizes))]
+        parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(self.levels))]
         return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
@@ -72,8 +149,7 @@ class Rounds:
         Their shapes are (copies, outputs, columns, most levels), (copies, outputs, columns, 4) and (copies, outputs).
         """
         total, levels, harmonics = self.sums.split(noisy)
-        most = max(len(matrix) for matrix in self.sums.matrices)
-        padded = np.zeros((*noisy.shape[:2], len(levels), most))
+        padded = np.zeros((*noisy.shape[:2], len(levels), max(self.levels)))
         for at, part in enumerate(levels):
             padded[:, :, at, : part.shape[2]] = part
         return (
@@ -83,7 +159,7 @@ class Rounds:
         )
 
     def _facts(self, copies: int, classes: int, number: int) -> TableFacts:
-        sizes = torch.tensor([len(matrix) for matrix in self.sums.matrices])
+        sizes = torch.tensor(self.levels)
         exists = torch.arange(int(sizes.max())) < sizes[:, None]
         return TableFacts(
             exists=exists.expand(copies, -1, -1),

@@ -43,14 +43,12 @@ from privaware.learners import Learner
 from privaware.learners._convex.bounded_rows import (
     NORM,
     affine_model,
+    encoded,
     exact_moments,
     expect_few_columns,
     lattice_of,
     noisy_moments,
-    targets,
-    with_constant,
 )
-from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -91,8 +89,8 @@ class Adassp(Learner):
         return 3 * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        schema, feature = data.schema, feature_for(data.schema)
-        rows, goal = with_constant(rows_of(data, feature)), targets(data, 1.0)
+        schema = data.schema
+        feature, rows, goal = encoded(data, 1.0)
         goal = (goal + 1) / 2 if len(schema.classes) > 2 else goal
         width = rows.shape[1]
         exact_least = float(np.linalg.eigvalsh(exact_moments(rows))[0])

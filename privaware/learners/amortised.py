@@ -45,7 +45,6 @@ from privaware.features.codes import Codes
 from privaware.learners import Learner
 from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
 from privaware.learners._boosting.gradient_sums import ClassCounts, GradientSums, as_outputs
-from privaware.learners._boosting.level_sums import LevelSums
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Amortised"]
 
 SHIPPED = Path(__file__).with_name("amortised.safetensors")
+"""The weights of the network that the package contains."""
 COPIES = 8
 """Number of times that noise is added to the releases once more, to estimate how far noise moves the scores."""
 
@@ -82,14 +82,17 @@ class Amortised(Learner):
 
     def cost(self, schema: Schema, noise: float) -> Event:
         if schema.form != "table" or not schema.used:
-            raise WrongInput(f"amortised: expected a table with columns to learn from, got {schema.form} data")
+            raise WrongInput(
+                f"amortised: expected a table with columns to learn from, got {schema.form} data with "
+                f"{len(schema.used)} columns; choose another learner"
+            )
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         _network(self._file)  # so are weights that cannot be read
         each = Gaussian(noise=noise * math.sqrt(self.rounds))
         return self.rounds * each if self.rounds > 1 else each
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        from privaware.learners._table_scores import Rounds
+        from privaware.learners._table_scores import LevelSums, Rounds
 
         layout = CodedLayout(schema=data.schema, feature=Codes(cells=self.cells))
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)

@@ -6,9 +6,9 @@ Every column is coded by public levels (`features.codes`). The training has four
 2. Additive start: `steps` of gradient descent with momentum on one score for each level, one slope for each number and
    a few smooth cosines over the levels of each number. A regression then releases the spread of its residuals, which is
    the unit of the trees.
-3. Trees: each of the `trees` has `depth` random splits, the same in all its branches. Columns for which the additive
-   start found much are split on more often, which costs nothing. Each tree releases noisy sums of gradients and of
-   second derivatives in its leaves. The noise regularises leaves and limits the step.
+3. Trees: each of the `trees` has `depth` random splits, the same in all its branches. Columns with a
+   larger effect in the additive start are split on more often, at no privacy cost. Each tree releases noisy sums of
+   gradients and of second derivatives in its leaves. The noise regularises leaves and limits the step.
 4. Regression only: outputs are corrected for a skewed target, the mean of the last residuals moves the bias, and two
    releases compare the model with a constant, the noisy mean of its outputs. If its squared error is not smaller by at
    least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.

@@ -104,10 +104,12 @@ def plausible_level(apart: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 VARIANTS = ("published", "corrected")
+"""Variants of the algorithm: without a guarantee as published, or trained by DP-SGD."""
 REASON = (
     "the randomised response of DPGEN answers with private images themselves: a row that is there is an answer with"
     " the keep probability, a row that is not there never; take variant corrected"
 )
+"""Why the published variant has no guarantee."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +138,7 @@ class ScoreSettings:
         expect_count("dpgen", width=self.width, levels=self.levels, steps=self.steps)
         expect_count("dpgen", batch=self.batch, langevin=self.langevin)
         expect_count("dpgen", 0, stages=self.stages)
-        positive = {"largest": self.largest, "smallest": self.smallest, "lr": self.lr, "rate": self.rate}
-        expect_between("dpgen", 1e-12, 1e6, **positive)
+        expect_between("dpgen", 1e-12, 1e6, largest=self.largest, smallest=self.smallest, lr=self.lr, rate=self.rate)
         expect(self.smallest <= self.largest, "dpgen", f"smallest up to largest ({self.largest:g})", self.smallest)
         expect_in("dpgen", "[0, 1)", ema=self.ema)
 
@@ -184,7 +185,7 @@ class DpGen(PlainNetwork):
         expect_between("dpgen", 1e-9, 1e9, norm=self.norm)
         expect(self.score is None or isinstance(self.score, dict), "dpgen", "score as a table", self.score)
         stages = self._settings().stages
-        expect(stages or self.variant == "corrected", "dpgen", "at least one of stages as published", stages)
+        expect(stages or self.variant == "corrected", "dpgen", "stages of at least 1 for the variant published", stages)
 
     def _settings(self) -> ScoreSettings:
         known = [item.name for item in fields(ScoreSettings)]
@@ -200,7 +201,7 @@ class DpGen(PlainNetwork):
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
         synthetic = (self.synthesise(data, noise, rng) for noise in noises)
-        return [self._learned(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
+        return [self._trained_on(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
 
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes.
@@ -211,7 +212,7 @@ class DpGen(PlainNetwork):
         if self.variant == "published":
             network = self._trained_on_responses(data, 1 / noise if noise else math.inf, rng)
             images = self._sampled(network, data.schema, None, rng)
-            classifier = self._learned(data if self.public is None else self.public, rng)
+            classifier = self._trained_on(data if self.public is None else self.public, rng)
             return images, np.asarray(classifier.outputs(images, self.device).argmax(axis=1))
         labels, journal = np.arange(self.samples) % classes, self._journal(data.schema, noise)
 
@@ -221,10 +222,8 @@ class DpGen(PlainNetwork):
 
         return journal.kept("images", drawn)["images"], labels
 
-    def _learned(self, data: Data, rng: Rng) -> Model:
-        """Return a network trained on these rows without noise."""
-        module = self._descent(len(data)).run(self._modules(data.schema, 1, rng)[0], self._rows(data), data.y, rng)
-        return self._model(data.schema, module)
+    def _trained_on(self, data: Data, rng: Rng) -> Model:
+        return self._learned(data.schema, self._rows(data), data.y, rng)
 
     def _network(self, schema: Schema, rng: Rng, classes: int = 0) -> Any:
         from privaware.learners._networks.score_network import ScoreNetwork

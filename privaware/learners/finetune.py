@@ -133,8 +133,7 @@ class Finetune(Learner):
         expect_between("finetune", 1e-3, 1e6, share=self.share)
         expect_between("finetune", 1e-9, 1e9, norm=self.norm)
         expect_between("finetune", 0, 1e6, head_rate=self.head_rate)
-        if self.lr is not None:
-            expect_between("finetune", 1e-9, 1e9, lr=self.lr)
+        expect_between("finetune", 1e-9, 1e9, optional=True, lr=self.lr)
         expect_one_of("finetune", ("float32", "tf32", "bf16"), precision=self.precision)
         expect_in("finetune", "[0, 1)", overflow=self.overflow)
 
@@ -201,7 +200,8 @@ class Finetune(Learner):
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
         if schema.form != "image" or schema.shape[0] not in (1, 3):
-            raise WrongInput(f"finetune: expected images, grey or in colour, got {schema.form} data")
+            shape = f" of shape {list(schema.shape)}" if schema.form == "image" else ""
+            raise WrongInput(f"finetune: expected images of 1 or 3 channels, got {schema.form} data{shape}")
         return models.parse(self._prior.architecture(len(schema.classes))).describe()
 
     def _frozen(self, architecture: dict[str, Any]) -> int:

@@ -6,11 +6,12 @@ Every column is coded by public levels (`features.codes`). The training has four
 2. Additive start: `steps` of gradient descent with momentum on one score for each level, one slope for each number and
    a few smooth cosines over the levels of each number. A regression then releases the spread of its residuals, which is
    the unit of the features.
-3. Random Fourier features: `count` cosines of random sums of one to four columns. Columns for which the additive start
-   found much are read more often, which costs nothing; columns with a monotone direction are not read. Rows of features
-   are centred at their released mean, and 100 steps of gradient descent with momentum find the amplitudes. The noise in
-   an output depends neither on `count` nor on the kinds of columns. With classes and categories, amplitudes that noise
-   alone explains are shrunk, which costs nothing: the additive start stays as it is where columns do not interact.
+3. Random Fourier features: `count` cosines of random sums of one to four columns. Columns with a larger effect in the
+   additive start are read more often, at no privacy cost; columns with a monotone direction are not read. Rows of
+   features are centred at their released mean, and 100 steps of gradient descent with momentum find the amplitudes. The
+   noise in an output depends neither on `count` nor on the kinds of columns. With classes and categories, amplitudes
+   that noise alone explains are shrunk, at no privacy cost: the additive start stays as it is where columns do not
+   interact.
 4. Regression only: outputs are corrected for a skewed target, the mean of the last residuals moves the bias, and two
    releases compare the model with a constant, the noisy mean of its outputs. If its squared error is not smaller by at
    least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.
@@ -120,9 +121,9 @@ class Fourier(AdditiveStart):
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)
 
     def _chances(self, schema: Schema, chances: np.ndarray | None) -> np.ndarray:
-        """Return the probability of each column to be read by a feature: `chances` (None: equal ones), scaled to sum 1.
+        """Return the probability with which a feature reads each column: `chances`, or equal ones if it is None.
 
-        The probability of a column with a monotone direction is 0.
+        A column with a monotone direction has probability 0. The others sum to 1, unless there are none.
         """
         free = np.array([float(column.name not in self.monotone) for column in schema.used])
         free = free if chances is None else free * chances

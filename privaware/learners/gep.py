@@ -74,16 +74,10 @@ class Gep(MomentumNetwork):
         expect_between("gep", 0, 1, decay=self.decay)
         expect_between("gep", 1, 1e9, anchors=self.anchors)
         if self.public is not None and not len(self.public):
-            raise WrongInput("gep: expected public rows, got none of them; give a file with at least one")
+            raise WrongInput("gep: expected at least one public row, got none; give a file with public rows")
         self._projection(None)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        event = super().cost(schema, noise)
-        self._expect_room(schema)
-        return event
-
-    def _expect_room(self, schema: Schema) -> None:
-        """Raise `WrongInput` if the basis has more entries than `MOST_NUMBERS` allows on the device."""
         from privaware import descent
 
         module = models.build(self._architecture(schema), device="meta")
@@ -96,6 +90,7 @@ class Gep(MomentumNetwork):
                 f"gep: expected a basis of at most {most:.2g} numbers on {self.device}, got {numbers:.2g}; lower "
                 "directions, or cut the network into more blocks"
             )
+        return super().cost(schema, noise)
 
     def _projection(self, schema: Schema | None) -> Any:
         from privaware import descent

@@ -37,16 +37,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import ZCDP, Event
 from privaware.learners import Learner
-from privaware.learners._convex.bounded_rows import (
-    NORM,
-    affine_model,
-    outputs,
-    slope_bounds,
-    slopes,
-    targets,
-    with_constant,
-)
-from privaware.learners._fixed_features import feature_for, rows_of
+from privaware.learners._convex.bounded_rows import NORM, affine_model, encoded, outputs, slope_bounds, slopes
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -95,8 +86,7 @@ class IterationAmplification(Learner):
     def __post_init__(self) -> None:
         expect_count("iteration_amplification", steps=self.steps)
         expect_count("iteration_amplification", 0, tail=self.tail)
-        if self.lr is not None:
-            expect_between("iteration_amplification", 1e-9, 1e3, lr=self.lr)
+        expect_between("iteration_amplification", 1e-9, 1e3, optional=True, lr=self.lr)
         expect_between("iteration_amplification", 1e-3, 1e3, reach=self.reach)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -109,8 +99,8 @@ class IterationAmplification(Learner):
         return ZCDP(rho=position_rho(noise, self.steps, self.steps, tail=self.tail))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        schema, feature = data.schema, feature_for(data.schema)
-        rows, goal = with_constant(rows_of(data, feature)), targets(data, self.reach)
+        schema = data.schema
+        feature, rows, goal = encoded(data, self.reach)
         lr = self._learning_rate(schema, noise, rows.shape[1])
         slot = rng.shards(len(rows), (1.0,) * self.steps)
         maps = [
@@ -132,7 +122,7 @@ class IterationAmplification(Learner):
         if self.lr is not None and self.lr > longest:
             raise WrongInput(
                 f"iteration_amplification: expected lr of at most {longest:.4g}, beyond which a step may move two "
-                f"points apart and later noise covers nothing, got {self.lr!r}"
+                f"points apart, so that later noise does not protect a row, got {self.lr!r}"
             )
         return longest
 

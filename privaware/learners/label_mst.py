@@ -89,7 +89,10 @@ class LabelMst(PlainNetwork):
         for at, share in enumerate(np.cumsum(self.stages) / sum(self.stages)):
             for number, noise in enumerate(noises):
                 inside = stages[number] == at
-                likely = self._candidates(models[number], rows[inside], 1 / noise) if models else None
+                likely = None
+                if models:
+                    logits = models[number].network_outputs(rows[inside], self.device)
+                    likely = candidates(softmax(logits / self.temperature), 1 / noise)
                 labels[number, inside] = rng.respond(
                     data.y[inside], epsilon=1 / noise, classes=len(schema.classes), candidates=likely
                 )
@@ -101,10 +104,6 @@ class LabelMst(PlainNetwork):
                 for module in descent.run_population(modules, rows, labels, rng, parts=parts)
             ]
         return models
-
-    def _candidates(self, model: Model, rows: np.ndarray, epsilon: float) -> np.ndarray:
-        """Return the mask (rows, classes) of the classes among which the labels of `rows` are randomised."""
-        return candidates(softmax(model.network_outputs(rows, self.device) / self.temperature), epsilon)
 
 
 def candidates(prior: np.ndarray, epsilon: float) -> np.ndarray:

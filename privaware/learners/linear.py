@@ -137,20 +137,20 @@ class Linear(Learner):
         expect_count("linear", steps=self.steps)
         expect_count("linear", 0, bins=self.bins)
         expect_between("linear", 1e-9, 1e9, norm=self.norm)  # float32 must hold it
-        if self.lr is not None:
-            expect_between("linear", 1e-9, 1e9, lr=self.lr)
-        if self.constant is not None:
-            expect_between("linear", 1e-3, 1e3, constant=self.constant)
+        expect_between("linear", 1e-9, 1e9, optional=True, lr=self.lr)
+        expect_between("linear", 1e-3, 1e3, optional=True, constant=self.constant)
         expect_between("linear", 0, 0.45, centre=self.centre, base=self.base, weigh=self.weigh)
         expect_between("linear", 0, 0.4, check=self.check)
         if self._before + self.check > MAX_OTHER_RELEASES:
             parts = f"centre {self.centre:g}, base {self.base:g}, weigh {self.weigh:g} and check {self.check:g}"
             raise WrongInput(
-                f"linear: expected parts of the budget of at most {MAX_OTHER_RELEASES:g} together, got {parts}"
+                f"linear: expected at most {MAX_OTHER_RELEASES:g} of the budget for releases beside steps, got {parts}"
             )
         if 2 * self.check > 1 - self._before:  # otherwise more noise would cost more
-            left = f"{(1 - self._before) / 2:g}"
-            raise WrongInput(f"linear: expected check of at most half of what others leave, {left}, got {self.check:g}")
+            raise WrongInput(
+                f"linear: expected check of at most {(1 - self._before) / 2:g}, half of the budget that centre, base "
+                f"and weigh leave, got {self.check:g}"
+            )
         if self.features is not None and not isinstance(self.features, list):
             raise WrongInput(
                 f'linear: expected features as a list such as [{{"name": "prior"}}], got {self.features!r:.80}'
@@ -252,20 +252,21 @@ class Linear(Learner):
         alone = self.features is not None and len(self.features) == 1
         if not (alone and len(parts) > 1 and schema.classes):
             raise WrongInput(
-                "linear: expected classes and one feature of several parts to weigh, such as extractor with glyphs, "
-                f"got {len(parts)} parts of {self.features!r:.80}"
+                "linear: expected classes and one feature of several blocks to weigh, such as extractor with glyphs, "
+                f"got {len(parts)} blocks of {self.features!r:.80}; leave weigh out"
             )
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """Return the noise multiplier of a release that takes the fraction `part` of the budget, divided by the noise
-        multiplier of one step. `check` is the fraction of the budget for the check.
+        """Return the noise multiplier of another release divided by the noise multiplier of one step.
+
+        The release takes the fraction `part` of the budget; `check` is the fraction that the check takes.
         """
         return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
 
     @property
     def _before(self) -> float:
-        """The fraction of the budget for releases other than steps and the check."""
+        """The fraction of the budget for the releases of `centre`, `base` and `weigh` together."""
         return self.centre + self.base + self.weigh
 
     def _check(self, schema: Schema, noise: float) -> float:
@@ -322,11 +323,10 @@ class Linear(Learner):
         initial: np.ndarray | Tensor,
         steps: range | None = None,
     ) -> Tensor:
-        """Return the average over the last iterates of the weights (outputs, width + 1); the last column is for the
-        constant.
+        """Return the average over the last iterates of the weights (outputs, width + 1).
 
-        `initial` holds initial weights (a tensor) or initial biases (an array; the other weights start at 0). `steps`
-        are the numbers of the steps to take, by default all.
+        The last column holds the weights of the constant. `initial` holds initial weights (a tensor) or initial biases
+        (an array; the other weights start at 0). `steps` are the numbers of the steps to take, by default all.
         """
         from privaware import descent
 
@@ -462,8 +462,9 @@ MAX_OTHER_RELEASES = 0.9
 """Largest fraction of the budget for releases other than steps."""
 
 CENTRED_SIGNAL = 4_000.0
-"""Signal (`rows / noise of all steps`) above which centred rows take larger steps, up to twice as large at four times
-it.
+"""Signal (`rows / noise of all steps`) above which centred rows take larger steps.
+
+At four times this signal, and above, steps are twice as large.
 """
 
 CAREFUL_SIGNAL = 500.0

@@ -21,6 +21,7 @@ from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Laplace
 from privaware.exact_sums import count
 from privaware.learners import Learner
+from privaware.learners._fixed_features import constant_model
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -42,11 +43,9 @@ class Majority(Learner):
         return Laplace(noise=noise)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        classes = len(data.schema.classes)
-        counts = np.maximum(release(ClassCounts(classes=classes), data.parts, noise, rng), 0.5)
-        value = np.log(counts / counts.sum()).astype(np.float32)
-        architecture = {"name": "constant", "inputs": 1, "outputs": classes}
-        return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})
+        noisy = release(ClassCounts(classes=len(data.schema.classes)), data.parts, noise, rng)
+        counts = np.maximum(noisy, 0.5)
+        return constant_model(data.schema, np.log(counts / counts.sum()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Laplace
 from privaware.exact_sums import MARGIN, Lattice, Total, add_column_sums
 from privaware.learners import Learner
+from privaware.learners._fixed_features import constant_model
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -47,9 +48,7 @@ class Mean(Learner):
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
         mean = release(TargetSum(), data.parts, noise, rng) / data.schema.rows
-        value = np.array([np.clip(mean, -1, 1)], dtype=np.float32)
-        architecture = {"name": "constant", "inputs": 1, "outputs": 1}
-        return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})
+        return constant_model(data.schema, np.clip([mean], -1, 1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ import numpy as np
 from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Pure
 from privaware.learners import Learner
+from privaware.learners._fixed_features import constant_model
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -51,10 +52,7 @@ class Median(Learner):
         return Pure(epsilon=1 / noise)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        median = release(GridCounts(), data.parts, noise, rng)
-        architecture = {"name": "constant", "inputs": 1, "outputs": 1}
-        value = np.array([median], dtype=np.float32)
-        return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})
+        return constant_model(data.schema, np.array([release(GridCounts(), data.parts, noise, rng)]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,15 +35,13 @@ from privaware.learners import Learner
 from privaware.learners._convex.bounded_rows import (
     NORM,
     affine_model,
+    encoded,
     expect_few_columns,
     noisy_moments,
     outputs,
     slope_bounds,
     slope_sums,
-    targets,
-    with_constant,
 )
-from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -83,8 +81,7 @@ class Newton(Learner):
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, count = data.schema, outputs(data.schema)
-        feature = feature_for(schema)
-        rows, goal = with_constant(rows_of(data, feature)), targets(data, self.reach)
+        feature, rows, goal = encoded(data, self.reach)
         slope, curvature = slope_bounds(schema)
         values, vectors = np.linalg.eigh(noisy_moments(rows, noise, rng))
         edge = noise * NORM**2 * math.sqrt(rows.shape[1])

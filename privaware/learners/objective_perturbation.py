@@ -42,9 +42,9 @@ from privaware.errors import WrongInput
 from privaware.events import Approximate, Event, Gaussian, Pure
 from privaware.learners import Learner
 from privaware.learners._convex import objective_prices as _objective_prices
-from privaware.learners._convex.bounded_rows import NORM, affine_model, outputs, targets, with_constant
+from privaware.learners._convex.bounded_rows import NORM, affine_model, default_ridge, encoded, outputs
 from privaware.learners._convex.solver import LOSSES, TOLERANCE, Problems
-from privaware.learners._fixed_features import feature_for, rows_of
+from privaware.learners._fixed_features import feature_for
 from privaware.model import Model
 from privaware.noise import SMEAR, Rng
 from privaware.schema import Schema
@@ -53,6 +53,9 @@ __all__ = ["ObjectivePerturbation", "PureAnalysis", "fit_many"]
 
 NAME = "objective_perturbation"
 """Name of the learner in error messages."""
+
+MAX_NOISE_NORM = 16.0
+"""Norm that noise may give the weights at the default ridge; docs/results/convex.md compares other values."""
 
 ANALYSES = {"gamma": ("tight", "chaudhuri"), "gaussian": ("tight", "redberg", "kifer")}
 """The privacy analyses of each noise distribution."""
@@ -90,15 +93,14 @@ class ObjectivePerturbation(Learner):
         known = "; ".join(f"{distribution}: {', '.join(names)}" for distribution, names in ANALYSES.items())
         good = self.analysis in ANALYSES.get(self.distribution, ())
         expect(good, NAME, f"a distribution and one of its analyses ({known})", (self.distribution, self.analysis))
-        if self.ridge is not None:
-            expect_between(NAME, 1e-6, 1e12, ridge=self.ridge)
+        expect_between(NAME, 1e-6, 1e12, optional=True, ridge=self.ridge)
         expect_in(NAME, "(0, 0.1)", delta=self.delta)
         expect_between(NAME, 1e-3, 1e3, reach=self.reach)
         least = NORM**2 * LOSSES["logistic"].curvature
         if self.analysis == "redberg" and self.ridge is not None and self.ridge <= least:
             raise WrongInput(
                 f"{NAME}: expected ridge above the curvature of one row, {least:g}, for the analysis "
-                f"of Redberg et al., got {self.ridge!r}"
+                f"of Redberg et al., got {self.ridge!r}; raise ridge"
             )
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -106,11 +108,11 @@ class ObjectivePerturbation(Learner):
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, count = data.schema, outputs(data.schema)
-        feature = feature_for(schema)
+        feature, rows, goal = encoded(data, self.reach)
         noise, ridge, event = self._terms(schema, noise)
         problems = _problems(
-            with_constant(rows_of(data, feature)),
-            targets(data, self.reach),
+            rows,
+            goal,
             _loss(schema),
             noise=np.full(count, noise),
             ridge=np.full(count, ridge),
@@ -130,7 +132,8 @@ class ObjectivePerturbation(Learner):
         curvature = LOSSES[loss].curvature * NORM**2
         ridge = self.ridge
         if ridge is None:
-            ridge = default_ridge(multiplier, NORM, feature_for(schema).width(schema) + 1, self.distribution)
+            width = feature_for(schema).width(schema) + 1
+            ridge = default_ridge(multiplier, width, self.distribution, MAX_NOISE_NORM)
         if self.analysis == "chaudhuri":
             left, ridge = _objective_prices.chaudhuri(2 / multiplier, ridge, NORM, LOSSES[loss].curvature)
             return 2 / left, ridge, Pure(epsilon=1 / multiplier)
@@ -224,8 +227,8 @@ def fit_many(
     epsilons, limits, ridges = (
         np.broadcast_to(np.asarray(value, dtype=float), count).copy() for value in (epsilons, norm, ridge)
     )
-    if not (np.isfinite(epsilons) & (epsilons > 0)).all():
-        raise WrongInput("expected every epsilon as a finite number above 0")
+    if len(wrong := epsilons[~(np.isfinite(epsilons) & (epsilons > 0))]):
+        raise WrongInput(f"expected every epsilon as a finite number above 0, got {wrong[0]:g}")
     shape = (count, rows.shape[1])
     masks = np.ones(shape, bool) if masks is None else np.broadcast_to(masks.astype(bool), shape)
     clean = np.nan_to_num(np.asarray(rows, dtype=float), posinf=0.0, neginf=0.0)
@@ -234,19 +237,6 @@ def fit_many(
     goal = np.atleast_2d(np.where(np.asarray(labels) > 0, 1.0, -1.0))
     problems = _problems(clean, goal, "logistic", noise=noise, ridge=ridges, norm=limits, masks=masks)
     return _released(problems, "gamma", noise, tuple(Pure(epsilon=e) for e in one.tolist()), rng)
-
-
-def default_ridge(noise: float, norm: float, width: int, distribution: str) -> float:
-    """Return the ridge at which noise alone gives the weights norm `MAX_NOISE_NORM`, but at least 1.
-
-    Rows have `width` columns and norm at most `norm`; `noise` is the noise multiplier of this `distribution`.
-    """
-    noise_norm = noise * norm * (width if distribution == "gamma" else math.sqrt(width))
-    return max(1.0, noise_norm / MAX_NOISE_NORM)
-
-
-MAX_NOISE_NORM = 16.0
-"""Norm that noise alone may give the weights; docs/results/convex.md compares other values."""
 
 
 def _problems(
@@ -289,11 +279,11 @@ def _released(
 def _many_terms(
     epsilons: np.ndarray, ridges: np.ndarray, norms: np.ndarray, analysis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the noise multiplier and the ridge of each pure problem, by its epsilon for one row added or removed.
+    """Return the noise multiplier and the ridge of each pure problem.
 
-    `ridges` are raised where the `analysis` ("tight" or "chaudhuri") requires it.
-
-    `_released` later multiplies the noise by 1 + 1 / SMEAR.
+    `epsilons` are for one row added or removed, and `norms` are the norms to which rows are clipped. `ridges` are
+    raised where the `analysis` ("tight" or "chaudhuri") requires it. `_released` later multiplies the noise by
+    1 + 1 / SMEAR.
     """
     if analysis == "tight":
         return 1 / epsilons, np.maximum(ridges, norms**2 / epsilons * (1 + 1 / SMEAR))

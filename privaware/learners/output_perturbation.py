@@ -30,9 +30,8 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Pure
 from privaware.learners import Learner
-from privaware.learners._convex.bounded_rows import NORM, affine_model, outputs, targets, with_constant
+from privaware.learners._convex.bounded_rows import NORM, affine_model, default_ridge, encoded, outputs
 from privaware.learners._convex.solver import TOLERANCE, Problems
-from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import SMEAR, Rng
 from privaware.schema import Schema
@@ -40,7 +39,7 @@ from privaware.schema import Schema
 __all__ = ["OutputPerturbation", "classic_noise"]
 
 MAX_NOISE_NORM = 1.5
-"""Norm that the noise may have; docs/results/convex.md compares other values."""
+"""Norm that noise may give the weights at the default ridge; docs/results/convex.md compares other values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +65,7 @@ class OutputPerturbation(Learner):
 
     def __post_init__(self) -> None:
         expect_one_of("output_perturbation", ("gaussian", "gamma"), distribution=self.distribution)
-        if self.ridge is not None:
-            expect_between("output_perturbation", 1e-3, 1e12, ridge=self.ridge)
+        expect_between("output_perturbation", 1e-3, 1e12, optional=True, ridge=self.ridge)
         expect_between("output_perturbation", 1e-3, 1e3, reach=self.reach)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -77,12 +75,12 @@ class OutputPerturbation(Learner):
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, count = data.schema, outputs(data.schema)
-        feature = feature_for(schema)
-        rows, noise = with_constant(rows_of(data, feature)), self._noise(schema, noise)
-        ridge = self.ridge or default_ridge(noise, rows.shape[1], self.distribution)
+        feature, rows, goal = encoded(data, self.reach)
+        noise = self._noise(schema, noise)
+        ridge = self.ridge or default_ridge(noise, rows.shape[1], self.distribution, MAX_NOISE_NORM)
         problems = Problems(
             rows=rows,
-            targets=targets(data, self.reach),
+            targets=goal,
             loss="logistic" if schema.classes else "logcosh",
             ridge=np.full(count, ridge),
             masks=np.ones((count, rows.shape[1]), bool),
@@ -135,14 +133,6 @@ class _AddedNoise:
         return released - self.exact, np.zeros(len(released))
 
 
-def default_ridge(noise: float, width: int, distribution: str) -> float:
-    """Return the ridge at which the noise in `width` weights has norm `MAX_NOISE_NORM`, but at least 1.
-
-    `noise` is the noise multiplier of this `distribution`, for rows of norm at most `NORM`.
-    """
-    return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / MAX_NOISE_NORM)
-
-
 def classic_noise(epsilon: float, delta: float) -> float:
     """Return the classic noise multiplier of the Gaussian mechanism, sqrt(2 ln(1.25 / delta)) / epsilon.
 
@@ -166,6 +156,6 @@ def classic_noise(epsilon: float, delta: float) -> float:
     if not 0 < epsilon < 1:
         raise WrongInput(
             f"the classic Gaussian calibration is proved for epsilon below 1 only, got {epsilon!r}; "
-            "use privaware.accounting.calibrate, which is exact for any"
+            "use privaware.accounting.calibrate, which is exact for any epsilon"
         )
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon

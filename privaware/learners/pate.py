@@ -43,8 +43,7 @@ from privaware.data import Data
 from privaware.events import Event
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.learners._networks.plain_descent import PlainDescent, of_stage, of_turn, paced
-from privaware.learners._teachers.student import Student
-from privaware.learners._teachers.votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
+from privaware.learners._student import NO_LABEL, VOTES, Student, is_confident, vote_event, voted_labels
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -253,24 +252,16 @@ MOST_QUERIES = 200
 def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
     """Return weights (classes, width) and biases of ridge regression of `rows` onto the one-hot classes of `labels`.
 
-    `strength` is the penalty. Both are zeros if there are no rows or no solution.
-    """
-    if not len(rows):
-        return np.zeros((classes, rows.shape[1])), np.zeros(classes)
-    try:
-        return _solution(rows, np.eye(classes)[labels], strength)
-    except np.linalg.LinAlgError:  # singular in float64
-        return np.zeros((classes, rows.shape[1])), np.zeros(classes)
-
-
-def _solution(rows: np.ndarray, goal: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights and biases by the primal or the dual equations, whichever are fewer.
-
-    `goal` are the one-hot classes of `rows`. Raise `numpy.linalg.LinAlgError` if the equations are singular.
+    `strength` is the penalty. The primal or the dual equations are solved, whichever are fewer. Weights and biases are
+    zeros if there are no rows or if the equations are singular in float64.
     """
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
-    if wide.shape[1] <= len(wide):
-        theta = np.linalg.solve(wide.T @ wide + strength * np.eye(wide.shape[1]), wide.T @ goal)
-    else:
-        theta = wide.T @ np.linalg.solve(wide @ wide.T + strength * np.eye(len(wide)), goal)
+    goal = np.eye(classes)[labels]
+    try:
+        if wide.shape[1] <= len(wide):
+            theta = np.linalg.solve(wide.T @ wide + strength * np.eye(wide.shape[1]), wide.T @ goal)
+        else:
+            theta = wide.T @ np.linalg.solve(wide @ wide.T + strength * np.eye(len(wide)), goal)
+    except np.linalg.LinAlgError:
+        theta = np.zeros((wide.shape[1], classes))
     return theta[:-1].T, theta[-1]

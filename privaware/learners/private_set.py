@@ -99,8 +99,7 @@ class PrivateSet(PlainNetwork):
         expect_count("private_set", optional=True, networks=self.networks, rounds=self.rounds, inner=self.inner)
         expect_between("private_set", 1e-9, 1e9, norm=self.norm)
         expect_between("private_set", 1e-9, 1e6, network_lr=self.network_lr)
-        if self.example_lr is not None:
-            expect_between("private_set", 1e-9, 1e6, example_lr=self.example_lr)
+        expect_between("private_set", 1e-9, 1e6, optional=True, example_lr=self.example_lr)
         expect_in("private_set", "[0, 1)", example_momentum=self.example_momentum)
         table = self.matching is None or isinstance(self.matching, dict)
         expect(table, "private_set", "matching as a table", self.matching)
@@ -111,12 +110,7 @@ class PrivateSet(PlainNetwork):
         return self._recipe(schema).cost(noise)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        return [self._learned(data, noise, rng) for noise in noises]
-
-    def _learned(self, data: Data, noise: float, rng: Rng) -> Model:
-        rows, labels = self.condense(data, noise, rng)
-        module = self._descent(len(rows)).run(self._modules(data.schema, 1, rng)[0], rows, labels, rng)
-        return self._model(data.schema, module)
+        return [self._learned(data.schema, *self.condense(data, noise, rng), rng) for noise in noises]
 
     def condense(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         """Return the synthetic rows, in the form after `features`, and their class codes, one class after another.

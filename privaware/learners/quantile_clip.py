@@ -55,8 +55,7 @@ class QuantileClip(MomentumNetwork):
         least, most = self._bounds()
         expect_between("quantile_clip", 1e-9, 1e9, least=least)
         expect_between("quantile_clip", least, 1e9, most=most)
-        if self.count_noise is not None:
-            expect_between("quantile_clip", 1e-6, 1e9, count_noise=self.count_noise)
+        expect_between("quantile_clip", 1e-6, 1e9, optional=True, count_noise=self.count_noise)
 
     def _bounds(self) -> tuple[float, float]:
         """Return the smallest and the largest clipping norm."""

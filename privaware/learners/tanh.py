@@ -55,7 +55,9 @@ class Tanh(MomentumNetwork):
     def _architecture(self, schema: Schema) -> dict[str, Any]:
         described = super()._architecture(schema)
         if "activation" not in described:
-            raise WrongInput(f"tanh: expected an architecture with an activation, got {described['name']!r}")
+            raise WrongInput(
+                f"tanh: expected an architecture with an activation, such as fcn, got {described['name']!r}"
+            )
         described.pop("tempered", None)
         bounded = tuple(self.tempered)
         chosen = {"activation": "tanh"} if bounded == TANH else {"activation": "tempered", "tempered": bounded}

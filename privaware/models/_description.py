@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
-"""Names of activations."""
+"""Names of the activations that a description may have."""
 POOLINGS = ("max", "average")
-"""Names of pooling layers."""
+"""Names of the kinds of pooling that a description may have."""
 WIDTH_LIMIT = 2**31
 """Upper bound on the width of a layer; a wider layer would fail only when it is built, after the cost was charged."""
 
@@ -50,8 +50,11 @@ class Description:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one input row."""
-        raise WrongInput(f"{self.name}: expected a family that defines the shape of one row")
+        """The shape of one input row, by default from the field `inputs`, a width or a tuple."""
+        inputs: Any = getattr(self, "inputs", None)
+        if inputs is None:
+            raise WrongInput(f"{self.name}: expected a family that defines the shape of one row")
+        return inputs if isinstance(inputs, tuple) else (inputs,)
 
     @property
     def codes(self) -> int | None:
@@ -185,10 +188,6 @@ class ImageDescription(Activated):
         self._check_counts("inputs", size=3)
         self._check_count("outputs")
         self._check_choice("pooling", POOLINGS)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inputs
 
 
 def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:

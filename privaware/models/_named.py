@@ -293,7 +293,7 @@ CELLS = {
     "mnist": [5, 6, 3, 0, 5, 4, 0, 6, 0, 3, 1, 0, 1, 1, 4],
     "fashion_mnist": [3, 0, 5, 4, 5, 3, 0, 0, 6, 3, 5, 6, 1, 4, 1],
 }
-"""The authors' searched cells, as numbers of operations."""
+"""The cells that the authors found, as positions in `privaware.models.dpnas.OPERATIONS`, one for each edge."""
 
 
 def _dpnas(data: str, **more: Any) -> dict[str, Any]:

@@ -33,10 +33,6 @@ class Constant(Description):
         self._check_count("inputs")
         self._check_count("outputs")
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.inputs,)
-
     def _module(self) -> nn.Module:
         from privaware.models import _layers
 

@@ -75,10 +75,6 @@ class Fcn(Activated):
     def _uses_tempered(self) -> bool:
         return "tempered" in self._activations()
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.inputs,)
-
     def _module(self) -> nn.Module:
         from torch import nn
 

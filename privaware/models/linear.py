@@ -57,10 +57,6 @@ class Linear(Description):
         if self.groups:
             raise self._error("groups", "0 unless inputs are (channels, height, width)")
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
-
     def _module(self) -> nn.Module:
         from torch import nn
 

@@ -8,9 +8,9 @@ mean square: a smaller variance is mostly noise, and would scale its channel up.
 Paper: Tramer and Boneh 2021, Differentially private learning needs better features (or much more data), appendix B.1,
 arXiv:2011.11660. Their code takes the two norms from the exact medians of the private rows; here they are public
 constants.
-Privacy: (epsilon, delta) for one row added or removed, by two Gaussian releases. A row adds one vector of norm at most
-`means` to the first sum and one of norm at most `squares` to the second. This holds in floating-point arithmetic: the
-vectors lie on public lattices, so sums have no rounding error (see `_moments`).
+Privacy: (epsilon, delta) for one row added or removed, by two Gaussian releases. A row adds a vector of norm at most
+`means` to the sum of channel means, and one of norm at most `squares` to the sum of mean squares. This holds in
+floating-point arithmetic: the vectors lie on public lattices, so sums have no rounding error (see `_moments`).
 Use when: channels differ in scale (wavelet scattering) and there are tens of thousands of rows.
 
 >>> from privaware.noise import Rng

@@ -105,8 +105,8 @@ def truncated(
         return learner
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(
-            f"expected a learner that can stop and continue, which a round of part of the steps needs, got "
-            f"{type(learner).__name__}; use another strategy"
+            f"expected a learner that can stop and continue its training, got {type(learner).__name__}; use a strategy "
+            "that trains candidates fully, such as rs"
         )
     return learner.truncated(schema, share, initial)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,12 +20,19 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._journal import SearchJournal
 from privaware.strategies._price import Build, TrialPrice, price_key, unpriced
-from privaware.strategies._progress import OnProgress, ProgressMeter, SearchProgress
-from privaware.strategies._strategy import Round, RoundStrategy, Runtime, SearchProcedure
+from privaware.strategies._strategy import (
+    OnProgress,
+    ProgressMeter,
+    Round,
+    RoundStrategy,
+    Runtime,
+    SearchProcedure,
+    SearchProgress,
+)
 from privaware.strategies._trials import Trials, ValidationScorer
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["Search", "SearchResult", "expect_valid_space"]
+__all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -210,19 +217,31 @@ class Search:
     def _by_procedure(
         self, strategy: SearchProcedure, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool
     ) -> SearchResult:
+        def report(trained: int, count: int, left: float) -> None:
+            if self.progress is not None:
+                now = SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
+                self.progress(now)
+
         saved = None if self.journal is None else self.journal / "search.npz"
-        runtime = Runtime(device=self.device, progress=self._epoch_progress(), checkpoint=saved)
+        runtime = Runtime(device=self.device, progress=report, checkpoint=saved)
         point = self.space.canonical(strategy.find(train, validation, noise, rng, public=public, runtime=runtime))
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
-    def _epoch_progress(self) -> Callable[[int, int, float], None] | None:
-        """Return a listener that reports the epochs of a search procedure as its progress; None without `progress`."""
-        listener = self.progress
-        if listener is None:
-            return None
-        return lambda trained, count, left: listener(
-            SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class FoundModel:
+    """A search as a mechanism that releases only the chosen model; its cost is the cost of the search.
+
+    A membership game on it attacks the chosen model, and chooses each shadow model by a search of its own.
+    """
+
+    search: Search
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return self.search.cost(schema, noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        return self.search.run(data, noise, rng).model
 
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:

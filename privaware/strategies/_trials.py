@@ -24,8 +24,7 @@ from privaware.models.spaces import Point
 from privaware.noise import Rng
 from privaware.strategies._journal import JobSizes, SearchJournal
 from privaware.strategies._price import Build, TrialPrice, price_key, truncated, unpriced
-from privaware.strategies._progress import ProgressMeter
-from privaware.strategies._strategy import Ask, Round, Trial
+from privaware.strategies._strategy import Ask, ProgressMeter, Round, Trial
 from privaware.strategies._workers import Workers
 
 __all__ = ["Trials", "ValidationScorer"]

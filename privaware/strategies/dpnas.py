@@ -152,9 +152,9 @@ class DpNas(SearchProcedure):
     ) -> CellSearchResult:
         """Return the best of the cells that were scored at the end, with the controller.
 
-        `noise` is the noise multiplier of steps; on `public` rows it is `min(noise, aware)`, and scores are exact. On
-        other rows `noise` must be above 0, else raise `WrongInput`; the controller and the cells are then computed from
-        noised values only.
+        `train` rows train the shared weights, and `validation` rows score cells. `noise` is the noise multiplier of
+        steps. On `public` rows steps have `min(noise, aware)`, and scores are exact. On private rows the controller and
+        the cells are computed from noised values only; `noise` must be above 0, or `WrongInput` is raised.
         """
         from privaware.strategies._dpnas.weights import CellScorer, restore, save
 

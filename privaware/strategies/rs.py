@@ -77,8 +77,8 @@ class Random(TrialHistory):
 def cheapest(once: Event, chance: float, top: float) -> TrialCount:
     """Return the cheapest distribution that tries one of the best fraction `top` with probability `chance`.
 
-    The distributions compared are those of the shapes `SHAPES`; `once` is the cost of one trial, and the cheapest has
-    the smallest epsilon at `REFERENCE_DELTA`. The choice depends on public facts only.
+    One distribution for each of `SHAPES` is compared. `once` is the cost of one trial, and the cheapest distribution
+    has the smallest epsilon at `REFERENCE_DELTA`. The choice depends on public facts only.
     """
     counts = [TrialCount.with_chance(chance=chance, top=top, eta=eta) for eta in SHAPES]
     return min(counts, key=lambda count: accounting.epsilon(count.selected(once), REFERENCE_DELTA))

@@ -39,9 +39,9 @@ SHOWN = "Every candidate of this search was paid for; only the best is in the fo
 class Folder:
     """A folder and its content, two levels deep; `path` is resolved.
 
-    Names are paths relative to `path`: first the sorted entries of the folder, then those of each folder in it. Hidden
-    entries and links that lead outside are ignored. At most `MAX_LISTED` entries of a kind are listed. A folder that
-    cannot be read raises `WrongInput`.
+    Names are paths relative to `path`: first the sorted entries of the folder, then the sorted entries of each folder
+    in it. Hidden entries and links that lead outside are ignored. At most `MAX_LISTED` entries of a kind are listed. A
+    folder that cannot be read raises `WrongInput`.
     """
 
     path: Path

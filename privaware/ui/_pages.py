@@ -79,13 +79,12 @@ class _Pages:
         def page() -> Response:
             ledgers, models = self.folder.summaries()
             lists: dict[str, Any] = {
-                "ledgers": ledgers,
-                "models": models,
+                "data": list(self.folder.data_files()),
                 "predictions": list(self.folder.predictions()),
             }
             runs = [_run_view(run) for run in self.runs.all()]
-            data = list(self.folder.data_files())
-            return _page("home.html", up=".", folder=self.folder.path.name, runs=runs, data=data, **lists)
+            name = self.folder.path.name
+            return _page("home.html", up=".", folder=name, runs=runs, ledgers=ledgers, models=models, **lists)
 
         return await self._answer(page, up=".")
 
@@ -211,9 +210,20 @@ class _Pages:
         audit: Mapping[str, str] | None = None,
         problem: str = "",
     ) -> Response:
-        view = _model_view(_known(self.folder.models(), name), name, self.folder.ledgers(), form)
+        """Return the page of a model; a `form` verifies it with the ledger that the form names, if any.
+
+        `audit` is what was typed into the form of an audit that was refused, and `problem` says why.
+        """
+        path, ledgers = _known(self.folder.models(), name), self.folder.ledgers()
+        verdict: dict[str, Any] | None = None
+        if form is not None:
+            chosen = form.get("ledger", "")
+            if chosen and chosen not in ledgers:
+                raise WrongInput("expected a ledger of the folder; choose one of the list")
+            verdict = verify(path, ledger=ledgers.get(chosen)).json() | {"ledger": chosen}
+        shown = {"name": name, "ledgers": list(ledgers), "model": model_summary(path), "verdict": verdict}
         status = 400 if problem else 200
-        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, **view)
+        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, **shown)
 
     def _data_choices(self) -> dict[str, list[str]]:
         return {"data": list(self.folder.data_files()), "built_in": registry.names("datasets")}
@@ -288,17 +298,6 @@ def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
         "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],
         "problems": Ledger.verify(path),
     }
-
-
-def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mapping[str, str] | None) -> dict[str, Any]:
-    view: dict[str, Any] = {"name": name, "ledgers": list(ledgers), "model": model_summary(path), "verdict": None}
-    if form is not None:
-        chosen = form.get("ledger", "")
-        if chosen and chosen not in ledgers:
-            raise WrongInput("expected a ledger of the folder; choose one of the list")
-        verdict = verify(path, ledger=ledgers[chosen] if chosen else None)
-        view["verdict"] = verdict.json() | {"ledger": chosen}
-    return view
 
 
 def _known(paths: Mapping[str, Path], name: str) -> Path:

@@ -250,23 +250,20 @@ class Runs:
         self._remember(task, charged, entry)
         if task.verb == "predict":
             (self.folder.path / PREDICTIONS).mkdir(exist_ok=True)
-        run = Run(task=task, charged=charged, entry=entry, process=self._process(task))
-        self._runs.pop((task.verb, task.out), None)  # the newest run is the last
-        self._runs[task.verb, task.out] = run
-        return run
-
-    def _process(self, task: Task) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*self.command, *task.words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            env=environment,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
             start_new_session=True,
         )
+        run = Run(task=task, charged=charged, entry=entry, process=process)
+        self._runs.pop((task.verb, task.out), None)  # the newest run is the last
+        self._runs[task.verb, task.out] = run
+        return run
 
     def _follow(self, run: Run) -> None:
         """Collect what a run prints until it ends."""

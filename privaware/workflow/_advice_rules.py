@@ -25,6 +25,8 @@ LARGE = 10.0
 
 LOW_RANK_BELOW = 4.0
 """Epsilon below which gradients of low rank were more accurate than DP-SGD."""
+CITED = ("ours", "paper", "differs", "page", "command")
+"""Entries of a piece of evidence in `advice.json` that a finding repeats."""
 
 
 @cache
@@ -251,9 +253,6 @@ def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
     stored = stored_evidence()["evidence"]
     for rule in RULES:
         if rule.applies(facts):
-            cited = [_cited(name, stored[name]) for name in rule.cites or (rule.name,)]
+            names = rule.cites or (rule.name,)
+            cited = [{"name": name, **{key: stored[name][key] for key in CITED}} for name in names]
             yield {"name": rule.name, "rule": rule.do, "reason": rule.because(facts), "evidence": cited}
-
-
-def _cited(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, **{key: entry[key] for key in ("ours", "paper", "differs", "page", "command")}}

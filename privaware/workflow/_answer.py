@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,12 +96,12 @@ def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
 def least_epsilon(schema: Schema, delta: float) -> float:
     """Return the smallest epsilon of `GRID` at which `auto` trains more than a constant; infinity if none does."""
     constant = constant_choice(schema, "").learner
-    low, high = 0, len(GRID)
-    while low < high:
-        middle = (low + high) // 2
-        trained = training_plan(schema, epsilon=float(GRID[middle]), delta=delta).learner != constant
-        low, high = (low, middle) if trained else (middle + 1, high)
-    return float(GRID[low]) if low < len(GRID) else math.inf
+
+    def trains(at: int) -> bool:
+        return training_plan(schema, epsilon=float(GRID[at]), delta=delta).learner != constant
+
+    first = bisect_left(range(len(GRID)), True, key=trains)
+    return float(GRID[first]) if first < len(GRID) else math.inf
 
 
 def _curves(schema: Schema) -> tuple[Curve, ...]:

@@ -51,11 +51,11 @@ ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shad
 class Audit(Summarised):
     """The claimed epsilon of a mechanism (`epsilon_claimed`), and what an attack on it measured.
 
-    `subject` is the audited learner or model folder. `settings` are those of the attack (`AuditSettings.json`). `found`
-    holds the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is empty if
-    the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry run; it
-    is 0 for attacks that cost nothing. If `owner_only` is true, nothing was charged, and `json` puts all numbers of the
-    attack under `internal`.
+    `subject` is the audited learner or model folder. `settings` has the attack and its settings (`AuditSettings.json`).
+    `found` has the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is
+    empty if the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry
+    run; it is 0 for attacks that cost nothing. If `owner_only` is true, nothing was charged, and `json` puts all
+    numbers of the attack under `internal`.
     """
 
     subject: str
@@ -258,7 +258,7 @@ def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
 class MembershipGame:
     """Train a model on some of the rows, and attack it to tell its training rows from other rows.
 
-    The cost is zero because nothing is released. The result is for the data owner only and must not be published.
+    The cost is zero because nothing is released: on private rows the result is for the data owner only.
     """
 
     mechanism: Mechanism[Any]

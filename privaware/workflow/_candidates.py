@@ -88,7 +88,8 @@ class SearchSettings:
         """Return the mechanism of the search.
 
         `shared` settings go to the learner of every candidate. Candidates are trained by `workers`, or in this process
-        if `workers` is None. `reference_epsilon` is as in `TrialPrice`.
+        if `workers` is None. `reference_epsilon` is the epsilon of one training at which the cost of a score is set
+        (see `TrialPrice`).
         """
         return Search(
             space=self.space,
@@ -142,8 +143,8 @@ def workers_of(workers: int, ray: str | None) -> Workers:
 
 def expect_workers(run: ChargedRun, search: Search) -> None:
     """Raise `WrongInput`, before anything is charged, if a Ray cluster does not answer; not checked in a dry run."""
-    if not run.options.dry_run and search.workers.capacity < 1:
-        raise WrongInput("expected a cluster with at least one processor, got none")
+    if not run.options.dry_run:
+        _ = search.workers.capacity  # connects to the cluster
 
 
 def observed(run: ChargedRun, mechanism: Any) -> Any:
@@ -153,14 +154,14 @@ def observed(run: ChargedRun, mechanism: Any) -> Any:
     releases, such as bounds before it or a charged score, has no journal. After a kill it starts over, and these
     releases get new noise.
     """
-    if isinstance(mechanism, Search):
-        return replace(mechanism, progress=_progress(run), journal=run.journal)
-    return _listening(mechanism, run)
+    return _listening(mechanism, run, journal=run.journal)
 
 
-def _listening(mechanism: Any, run: ChargedRun) -> Any:
+def _listening(mechanism: Any, run: ChargedRun, **more: Any) -> Any:
+    """Return `mechanism` with a listener to its search; `more` are further fields of a mechanism that is a search."""
     if isinstance(mechanism, Search):
-        return replace(mechanism, progress=_progress(run))
+        say, secret = run.options.say, run.plan.has_secret_trials
+        return replace(mechanism, progress=search_progress(say, secret=secret, remaining=run.ledger.remaining), **more)
     if isinstance(mechanism, Then):
         return replace(mechanism, second=_listening(mechanism.second, run))
     if isinstance(mechanism, ScoredTraining):
@@ -171,10 +172,6 @@ def _listening(mechanism: Any, run: ChargedRun) -> Any:
     return mechanism
 
 
-def _progress(run: ChargedRun) -> Any:
-    return search_progress(run.options.say, secret=run.plan.has_secret_trials, remaining=run.ledger.remaining)
-
-
 def public_rows(run: ChargedRun, held_out: float) -> Data:
     """Return the rows of `--public` for a search; the fraction `held_out` of them scores the candidates.
 
@@ -183,8 +180,8 @@ def public_rows(run: ChargedRun, held_out: float) -> Data:
     rows = run.source.read_public_rows()
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
-            f"expected public rows to train on and to score on, got {len(rows)} of which a share of {held_out:g} "
-            "scores; give more of them, or leave --public out"
+            f"expected enough public rows to train and to score candidates, got {len(rows)}, of which the fraction "
+            f"{held_out:g} scores; give more rows, or leave --public out"
         )
     return rows
 
@@ -251,7 +248,7 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
     if "architecture" in setting_names(find_learner(choice.learner)):
         return NETWORKS
     if choice.learner not in SPACES:
-        raise WrongInput(f"expected --space with a search for {choice.learner}, which has none of its own")
+        raise WrongInput(f"expected --space with a search for {choice.learner}, which has no default space")
     return SPACES[choice.learner]
 
 

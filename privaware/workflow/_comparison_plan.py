@@ -133,7 +133,7 @@ def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: in
 
 
 def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
-    """Return cheaper ways in one phrase: the largest design that is smaller than `asked` and `fits`, and public data.
+    """Return cheaper ways in one phrase: the first design of `_smaller(asked)` that `fits`, and public data.
 
     The phrase names the options and the price of that design, or says that no smaller design fits.
     """
@@ -163,10 +163,10 @@ def designs_sentence(price: Price, chosen: Design, total: float) -> str:
 
 
 def _smaller(design: Design) -> Iterator[Design]:
-    """Yield smaller designs than `design`, the largest first.
+    """Yield designs that may cost less than `design`.
 
-    All epsilons with fewer repeats come first, then fewer epsilons, down to `MIN_EPSILONS`, with one repeat. The
-    smallest of `EPSILONS`, with one repeat, come last.
+    First come its epsilons with fewer repeats. Then come its smallest epsilons, down to `MIN_EPSILONS` of them, with
+    one repeat. Last come all of `EPSILONS` and its smallest ones, down to `MIN_EPSILONS` of them, with one repeat.
     """
     for repeats in range(design.repeats - 1, 0, -1):
         yield Design(design.epsilons, repeats)

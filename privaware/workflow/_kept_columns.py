@@ -29,8 +29,8 @@ def expect_no_formulas(words: Iterable[str], what: str = "class labels") -> None
     """
     if formula := next((word for word in words if is_formula(word)), None):
         raise WrongInput(
-            f"expected {what} that are plain text in a spreadsheet, got {formula!r:.60}, which one would run as "
-            f"a formula; {WAY_OUT}"
+            f"expected {what} that a spreadsheet reads as text, got {formula!r:.60}, which it would run as a formula; "
+            f"{WAY_OUT}"
         )
 
 
@@ -95,15 +95,14 @@ def kept_columns(raw: Raw, keep: Sequence[str], *, formulas: bool) -> dict[str, 
     dict
         The values of each column by its name.
     """
-    return {name: _column(raw, name, formulas) for name in keep}
-
-
-def _column(raw: Raw, name: str, formulas: bool) -> Any:
-    values = raw.values(name)
-    words = words_of(values)
-    if not formulas and (wrong := words.map(is_formula, bool)).any():
-        raise WrongInput(
-            f"column {name!r:.80}, {raw.place(int(np.argmax(wrong)))}: expected plain text in a spreadsheet, got a "
-            f"cell that one would run as a formula; {WAY_OUT}"
-        )
-    return values if raw.typed else words.map(str, object)
+    columns: dict[str, Any] = {}
+    for name in keep:
+        values = raw.values(name)
+        words = words_of(values)
+        if not formulas and (wrong := words.map(is_formula, bool)).any():
+            raise WrongInput(
+                f"column {name!r:.80}, {raw.place(int(np.argmax(wrong)))}: expected cells that a spreadsheet reads as "
+                f"text, got one that it would run as a formula; {WAY_OUT}"
+            )
+        columns[name] = values if raw.typed else words.map(str, object)
+    return columns

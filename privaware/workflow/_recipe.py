@@ -17,7 +17,6 @@ from privaware._files import atomic_write
 from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
 from privaware.errors import WrongInput, warn_caller
-from privaware.learners._former_names import current_names
 from privaware.schema import Schema
 from privaware.workflow.run.paid_features import described_features
 
@@ -25,18 +24,10 @@ __all__ = ["Recipe"]
 
 SELECTION = "selection.json"
 KINDS: dict[str, Any] = {
-    "learner": str,
-    "settings": Mapping,
+    **dict.fromkeys(("learner", "select", "search", "workflow", "metric", "policy"), str),
+    **dict.fromkeys(("settings", "select_settings", "search_settings"), Mapping),
+    **dict.fromkeys(("target_range", "bins"), bool),
     "columns": (list, tuple),
-    "select": str,
-    "select_settings": Mapping,
-    "search": str,
-    "search_settings": Mapping,
-    "workflow": str,
-    "target_range": bool,
-    "metric": str,
-    "bins": bool,
-    "policy": str,
 }
 """Type of each entry of a saved plan."""
 WORKFLOWS = ("aware", "standard")
@@ -151,9 +142,7 @@ class Recipe:
 
     def json(self) -> dict[str, Any]:
         """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults."""
-        unset = Recipe(
-            select_settings={} if self.select else self.select_settings
-        )  # without a selector, none are shown
+        unset = Recipe() if self.select else Recipe(select_settings=self.select_settings)  # shown with a selector only
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
             name: plain_settings(value) if isinstance(value, Mapping) else list(value) if name == "columns" else value
@@ -200,7 +189,7 @@ class Recipe:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return `settings` with features as a list of tables, and each name in `TABLES` as a table.
+    """Return `settings` with features as a list of tables; a setting in `TABLES` that is a name becomes a table.
 
     >>> _described({"schedule": "cosine", "norm": 1.0})
     {'schedule': {'name': 'cosine'}, 'norm': 1.0}
@@ -250,3 +239,55 @@ def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+RENAMED = {"reach": "residual_clip", "rest": "bias_clip", "bend": "skew_correction"}
+"""Settings of `additive` and `boosted`, which `auto` may take, by their former names."""
+
+SHARE = 0.5
+"""The default of `share` when `boosted` had a setting `waves`."""
+
+OF_TREES = ("trees", "depth", "lr")
+"""Settings of `boosted` that `fourier` does not have."""
+
+
+def current_names(learner: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the learner and its settings under today's names: stored models, saved plans and scripts may have others.
+
+    `boosted` with `waves` and without trees is now `fourier`. Settings of a mode that is gone raise `WrongInput`: trees
+    and random Fourier features in one model, and the private test of pairs of columns.
+
+    Parameters
+    ----------
+    learner
+        The name of a learner.
+    settings
+        Its settings, perhaps under former names.
+
+    Returns
+    -------
+    tuple
+        The name of the learner, and its settings.
+
+    >>> current_names("boosted", {"trees": 0, "waves": 64, "share": 0.4, "bend": 0.0})
+    ('fourier', {'count': 64, 'share': 0.4, 'skew_correction': 0.0})
+    >>> current_names("boosted", {"trees": 9, "pairs": 0.0})
+    ('boosted', {'trees': 9})
+    """
+    if learner not in ("additive", "auto", "boosted"):
+        return learner, dict(settings)
+    current = {RENAMED.get(name, name): value for name, value in settings.items()}
+    if learner == "auto":
+        return learner, current
+    if current.pop("pairs", 0):
+        raise WrongInput(f"{learner}: expected no setting pairs, which privaware no longer has; leave it out")
+    waves = current.pop("waves", 0)
+    if not waves:
+        return learner, current
+    if learner == "additive" or current.get("trees") != 0:
+        raise WrongInput(
+            f"{learner}: expected no setting waves beside trees; take the learner fourier for random Fourier features, "
+            "with count instead of waves"
+        )
+    kept = {name: value for name, value in current.items() if name not in OF_TREES}
+    return "fourier", {"count": waves, "share": SHARE, **kept}

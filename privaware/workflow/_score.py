@@ -202,7 +202,7 @@ class ScoredTraining:
     def changes(self) -> float:
         """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
 
-        Several rows of a person are counted by `rows`, not here.
+        Several rows of a person are counted by `rows`, not by this number.
         """
         return 2.0 if self.unit == "label" else 1.0
 
@@ -239,7 +239,7 @@ class ScoredTraining:
         return middle + half * float(constant.tensors["value"][0])
 
     def score(self, cells: ScoreCells, noisy: np.ndarray, schema: Schema, rng: Rng) -> Score:
-        """Compute the score, the requested tables and all intervals from the noisy cells; this is post-processing."""
+        """Compute the score, its tables and their intervals from `noisy`, the values of `cells`: post-processing."""
         scale = len(cells.sizes) * self.changes * self.noise
         facts = NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=rng.initial, unit=_range(schema))
         shown = "confusion" in self.also or (self.metric == "accuracy" and cells.classes == 2)

@@ -105,7 +105,7 @@ def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
     for name, stated in guarantee.accountants.items():
         computed = priced.accountants.get(name)
         if stated is not None and computed is not None and not _agree(stated, computed, priced.event):
-            problems.append(f"{name} says epsilon {computed:.6g}, the model that it says {stated:.6g}")
+            problems.append(f"{name} says epsilon {computed:.6g}, but the model states {stated:.6g} for {name}")
     if guarantee.method in ACCOUNTANTS and guarantee.accountants.get(guarantee.method) is None:
         problems.append(f"the model names {guarantee.method} as its accountant and no epsilon by it")
     return problems
@@ -134,12 +134,9 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         if name in stated and stated[name] != declared[name]
     ]
     flaw = CHOSEN_WITHOUT_NOISE if card.search.get("workflow") == "standard" else ""
-    if guarantee.certified and guarantee.seed is not None:
-        problems.append("the model is called certified although its run was seeded")
-    if guarantee.certified and flaw:
-        problems.append(f"the model is called certified although {flaw}")
-    if guarantee.certified and guarantee.overlap:
-        problems.append(f"the model is called certified although {guarantee.overlap:.200}")
+    seeded = "" if guarantee.seed is None else "its run was seeded"
+    doubts = (seeded, flaw, guarantee.overlap) if guarantee.certified else ()
+    problems += [f"the model is called certified although {doubt:.200}" for doubt in doubts if doubt]
     if problems:
         return problems
     facts: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "seed": guarantee.seed}
@@ -213,15 +210,15 @@ def _last_event(event: Event) -> tuple[Event | None, int]:
 def _wrong_unit(card: ModelCard) -> list[str]:
     """Return a sentence for each event whose group size is not the number of rows that one unit changes.
 
-    A replaced row counts as two rows, except for the releases in `FOR_REPLACED_ROWS`, which may count it as one. Label
-    privacy is not checked, because a cost alone does not say whether it is for labels.
+    A replaced row counts as two rows, except for the releases in `FOR_REPLACED_ROWS`, which may count it as one.
+    Nothing is checked if a unit is one row that is added or removed, nor for label privacy, because a cost alone does
+    not say whether it is for labels.
     """
     schema = card.schema
-    size = schema.unit_rows
-    size *= 2 if schema.relation == "replace_one" else 1
+    halves, replaced = schema.unit_rows, schema.relation == "replace_one"
+    size = 2 * halves if replaced else halves
     if schema.unit == "label" or size == 1:
         return []
-    halves = size // 2 if schema.relation == "replace_one" else size
     problems = []
     for part in card.events:
         sizes = {size, halves} if part.what in FOR_REPLACED_ROWS else {size}
@@ -242,7 +239,7 @@ def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray
     if not path.is_file():
         return Check(unchecked=[f"there is no {REPORT}"])
     if not math.isfinite(card.guarantee.epsilon):
-        return Check(unchecked=[f"{REPORT}, for want of a finite epsilon"])
+        return Check(unchecked=[f"{REPORT}, because the epsilon is not finite"])
     try:
         text, expected = report.page_text(path.read_bytes().decode("utf-8")), report.text(card, tensors)
     except OSError as problem:

@@ -34,7 +34,7 @@ class Claim:
     """What a folder states about itself: the kind of its release, and the facts of its charge that the ledger has too.
 
     `release` is the kind, a key of `RELEASE_FILES`. `entry` is the hash of the charge in the ledger, and `event` its
-    cost. `run` is None if the files do not name the run.
+    cost. `run` is None if the files do not name the run. `facts` has other facts by name, such as `delta` and `unit`.
     """
 
     release: str
@@ -87,11 +87,7 @@ def against_signature(folder: Path, key: str | Path | None, ledger: Path | None,
         return Check(problems=[f"expected a signature of this key in {SIGNATURE}, got none"])
     if not signature.is_by(key):
         return Check(problems=[f"{SIGNATURE} is not by the owner of this key, or it was changed"])
-    problems = [
-        *_other_kind(SIGNATURE, signature.release, claim),
-        *_not_named(SIGNATURE, signature.files, claim),
-        *_changed(folder, signature.files),
-    ]
+    problems = _wrong_files(folder, SIGNATURE, signature.release, signature.files, claim)
     if signature.run is not None and claim.run not in (None, signature.run):
         problems.append(f"{SIGNATURE} is of another run than this {claim.release} names")
     if ledger is not None and not Ledger.verify(ledger):
@@ -111,12 +107,7 @@ def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger:
     """
     if closing.files is None:
         return Check(unchecked=[NOT_BOUND if closing.release is None else SAVED_LATER])
-    by = "the closing entry of the ledger"
-    problems = [
-        *_other_kind(by, closing.release, claim),
-        *_not_named(by, closing.files, claim),
-        *_changed(folder, closing.files),
-    ]
+    problems = _wrong_files(folder, "the closing entry of the ledger", closing.release, closing.files, claim)
     audited: dict[str, set[str]] = {}
     for entry in audits:
         for name, digest in (entry.files or {}).items():
@@ -145,18 +136,20 @@ def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[s
     return []
 
 
-def _other_kind(by: str, release: str | None, claim: Claim) -> list[str]:
-    if release in (None, claim.release):
-        return []
-    return [f"{by} is of a release of kind {release!r:.40}, and this folder holds one of kind {claim.release!r}"]
+def _wrong_files(folder: Path, by: str, release: str | None, files: Mapping[str, str], claim: Claim) -> list[str]:
+    """Return a sentence for each difference between the folder and the files that the ledger or a signature names.
 
-
-def _not_named(by: str, files: Mapping[str, str], claim: Claim) -> list[str]:
-    """Return a sentence if `files` lacks a file that every release of this kind has; `by` says who lists `files`."""
-    missing = [repr(name) for name in RELEASE_FILES[claim.release] if name not in files]
-    if not missing:
-        return []
-    return [f"{by} does not name {', '.join(missing)}: it is of another release than this {claim.release}"]
+    `by` is what names them, in words: the kind `release`, or None if it names no kind, and `files` with their hashes.
+    Every file of the kind of release in `claim` must be named.
+    """
+    problems = []
+    if release not in (None, claim.release):
+        problems.append(
+            f"{by} is of a release of kind {release!r:.40}, and this folder holds one of kind {claim.release!r}"
+        )
+    if missing := [repr(name) for name in RELEASE_FILES[claim.release] if name not in files]:
+        problems.append(f"{by} does not name {', '.join(missing)}: it is of another release than this {claim.release}")
+    return problems + _changed(folder, files)
 
 
 def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
@@ -182,7 +175,7 @@ def _changed(folder: Path, files: Mapping[str, str]) -> list[str]:
         if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
             problems.append(f"{name!r:.80}, which was released with this model, is no plain name of a file")
         elif name in there and (folder / name).is_symlink():
-            problems.append(f"{name!r:.80} is a link: expected the file itself, as it was released; copy it here")
+            problems.append(f"{name!r:.80} is a link: expected the file itself, as it was released; replace the link")
         elif name not in there or not (folder / name).is_file():
             problems.append(f"{name!r:.80}, which was released with this model, is missing")
         elif _digest(folder / name) != digest:

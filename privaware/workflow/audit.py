@@ -156,7 +156,7 @@ def audit(
         budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema)}
         if search is not None:
             if attack != "many_run" or method is not None:
-                raise WrongInput("expected --search with --attack many_run and without --method, got another call")
+                raise WrongInput("expected --search with --attack many_run and without --method, got other options")
             plan = search_plan(
                 run.schema,
                 search=small_search(space, settings),
@@ -380,7 +380,7 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
     """Write the audit and its page into the model folder, and return `result` with the path of the audit.
 
     If the card names its run and there is a ledger (`--ledger`, or `run.ledger` in `folder`), record the hashes of both
-    files there. Otherwise say that they are not recorded.
+    files there. Otherwise tell the listener, if there is one, that they are not recorded.
     """
     record = {"format": 1, "version": __version__, **result.json()}
     path = folder / FILE

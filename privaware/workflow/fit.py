@@ -58,7 +58,7 @@ class Fit(Summarised):
     `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
     `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
-    test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
+    test score; `notices` say which rows and columns were left out, and which columns may identify persons. `search` has
     the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
     `taken` and `reason`. `refusal` says why the charge of a dry run would be refused; it is empty if it would not. If
     the number of trials is secret, `seconds` would reveal it, so it is in `internal`.

@@ -231,9 +231,8 @@ def _bound_to(entry: Entry, digest: str) -> str:
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
     """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
 
-    `entry` is the earlier charge of this run, or None, and `digest` identifies the rows. A missing file passes.
-
-    Resuming from such a checkpoint would repeat noise.
+    Resuming from such a checkpoint would repeat noise. `entry` is the earlier charge of this run, or None, and `digest`
+    identifies the rows. A missing file passes.
     """
     saved_run = saved.saved_run()
     if saved_run is not None and (entry is None or saved_run != _bound_to(entry, digest)):
@@ -252,7 +251,7 @@ def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
-        raise WrongInput(f"expected one target an example, got inputs and targets of lengths {sorted(lengths)}")
+        raise WrongInput(f"expected one target for each example, got inputs and targets of lengths {sorted(lengths)}")
     key = digest_key()
     hashes, sketch = cells_sketch(list(array_cells(arrays, key)), key)
     return rows_digest(hashes, key), sketch.finished()

@@ -131,7 +131,7 @@ def cases(packages: Path, out: Path) -> None:
 def _answers(packages: Path, out: Path, name: str, asked: Mapping[float, float]) -> dict[float, dict[str, Any]]:
     """Return, for each asked accuracy, the answer after one pilot, and the accuracy of `fit` at its epsilon."""
     from privaware.workflow._answer import answer_for, least_epsilon
-    from privaware.workflow._pilot import HELD_OUT, INFORMATIVE, charged_pilot
+    from privaware.workflow.advise import HELD_OUT, INFORMATIVE, charged_pilot
     from privaware.workflow.run.options import RunOptions
     from privaware.workflow.run.source import resolve
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privaware.features._prior.dictionary import CodeWhitening, Dictionary
 from privaware.features._prior.maps import feature_maps
-from privaware.features._prior.views import ViewStatistics, view_parts
+from privaware.features._prior.views import CodeWhitening, Dictionary, ViewStatistics, view_parts
 from privaware.features._prior.whitening import Statistics
 from privaware.features._rounded_tensors import restored, rounded
 from research.pretraining.images import generator_for

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
-from privaware.accounting import _cache, _price
+from privaware.accounting import _calibrate, _price
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Event, Gaussian, Laplace
 from tests.accounting.trainings import DELTA, training
@@ -69,7 +69,7 @@ def test_calibration_is_cached_and_survives_a_damaged_cache(
 def test_p45_an_edited_cache_entry_is_ignored(private_cache: Path, noise: float) -> None:
     first = accounting.calibrate(training, 2.0, DELTA)
     [file] = private_cache.rglob("*.json")
-    entry = {"noise": noise, "event": _cache.fingerprint(training(noise))}  # all that an entry ever held
+    entry = {"noise": noise, "event": _calibrate.fingerprint(training(noise))}  # all that an entry ever held
     file.write_text(json.dumps(entry))
     assert accounting.calibrate(training, 2.0, DELTA) == first
     assert accounting.epsilon(training(first), DELTA) <= 2.0

@@ -1,4 +1,4 @@
-"""A small private table, and the command line called in process."""
+"""A small private table, the command line called in process, and reports without their chart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 
 from privaware.cli import main
 from tests.cli.people import TOML, CallResult, Run, write_people
+from tests.no_chart import no_chart_in_reports
+
+__all__ = ["model", "no_chart_in_reports", "people", "run"]
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_target_without_a_value_is_refused_by_its_line(tmp_path: Path, value: st
 def test_columns_a_model_lacks_are_named_with_other_spellings() -> None:
     frame = pd.DataFrame({"AGE": [3], "town": ["Ulm"]})
     schema = Schema(columns=(Column(name="age", low=0, high=9),), target="y", classes=("0", "1"), rows=1)
-    with pytest.raises(WrongInput, match=r"the model needs 'age', .*; 'age' is there as 'AGE'; rename or add columns"):
+    with pytest.raises(WrongInput, match=r"the model needs 'age', .*; 'age' is spelled 'AGE'; rename or add columns"):
         Data.of(read(frame), schema, labelled=False)
     with pytest.raises(WrongInput, match="the columns 'town'; rename or add columns"):
         Data.of(read(frame[["town"]]), schema, labelled=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import os
 import re
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,13 @@ def test_p12_quoted_row_does_not_change_how_others_are_read(tmp_path: Path) -> N
     assert extended[:4] == without
 
 
+@functools.cache
+def without(schema: Schema) -> list[list[float]]:
+    """The rows of `LINES` alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        return coded(Path(folder) / "data.csv", list(LINES), schema)
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     st.text(alphabet=" \",;\t'\\yesnoUlm0159.eE-\udce9é#", max_size=24),
@@ -76,8 +84,7 @@ def test_p12_quoted_row_does_not_change_how_others_are_read(tmp_path: Path) -> N
 def test_p12_one_csv_line_changes_no_other_row_or_is_refused(
     tmp_path_factory: Any, line: str, at: int, schema: Schema
 ) -> None:
-    path = tmp_path_factory.mktemp("csv") / "data.csv"
-    alone = coded(path, list(LINES), schema)
+    path, alone = tmp_path_factory.getbasetemp() / "data.csv", without(schema)
     try:
         together = coded(path, [*LINES[:at], line, *LINES[at:]], schema)
     except WrongInput as problem:
@@ -92,17 +99,22 @@ def test_p12_one_csv_line_changes_no_other_row_or_is_refused(
     assert same(together[:at] + together[at + added :], alone)
 
 
+def words(folder: Path, records: tuple[str, ...], end: str) -> list[list[str]]:
+    (folder / "data.csv").write_bytes(end.join(["y,town,age", *records, ""]).encode())
+    return spellings(read(folder / "data.csv"))
+
+
+@functools.cache
+def words_alone(line: str, end: str) -> list[list[str]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return words(Path(folder), (line,), end)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*LINES, 'no,"U\nlm",1', ""]), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
 def test_p12_each_record_reads_as_if_alone(tmp_path_factory: Any, lines: list[str], end: str) -> None:
-    path = tmp_path_factory.mktemp("csv") / "data.csv"
-
-    def words(records: list[str]) -> list[list[str]]:
-        path.write_bytes(end.join(["y,town,age", *records, ""]).encode())
-        return spellings(read(path))
-
-    alone = [words([line]) for line in lines]
-    assert words(lines) == list(itertools.chain.from_iterable(alone))
+    together = words(tmp_path_factory.getbasetemp(), tuple(lines), end)
+    assert together == [row for line in lines for row in words_alone(line, end)]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,12 @@ def test_each_pair_of_levels_has_its_own_entry() -> None:
     assert encoded[:, :8].argmax(axis=1).tolist() == [int(2 * a + b) for a, b, _ in rows]
 
 
+def test_columns_have_their_fraction_of_the_squared_norm() -> None:
+    encoded = Crosses()(np.zeros((1, 3)), SCHEMA)
+    assert (encoded[:, : 4 + 2 + 3] ** 2).sum() == pytest.approx(0.6, abs=1e-6)
+    assert (encoded**2).sum() == pytest.approx(1.0, abs=1e-6)
+
+
 def test_numbers_have_no_crosses() -> None:
     schema = Schema(columns=(Column(name="n", low=0, high=1), *SCHEMA.columns), classes=("n", "y"))
     with pytest.raises(WrongInput, match="crosses: expected a table whose columns are categories"):

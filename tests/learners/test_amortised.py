@@ -17,7 +17,7 @@ from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import amortised
-from privaware.learners._boosting.level_sums import LevelSums
+from privaware.learners._table_scores import LevelSums
 from privaware.learners.amortised import Amortised
 from privaware.models.trees import curves
 from privaware.noise import Rng
@@ -181,10 +181,10 @@ def test_what_cannot_be_learnt_from_is_refused_before_the_charge(tmp_path: Path)
         Amortised().cost(Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40), 1.0)
     with pytest.raises(WrongInput, match="low and high"):
         Amortised().cost(Schema(columns=(Column(name="c"),), classes=("a", "b"), rows=5), 1.0)
-    with pytest.raises(WrongInput, match="are not here"):
+    with pytest.raises(WrongInput, match="got no such file"):
         Amortised(weights=str(tmp_path / "none.safetensors")).cost(TWO, 1.0)
     (tmp_path / "bad.safetensors").write_bytes(b"no weights")
-    with pytest.raises(WrongInput, match="as `privaware reproduce ours/tables_prior/weights` writes it"):
+    with pytest.raises(WrongInput, match="as `privaware reproduce ours/tables_prior/weights` writes them"):
         Amortised(weights=str(tmp_path / "bad.safetensors")).cost(TWO, 1.0)
     with pytest.raises(WrongInput, match="rounds"):
         Amortised(rounds=4)

@@ -166,6 +166,6 @@ def test_corrected_variant_beats_the_constant_at_epsilon_eight() -> None:
         batch=50,
     )
     noise = accounting.calibrate(lambda noise: learner.cost(train.schema, noise), 8.0, 1e-5)
-    scores = [accuracy(test.y, learner.run(train, noise, Rng(seed=seed)).predictions(test)) for seed in range(3)]
+    score = accuracy(test.y, learner.run(train, noise, Rng(seed=0)).predictions(test))
     constant = accuracy(test.y, Majority().run(train, 0.125, Rng(seed=0)).predictions(test))
-    assert np.mean(scores) > constant + 0.2
+    assert score > constant + 0.2

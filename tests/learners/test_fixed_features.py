@@ -11,9 +11,16 @@ import pytest
 from privaware import features
 from privaware.data import Data
 from privaware.features.pixels import Pixels
-from privaware.learners._fixed_features import rows_after, softmax
+from privaware.learners._fixed_features import (
+    feature_for,
+    linear_model,
+    network_rows,
+    row_features,
+    rows_after,
+    softmax,
+)
 from privaware.schema import Column, Schema
-from privaware.testing import rows_for
+from privaware.testing import example, rows_for
 
 IMAGE = Schema(form="image", shape=(1, 8, 8), classes=("a", "b"), rows=40)
 TABLE = Schema(columns=(Column(name="a", low=0, high=1), Column(name="b", low=0, high=1)), classes=("n", "y"), rows=40)
@@ -82,3 +89,19 @@ def test_feature_progress_tells_only_the_declared_row_count(there: int) -> None:
     assert heard[-1] == (310, 310, "features")
     assert all(of == 310 and at <= 310 for at, of, _ in heard)
     assert len(heard) == 3
+
+
+def test_diverged_network_is_applied_to_many_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN at the same place is the same output; row by row, a diverged candidate would take a hundred times as long."""
+    schema = example(rows=64, classes=0)
+    feature = feature_for(schema)
+    inputs = np.ascontiguousarray(row_features((feature,), rows_for(schema, 64)))
+    weight = np.full((1, inputs.shape[1]), np.inf)
+    weight[:, ::2] *= -1
+    model, sizes = linear_model(schema, (feature,), weight, np.zeros(1)), []
+    network = model.network()
+    network.register_forward_hook(lambda module, rows, outputs: sizes.append(len(rows[0])))
+    monkeypatch.setattr(type(model), "network", lambda self: network)
+    outputs = network_rows(model, inputs, schema)
+    assert np.isnan(outputs).any()
+    assert sizes == [64] * 3  # twice on synthetic rows, to find the size

@@ -98,7 +98,7 @@ def test_public_rows_are_no_training_or_test_rows() -> None:
 def test_without_public_rows_nothing_is_trained() -> None:
     with pytest.raises(WrongInput, match="expected public rows"):
         learner(public=None).run(table(), 1.0, Rng(seed=0))
-    with pytest.raises(WrongInput, match="expected public rows"):
+    with pytest.raises(WrongInput, match="expected at least one public row"):
         learner(public=table(rows=0))
 
 
@@ -148,8 +148,9 @@ def test_mnist_is_learnt_at_epsilon_eight() -> None:
     pooled = [{"name": "max_pool"}, {"name": "standardise", "mean": [0.5], "deviation": [0.25]}]
     gep = Gep(**settings, features=pooled, architecture={**SMALL, "hidden": [32]})
     noise = accounting.calibrate(lambda noise: gep.cost(train.schema, noise), 8.0, 1e-5)
-    scores = [accuracy(test.y, gep.run(train, noise, Rng(seed)).predictions(test)) for seed in range(3)]
-    assert np.mean(scores) > 0.5  # always the most frequent digit: 0.11
+    assert (
+        accuracy(test.y, gep.run(train, noise, Rng(0)).predictions(test)) > 0.5
+    )  # always the most frequent digit: 0.11
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import ZCDP
 from privaware.learners import iteration_amplification
+from privaware.learners._convex import bounded_rows
 from privaware.learners._convex.bounded_rows import NORM, slope_bounds
 from privaware.learners.iteration_amplification import IterationAmplification, percentile_epsilon, position_rho
 from privaware.noise import Rng
@@ -109,11 +110,7 @@ def test_slots_by_position_and_halved_noise_are_caught(monkeypatch: Any) -> None
         with pytest.raises(BrokenPromise, match="the price is too low"):
             check_mechanism(IterationAmplification(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            iteration_amplification,
-            "with_constant",
-            lambda rows, usual=iteration_amplification.with_constant: 2 * usual(rows),
-        )
+        patch.setattr(bounded_rows, "with_constant", lambda rows, usual=bounded_rows.with_constant: 2 * usual(rows))
         with pytest.raises(BrokenPromise, match=r"sensitivity exceeded|moves two points"):
             check_mechanism(IterationAmplification(lr=2.0), schema=TABLE, games=0)
     placed = _Placed(steps=4, tail=3)

@@ -34,40 +34,42 @@ DRAWS: dict[str, Callable[[Rng], Any]] = {
     "torch": lambda rng: torch.rand(3, generator=rng.torch("initial")).tolist(),
 }
 FORK = """
-    import json, os, sys
+    import json, os
     from privaware.noise import Rng
     from tests.noise.test_copies import DRAWS
 
-    rng = Rng(json.loads(sys.argv[1]))
-    held = rng._streams.cpu["noise"]
-    for draw in DRAWS.values():  # buffers are filled and generators of devices exist before the fork
-        draw(rng)
-    child = os.fork()
-    values = {name: draw(rng) for name, draw in DRAWS.items()} | {"held": held.random(3).tolist()}
-    os.write(1, (json.dumps(values) + "\\n").encode())
-    if child:
+    for seed in (None, 5):
+        rng = Rng(seed)
+        held = rng._streams.cpu["noise"]
+        for draw in DRAWS.values():  # buffers are filled and generators of devices exist before the fork
+            draw(rng)
+        child = os.fork()
+        values = {name: draw(rng) for name, draw in DRAWS.items()} | {"held": held.random(3).tolist()}
+        os.write(1, (json.dumps(values) + "\\n").encode())
+        if not child:
+            os._exit(0)
         os.waitpid(child, 0)
 """
 
 
-def after_fork(seed: int | None) -> list[dict[str, Any]]:
-    """What a parent and its child draw from one generator."""
-    command = [sys.executable, "-c", textwrap.dedent(FORK), json.dumps(seed)]
+@pytest.fixture(scope="module")
+def after_fork() -> list[dict[str, Any]]:
+    """What a parent and its child draw from one generator without a seed, and from one with a seed."""
+    command = [sys.executable, "-c", textwrap.dedent(FORK)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    one, two = map(json.loads, printed.splitlines())
-    return [one, two]
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-def test_a_forked_process_draws_noise_of_its_own() -> None:
-    parent, child = after_fork(None)
-    assert [name for name in parent if parent[name] == child[name]] == []
+def test_a_forked_process_draws_noise_of_its_own(after_fork: list[dict[str, Any]]) -> None:
+    one, two, *_ = after_fork
+    assert [name for name in one if one[name] == two[name]] == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-def test_a_seeded_generator_repeats_its_numbers_after_a_fork() -> None:
-    parent, child = after_fork(5)
-    assert parent == child
+def test_a_seeded_generator_repeats_its_numbers_after_a_fork(after_fork: list[dict[str, Any]]) -> None:
+    *_, one, two = after_fork
+    assert one == two
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {
@@ -110,10 +112,9 @@ def _drawn(shared: None, rng: Rng) -> Any:
     return DRAWS["gaussian array"](rng)
 
 
-@pytest.mark.parametrize("seed", [None, 4])
-def test_workers_given_one_generator_share_no_noise(seed: int | None) -> None:
+def test_workers_given_one_generator_share_no_noise() -> None:
     """Jobs of a seeded search have generators of their own; an unseeded one may even be given to all."""
-    rng = Rng(seed)
-    jobs = [rng] * 3 if seed is None else [rng.spawn() for _ in range(3)]
+    seeded = Rng(4)
+    jobs = [Rng()] * 3 + [seeded.spawn() for _ in range(3)]
     drawn = dict(Processes(2).run_jobs(_drawn, None, jobs))
-    assert len({tuple(values) for values in drawn.values()}) == 3
+    assert len({tuple(values) for values in drawn.values()}) == 6

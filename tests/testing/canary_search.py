@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,8 +43,8 @@ class Counted(Learner):
 class _Constant(Model):
     """The same outputs for every row, without a network."""
 
-    def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
-        return np.tile(self.tensors["value"], (len(inputs), 1))
+    def network_function(self, device: str = "cpu") -> Callable[[np.ndarray], np.ndarray]:
+        return lambda inputs: np.tile(self.tensors["value"], (len(inputs), 1))
 
 
 class _KnownSplit(Rng):

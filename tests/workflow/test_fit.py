@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import fit, select
+from privaware import fit, load, select
 from privaware.errors import OverlapWarning, WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
@@ -139,3 +139,10 @@ def test_rows_without_a_target_are_said_to_python_too(frame: pd.DataFrame, schem
     with pytest.warns(OverlapWarning, match="most of these rows are charged to another ledger too"):
         complete = fit(frame, target="y", schema=schema, epsilon=1.0, learner="majority", ledger=tmp_path / "l")
     assert complete.notices == []
+
+
+def test_saved_model_has_every_sentence_of_the_plan(frame: pd.DataFrame, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "epsilon": 0.2, "learner": "linear", "settings": {"steps": 2}, "seed": 1}
+    result = fit(frame.head(100), ledger=tmp_path / "x.ledger", **options)
+    assert any("The noise in the counts is about" in sentence for sentence in result.plan)
+    assert list(load(result.save(tmp_path / "model")).card.plan) == result.plan

@@ -13,7 +13,7 @@ from privaware.errors import BudgetExceeded, WrongInput
 from privaware.schema import Column, Schema
 from privaware.workflow._accuracy_curves import Pilot
 from privaware.workflow._answer import answer_for
-from privaware.workflow._pilot import pilot_plan
+from privaware.workflow.advise import pilot_plan
 from privaware.workflow.verify import verify
 
 

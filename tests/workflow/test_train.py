@@ -102,7 +102,7 @@ def test_trained_module_carries_its_guarantee(tmp_path):
 def test_rows_without_targets_cost_nothing(tmp_path):
     x, y = task()
     ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    with pytest.raises(WrongInput, match="one target an example"):
+    with pytest.raises(WrongInput, match="expected one target"):
         train(
             nn.Linear(4, 2), x, y[1:], epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger
         )

@@ -20,9 +20,8 @@ from privaware.descent._example_sums import sum_copies
 from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._layers.geometry import Geometry
 from privaware.descent._layers.pooling import is_max_pool_2x2
-from privaware.descent._layers.rule import check_batch_first, check_unmodified, record_leaf
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 from privaware.kernels import conv_block
 from privaware.kernels import convolution as convolution_kernels
 
@@ -125,7 +124,7 @@ def _leaf(
     if name is None:
         return None
     leaf = stack.token.detach().expand(shape).requires_grad_()
-    record_leaf(stack, leaf, lambda gradient: [(name, build(gradient))])
+    stack.record_leaf(leaf, lambda gradient: [(name, build(gradient))])
     return leaf
 
 

@@ -22,10 +22,9 @@ from privaware.descent._example_sums import (
     zero_in_place,
 )
 from privaware.descent._layers.geometry import Geometry, convolve
-from privaware.descent._layers.rule import check_batch_first, check_unmodified
 from privaware.descent._per_example import Materialised, PerExampleGradient, Zeroing
 from privaware.descent._precision import truncated_to_tf32
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels.convolution import Conv2dGeometry
 
@@ -200,7 +199,7 @@ class ConvolutionGradient:
         return gradients.view(self.count, *self.weight.shape[1:])
 
     def _as_weight(self, values: Tensor) -> Tensor:
-        """Return the kernel's channels-last `values` in the shape of the weight, (any, *shape)."""
+        """Return the kernel's channels-last `values` in the shape of the weight, (any number, *shape)."""
         height, width, *kernel = self.weight.shape[1:]
         return values.view(-1, height, *kernel, width).movedim(-1, 2)
 

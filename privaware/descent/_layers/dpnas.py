@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from privaware.descent._example_sums import sum_copies
-from privaware.descent._layers.rule import check_batch_first, record_leaf
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first
 from privaware.models._dpnas import cell_graph as _dpnas_cell
 
 __all__ = ["cell"]
@@ -50,7 +49,7 @@ def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) 
     def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
         return [(name, Materialised(sum_copies(gradient.flatten(0, 1), examples)))]
 
-    record_leaf(stack, leaf, build)
+    stack.record_leaf(leaf, build)
     return leaf
 
 

@@ -70,7 +70,7 @@ def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
 
 
 def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
-    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); all are 0 at rate 1.
+    """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); at rate 1 all units are 0.
 
     `shape` is the shape of the mask, which is broadcast to `values`.
     """

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from privaware.descent._layers.rule import check_batch_first, check_unmodified
 from privaware.descent._per_example import (
     EmbeddingGradient,
     Materialised,
@@ -17,7 +16,7 @@ from privaware.descent._per_example import (
     OuterProductBias,
     PerExampleGradient,
 )
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 
 __all__ = ["Affine", "affine", "by_example", "embedding", "linear", "multiply"]
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from privaware.descent._example_sums import sum_copies
-from privaware.descent._layers.rule import check_batch_first
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first
 
 __all__ = ["channel_norm", "feature_norm"]
 

@@ -111,10 +111,11 @@ def stackable_groups(
 ) -> list[list[int]]:
     """Return groups of positions in `modules`; the modules of a group are trained in one stack.
 
-    The modules of a group are equal except for what padding evens out, and padding must be cheaper than another stack.
-    On a CPU activations and frozen layers must agree too, because computing activations that were not selected would
-    cost as much as a stack saves. They must also agree with `per_layer` clipping, because a layer's clipping norm
-    depends on how many layers are trained. Without `padded` the modules of a group agree in everything.
+    The modules of a group may differ in widths, activations and frozen layers, which padding evens out, if padding is
+    cheaper than another stack. On a CPU activations and frozen layers must agree, because computing activations that
+    were not selected would cost as much as a stack saves. With `per_layer` clipping they must agree too, because a
+    layer's clipping norm depends on how many layers are trained. Without `padded` the modules of a group agree in
+    everything.
     """
     cpu = str(device).startswith("cpu")
     strict = cpu or per_layer or not padded

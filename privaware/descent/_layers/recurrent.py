@@ -16,9 +16,8 @@ from torch.nn.utils.rnn import PackedSequence
 
 from privaware.descent._layers.dropout import dropped
 from privaware.descent._layers.linear import by_example, multiply
-from privaware.descent._layers.rule import check_batch_first
 from privaware.descent._per_example import Materialised, OuterProduct, PerExampleGradient
-from privaware.descent._stack import Builder, Stack
+from privaware.descent._stack import Builder, Stack, check_batch_first
 from privaware.errors import Refused
 
 __all__ = ["recurrent", "single_bias_lstm"]

@@ -1,8 +1,13 @@
-"""Find the rule of each layer of a module, and build stacks whose layers follow their rules."""
+"""Find the rule of each layer of a module, and build stacks whose layers follow their rules.
+
+A rule takes the stack and one layer, and returns a replacement of the layer's forward function. The replacement
+computes each model's outputs with the model's own parameters. It records how to compute per-example gradients from the
+gradient with respect to the output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
@@ -18,13 +23,15 @@ from privaware.descent._layers.normalisation import channel_norm, feature_norm
 from privaware.descent._layers.padded_population import PerUnitActivation, per_unit_activation
 from privaware.descent._layers.pooling import is_max_pool_2x2, max_pool_2x2
 from privaware.descent._layers.recurrent import recurrent, single_bias_lstm
-from privaware.descent._layers.rule import Rule
 from privaware.descent._layers.vmap_fallback import vmap_fallback
 from privaware.descent._layers.weight_standardisation import standardised_convolution
 from privaware.descent._stack import Stack
 from privaware.models._dpnas.cell_graph import CellGraph
 
 __all__ = ["stacked"]
+
+Rule = Callable[[Stack, Any], Callable[..., Any]]
+"""A function from the stack and a layer to the replacement of the layer's forward function."""
 
 
 def stacked(
@@ -36,7 +43,7 @@ def stacked(
     The inputs of modules whose class name is in `watch` are recorded for the loss.
     """
     stack = Stack(modules, device=device)
-    stack.layers = _install(stack, materialise, watch)
+    _install(stack, materialise, watch)
     stack.record_inputs_of(watch)
     return stack
 
@@ -59,13 +66,13 @@ def rules() -> dict[type[nn.Module], Rule]:
     return table | dict.fromkeys((nn.GroupNorm, *instance_norms), channel_norm)
 
 
-def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str, str]:
+def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> None:
     """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
 
-    Return, by layer name, how each of these layers is handled. Dropout is replaced too, and without `materialise` 2 x 2
-    max pooling. No layer computes in place any more.
+    Dropout layers are replaced too, and so are 2 x 2 max pools unless `materialise`. No layer computes in place any
+    more.
     """
-    known, handled = rules(), {}
+    known = rules()
     for module in stack.module.modules():
         if getattr(module, "inplace", False) is True:
             module.inplace = False  # type: ignore[assignment]
@@ -75,25 +82,23 @@ def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str,
         if not materialise and is_max_pool_2x2(module):
             module.forward = max_pool_2x2  # type: ignore[method-assign]
 
-    def visit(module: nn.Module, name: str) -> None:
+    def visit(module: nn.Module) -> None:
         if not _has_stacked_parameters(stack, module):
             return
         rule = None if materialise else known.get(type(module))
         if isinstance(module, nn.MultiheadAttention) and not has_rule(module):
             rule = None
         elif rule is None and not materialise and not list(module.parameters(recurse=False)):
-            for child, part in module.named_children():
-                visit(part, f"{name}.{child}" if name else child)
+            for part in module.children():
+                visit(part)
             if isinstance(module, CellGraph):
                 module.node_outputs = cell(stack, module)  # type: ignore[method-assign, assignment]
             return
         module.forward = (rule or vmap_fallback)(stack, module)  # type: ignore[method-assign]
-        handled[name] = type(module).__name__ + ("" if rule else " (materialised)")
 
-    visit(stack.module, "")
+    visit(stack.module)
     if not materialise:
         fuse_conv_blocks(stack, watch)
-    return handled
 
 
 def _has_stacked_parameters(stack: Stack, module: nn.Module) -> bool:

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from privaware.descent._layers.rule import check_batch_first, record_leaf
 from privaware.descent._per_example import Materialised, PerExampleGradient
-from privaware.descent._stack import Stack
+from privaware.descent._stack import Stack, check_batch_first
 from privaware.errors import Refused
 
 __all__ = ["vmap_fallback"]
@@ -81,7 +80,7 @@ def _record(stack: Stack, leaves: dict[str, Tensor], names: dict[str, str | None
             per_example = gradient.reshape(examples, -1, *gradient.shape[2:]).sum(1)
             return [(name, Materialised(per_example))]
 
-        record_leaf(stack, leaf, build)
+        stack.record_leaf(leaf, build)
 
 
 def _is_batch(value: Any, examples: int) -> bool:

@@ -18,6 +18,7 @@ from privaware import features
 from privaware.errors import WrongInput
 from privaware.features._prior.maps import SIDE
 from privaware.features._prior.whitening import powers
+from privaware.features._rounded_tensors import symmetric
 
 __all__ = ["COLUMNS", "ScatteringStatistics", "scattering"]
 
@@ -79,9 +80,8 @@ class ScatteringStatistics:
                 "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"
             )
         size = len(tensors["scatter.mean"])
-        block, at = torch.zeros(size, size), torch.triu_indices(size, size)
-        block[at[0], at[1]] = tensors["scatter.covariance"].float()
-        return cls(mean=tensors["scatter.mean"], scale=tensors["scatter.scale"], covariance=block + block.triu(1).T)
+        covariance = symmetric(tensors["scatter.covariance"], size)
+        return cls(mean=tensors["scatter.mean"], scale=tensors["scatter.scale"], covariance=covariance)
 
     def whitening(self, power: float, device: Any) -> Callable[[Tensor], Tensor]:
         """Return the function from coefficients (rows, 243, h, w) to whitened rows (rows, 243 * h * w), on `device`.

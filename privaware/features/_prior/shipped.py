@@ -32,35 +32,35 @@ __all__ = [
     "stored_whitening",
 ]
 
-SHIPPED = Path(__file__).parents[1].joinpath("prior.safetensors")
+FOLDER = Path(__file__).parents[1]
+"""Folder of the shipped files."""
+SHIPPED = FOLDER / "prior.safetensors"
 """File of the large network."""
-SHIPPED_GLYPHS = Path(__file__).parents[1].joinpath("prior_glyphs.safetensors")
+SHIPPED_GLYPHS = FOLDER / "prior_glyphs.safetensors"
 """File of the network for glyphs."""
 GLYPH_COLUMNS = 1024
 """Entries of a row of the network for glyphs."""
-SHIPPED_SMALL = Path(__file__).parents[1].joinpath("prior_small.safetensors")
+SHIPPED_SMALL = FOLDER / "prior_small.safetensors"
 """File of the small network."""
 SMALL_COLUMNS = 1024
 """Entries of a row of the small network."""
-SHIPPED_VIEWS = Path(__file__).parents[1].joinpath("prior_views.safetensors")
+SHIPPED_VIEWS = FOLDER / "prior_views.safetensors"
 """File of the statistics of `prior_views`."""
 
 
 @lru_cache
 def _note(file: Path) -> dict[str, str]:
-    """Return the note beside a shipped file: how it was computed, its checksum, and its checksum before rounding.
+    """Return the JSON note of a shipped file: how it was computed, its checksum, and its checksum before rounding.
 
     Raise `WrongInput` if there is no note.
     """
     try:
         note: dict[str, str] = json.loads(file.with_suffix(".json").read_text())
     except OSError:
-        raise WrongInput(f"prior: {file.name} is not here; install a release of privaware that ships it") from None
+        raise WrongInput(
+            f"prior: {file.name} is not in the installed package; install a release of privaware that ships it"
+        ) from None
     return note
-
-
-def _checksum(file: Path, fact: str) -> str:
-    return _note(file).get(fact, "")[:16]
 
 
 def expected_checksum(checksum: str | None, *files: Path) -> str:
@@ -69,9 +69,10 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
     `checksum` is what a model names. None means a new model, and the checksum of the shipped files is returned. The
     checksum of the half-precision files that the shipped ones were rounded from is accepted with a warning, and
     returned as it is. Any other checksum raises `WrongInput`, because a model's head belongs to its features. A
-    checksum is the first 16 hexadecimal digits of the SHA-256 that stands in the note beside a file.
+    checksum is the first 16 hexadecimal digits of the SHA-256 in the JSON note of a file.
     """
-    shipped, half = ("+".join(_checksum(file, fact) for file in files) for fact in ("sha256", "rounded_from"))
+    facts = ("sha256", "rounded_from")
+    shipped, half = ("+".join(_note(file).get(fact, "")[:16] for file in files) for fact in facts)
     if checksum and checksum == half:
         warnings.warn(
             f"prior: this model was fitted with the weights {half!r} in half precision, and this version ships them "

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privaware.errors import WrongInput
-from privaware.features._rounded_tensors import restored, rounded
+from privaware.features._rounded_tensors import read_rounded, rounded
 
 __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 
@@ -78,7 +77,8 @@ class Student(nn.Module):
             self.stages.append(nn.Sequential(*stage_blocks))
             channels = width
         self.norm: nn.Module = nn.BatchNorm1d(shape.pooled) if learning else nn.Identity()
-        self.hidden = _layer(shape.pooled, shape.hidden, learning)
+        hidden = nn.Linear(shape.pooled, shape.hidden)
+        self.hidden: nn.Module = nn.Sequential(hidden, nn.BatchNorm1d(shape.hidden)) if learning else hidden
         self.output = nn.Linear(shape.hidden, shape.columns)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -145,11 +145,6 @@ def _convolution(inputs: int, outputs: int, side: int, stride: int, learning: bo
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs)) if learning else convolution
 
 
-def _layer(inputs: int, outputs: int, learning: bool) -> nn.Module:
-    linear = nn.Linear(inputs, outputs)
-    return nn.Sequential(linear, nn.BatchNorm1d(outputs)) if learning else linear
-
-
 def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
     """Return the scale and the shift that a batch norm in evaluation mode applies to each column."""
     assert isinstance(norm, nn.BatchNorm2d | nn.BatchNorm1d)
@@ -192,17 +187,7 @@ def load_student(file: str | Path, device: str = "cpu") -> Student:
 
     Raise `WrongInput` if `file` cannot be read as such a student.
     """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(file), framework="pt") as opened:
-            metadata = opened.metadata() or {}
-            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
+    with read_rounded(file, "prior", "ours/prior/small") as (tensors, metadata):
         student = Student(StudentShape(**json.loads(metadata["shape"])), learning=False)
         student.load_state_dict(tensors)
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise WrongInput(
-            f"prior: expected {Path(file).name!r} as `privaware reproduce ours/prior/small` writes it: {reason:.160}"
-        ) from None
     return student.eval().requires_grad_(False).prepared(device)

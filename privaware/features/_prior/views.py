@@ -3,12 +3,19 @@
 Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle. With `mirror`
 each view also has its mirror image. Feature maps and codes are averaged over views. The average is a function of one
 image alone.
+
+Codes compare the positions of one feature map with a dictionary of typical positions. The vector of a map at one
+position (its channels) is centred, whitened and scaled to norm 1. Its code for an entry of the dictionary is
+relu(similarity - THRESHOLD), averaged over the quarters of the image. Entries are the centres of spherical k-means over
+positions of synthetic images. Codes are whitened by their covariance over synthetic images: the directions of largest
+variance are kept, and all other directions share one scale. `research/pretraining/prior_views.py` computed dictionary
+and whitening.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,17 +26,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior.dictionary import CodeWhitening, Dictionary
 from privaware.features._prior.maps import SIDE, feature_maps
 from privaware.features._prior.whitening import Statistics, Whitening
-from privaware.features._rounded_tensors import restored
+from privaware.features._rounded_tensors import read_rounded, rounded
 
-__all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
+__all__ = [
+    "POOL",
+    "CodeWhitening",
+    "Dictionary",
+    "ViewStatistics",
+    "stored_statistics",
+    "stored_view_whitening",
+    "view_parts",
+    "views",
+]
 
 SHIFT = 2
 """Number of pixels by which a shifted view is moved, down or up and right or left."""
 MARGINS = (2, 4)
 """Number of pixels cut off on each side of the two enlarged views."""
+THRESHOLD = 0.2
+"""Similarity below which a code is 0."""
+POOL = 2
+"""Side of the grid over which codes are averaged."""
 
 
 def views(images: Tensor, mirror: bool) -> Iterator[Tensor]:
@@ -54,15 +73,79 @@ def _upright(images: Tensor) -> Iterator[Tensor]:
         yield functional.interpolate(middle, size=(SIDE, SIDE), mode="bilinear", align_corners=False)
 
 
-def over_views(images: Tensor, mirror: bool, parts: Callable[[Tensor], Sequence[Tensor]]) -> list[Tensor]:
-    """Return, for each tensor that `parts` returns for one view, its mean over `views(images, mirror)`."""
-    total: list[Tensor] = []
-    count = 0
-    for view in views(images, mirror):
-        values = parts(view)
-        total = [a + b for a, b in zip(total, values, strict=True)] if count else list(values)
-        count += 1
-    return [value / count for value in total]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dictionary:
+    """A dictionary of typical positions.
+
+    `mean` (channels) and the whitening matrix `white` (channels, channels) apply to a position. `entries` (count,
+    channels) are the typical positions, each of norm 1.
+    """
+
+    mean: Tensor
+    white: Tensor
+    entries: Tensor
+
+    def to(self, device: Any) -> Dictionary:
+        """Return the same dictionary on another device."""
+        return Dictionary(mean=self.mean.to(device), white=self.white.to(device), entries=self.entries.to(device))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors to store by name, on the CPU; `entries` are stored as `rounded` returns them."""
+        named = {"dictionary.mean": self.mean, "dictionary.white": self.white}
+        exact = {name: value.cpu().contiguous() for name, value in named.items()}
+        return exact | rounded({"dictionary.entries": self.entries})
+
+    @classmethod
+    def read(cls, tensors: Mapping[str, Tensor]) -> Dictionary:
+        """Return the dictionary from `tensors` as `restored` returns them; raise `KeyError` if one is missing."""
+        return cls(**{name: tensors[f"dictionary.{name}"].float() for name in ("mean", "white", "entries")})
+
+    def codes(self, maps: Tensor) -> Tensor:
+        """Return the codes (rows, entries, POOL, POOL) of maps (rows, channels, height, width)."""
+        positions = maps.movedim(1, 3) - self.mean
+        unit = functional.normalize(positions @ self.white, dim=3)
+        codes = functional.relu(unit @ self.entries.T - THRESHOLD)
+        return functional.adaptive_avg_pool2d(codes.movedim(3, 1), POOL)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CodeWhitening:
+    """The whitening of codes.
+
+    It applies to the codes of each quarter of the image: with z = (codes - mean) / scale, the result is rest * z +
+    directions @ (factors * (directions.T @ z)). `mean` and `scale` are (entries,), `directions` is (entries, rank),
+    `factors` is (rank,).
+    """
+
+    mean: Tensor
+    scale: Tensor
+    directions: Tensor
+    factors: Tensor
+    rest: float
+
+    def to(self, device: Any) -> CodeWhitening:
+        """Return the same whitening on another device."""
+        names = ("mean", "scale", "directions", "factors")
+        return CodeWhitening(rest=self.rest, **{name: getattr(self, name).to(device) for name in names})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors to store by name, on the CPU; `directions` are stored as `rounded` returns them."""
+        named = {"mean": self.mean, "scale": self.scale, "factors": self.factors, "rest": torch.tensor([self.rest])}
+        exact = {f"codes.{name}": value.cpu().contiguous() for name, value in named.items()}
+        return exact | rounded({"codes.directions": self.directions})
+
+    @classmethod
+    def read(cls, tensors: Mapping[str, Tensor]) -> CodeWhitening:
+        """Return the whitening from `tensors` as `restored` returns them; raise `KeyError` if one is missing."""
+        names = ("mean", "scale", "directions", "factors")
+        named = {name: tensors[f"codes.{name}"].float() for name in names}
+        return cls(rest=float(tensors["codes.rest"][0]), **named)
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        """Return `codes` (rows, entries, POOL, POOL) whitened, as (rows, POOL * POOL * entries), quarter by quarter."""
+        rows = (codes.flatten(2).transpose(1, 2) - self.mean) / self.scale
+        large = (rows @ self.directions) * self.factors
+        return (self.rest * rows + large @ self.directions.T).flatten(1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,12 +186,16 @@ def view_parts(
     `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth` must be one of `depths`.
     """
 
-    def parts(view: Tensor) -> list[Tensor]:
+    total: list[Tensor] = []
+    count = 0
+    for view in views(images, mirror):
         maps = feature_maps(network, view, depths, False)
-        pooled = [functional.adaptive_avg_pool2d(each, pool) for each, pool in zip(maps, pools, strict=True)]
-        return pooled if dictionary is None else [*pooled, dictionary.codes(maps[list(depths).index(depth)])]
-
-    return over_views(images, mirror, parts)
+        parts = [functional.adaptive_avg_pool2d(each, pool) for each, pool in zip(maps, pools, strict=True)]
+        if dictionary is not None:
+            parts.append(dictionary.codes(maps[list(depths).index(depth)]))
+        total = [a + b for a, b in zip(total, parts, strict=True)] if count else parts
+        count += 1
+    return [value / count for value in total]
 
 
 @lru_cache(maxsize=4)
@@ -127,26 +214,15 @@ def stored_statistics(file: str, device: str) -> ViewStatistics:
 
     The result is cached and shared. Raise `WrongInput` if `file` is missing or cannot be read as such statistics.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not Path(file).is_file():
         raise WrongInput(
-            f"prior_views: its statistics {Path(file).name!r} are not here; install a release of privaware that ships "
+            f"prior_views: its statistics {Path(file).name!r} are missing; install a release of privaware that ships "
             "them, or write them with `privaware reproduce ours/prior/views` and name the file as statistics"
         )
-    try:
-        with safe_open(file, framework="pt") as opened:
-            metadata: dict[str, Any] = opened.metadata() or {}
-            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
+    with read_rounded(file, "prior_views", "ours/prior/views") as (tensors, metadata):
         maps = Statistics.read(tensors, metadata)
         dictionary, codes = Dictionary.read(tensors), CodeWhitening.read(tensors)
         depth = int(json.loads(metadata["dictionary_depth"]))
-    except (SafetensorError, OSError, KeyError, ValueError) as problem:
-        reason = " ".join(str(problem).split())
-        raise WrongInput(
-            f"prior_views: expected {Path(file).name!r} as `privaware reproduce ours/prior/views` writes it: "
-            f"{reason:.160}"
-        ) from None
     return ViewStatistics(
         maps=maps, dictionary=dictionary.to(device), codes=codes.to(device), depth=depth, metadata=metadata
     )

@@ -17,7 +17,7 @@ from privaware.errors import WrongInput
 from privaware.features._prior.maps import backbone
 from privaware.features._prior.scattering import ScatteringStatistics
 from privaware.features._prior.whitening import Statistics
-from privaware.features._rounded_tensors import restored, rounded
+from privaware.features._rounded_tensors import read_rounded, rounded
 
 __all__ = ["PriorWeights", "load", "save"]
 
@@ -68,17 +68,12 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
 
     Raise `WrongInput` if `file` is missing or cannot be read as such a file.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not Path(file).is_file():
         raise WrongInput(
-            f"prior: its weights {Path(file).name!r} are not here; install a release of privaware that ships them, "
+            f"prior: its weights {Path(file).name!r} are missing; install a release of privaware that ships them, "
             "or write them with `privaware reproduce ours/prior/weights` and name the file as weights"
         )
-    try:
-        with safe_open(str(file), framework="pt") as opened:
-            metadata = opened.metadata() or {}
-            tensors = restored({name: opened.get_tensor(name) for name in opened.keys()})  # noqa: SIM118
+    with read_rounded(file, "prior", "ours/prior/weights") as (tensors, metadata):
         shape = int(metadata["depth"]), int(metadata["width"]), int(metadata.get("stride", "1"))
         network = backbone(*shape[:2], device="meta", stride=shape[2])
         state = {
@@ -88,11 +83,6 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
         }
         network.load_state_dict(state, assign=True)
         statistics = Statistics.read(tensors, metadata)
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise WrongInput(
-            f"prior: expected {Path(file).name!r} as `privaware reproduce ours/prior/weights` writes it: {reason:.160}"
-        ) from None
     network = network.eval().requires_grad_(False)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return PriorWeights(

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from privaware.errors import WrongInput
-from privaware.features._rounded_tensors import restored_symmetric, rounded_symmetric
+from privaware.features._rounded_tensors import restored_symmetric, rounded_symmetric, symmetric
 
 __all__ = ["Statistics", "Whitening", "powers", "walsh"]
 
@@ -117,11 +117,11 @@ class Statistics:
         scales = tuple(tensors[f"scale.{depth}"].float() for depth in depths)
         return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
-    def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
+    def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float) -> Whitening:
         """Return the whitening by `power` of maps at `depths`, each averaged to its entry of `pools`.
 
         `depths` are some of `self.depths`, and a map is pooled as in the statistics or to a coarser grid; otherwise
-        raise `WrongInput`. `ridge` is a fraction of the mean eigenvalue over all blocks.
+        raise `WrongInput`.
         """
         chosen = [self._index(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
@@ -133,7 +133,7 @@ class Statistics:
             remaining = [at for at, pool in zip(chosen, pools, strict=True) if pool * pool > mode]
             columns = torch.cat([self._columns(at, mode) for at in remaining])
             blocks.append(self.covariances[mode][columns][:, columns])
-        return Whitening(means=means, scales=scales, matrices=powers(blocks, power, ridge))
+        return Whitening(means=means, scales=scales, matrices=powers(blocks, power))
 
     def _index(self, depth: int, pool: int) -> int:
         at = self.depths.index(depth) if depth in self.depths else -1
@@ -151,14 +151,16 @@ class Statistics:
         return sum(sizes[:at]) + torch.arange(sizes[at])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Whitening:
     """A function from pooled maps, one tensor for each depth, to whitened rows, mode after mode.
 
     `means` and `scales` of Walsh coefficients have one tensor for each depth, `matrices` one for each mode.
     """
 
-    def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
-        self.means, self.scales, self.matrices = means, scales, matrices
+    means: list[Tensor]
+    scales: list[Tensor]
+    matrices: list[Tensor]
 
     def to(self, device: Any) -> Whitening:
         """Return the same whitening on another device."""
@@ -182,13 +184,14 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """Return the covariance of a mode: the square of its stored root, or in older files from its upper triangle."""
+    """Return the covariance (size, size) of a mode: the square of its stored root.
+
+    Files of earlier versions store the upper triangle of the covariance instead.
+    """
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()
         return (root @ root).float()
-    block, at = torch.zeros(size, size), torch.triu_indices(size, size)
-    block[at[0], at[1]] = tensors[f"covariance.{mode}"].float()
-    return block + block.triu(1).T
+    return symmetric(tensors[f"covariance.{mode}"], size)
 
 
 def walsh_coefficients(maps: Tensor) -> Tensor:
@@ -222,9 +225,7 @@ def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
 
 
 def powers(blocks: list[Tensor], power: float, share: float = RIDGE) -> list[Tensor]:
-    """Return (block + ridge)^(-power) for each block, with one ridge: `share` times the mean eigenvalue over all
-    blocks.
-    """
+    """Return (block + ridge)^(-power) for each block; the ridge is `share` times the mean eigenvalue of all blocks."""
     total = sum(float(block.diagonal().sum()) for block in blocks)
     ridge = share * total / sum(len(block) for block in blocks)
     matrices = []

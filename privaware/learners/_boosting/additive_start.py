@@ -1,4 +1,4 @@
-"""The training that `additive`, `boosted` and `fourier` share: an additive model first, then what columns do together.
+"""The training that `additive`, `boosted` and `fourier` share: an additive model first, then interactions.
 
 `AdditiveStart` releases a bias, runs gradient descent on an additive model, lets a subclass learn interactions on top
 (trees or random Fourier features), and corrects and checks the outputs of a regression. `gradient_sums.py` says why the
@@ -22,6 +22,7 @@ from privaware.events import Event
 from privaware.features.codes import Codes
 from privaware.learners import Learner
 from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
+from privaware.learners._boosting.derivatives import MOMENTUM, response
 from privaware.learners._boosting.gradient_sums import GradientSums, TargetSums, as_outputs
 from privaware.learners._boosting.monotone import Monotone
 from privaware.learners._boosting.regression import (
@@ -34,7 +35,6 @@ from privaware.learners._boosting.regression import (
 )
 from privaware.learners._boosting.splits import column_chances
 from privaware.learners._boosting.stages import Budget, CodedData, Curves, Interactions, Releases, Stage, Start
-from privaware.learners._momentum import MOMENTUM, response
 from privaware.learners._networks.plain_descent import paced
 from privaware.model import Model
 from privaware.noise import Rng
@@ -76,8 +76,8 @@ class AdditiveStart(Learner):
     steps
         Steps of gradient descent on the additive model; 0 for none.
     share
-        Fraction for these steps of the budget that bias and check leave: 1 without trees and features, 0 if `steps` is
-        0.
+        Fraction that these steps take of the budget without bias and check; trees or features take `1 - share`. It
+        counts as 1 without trees and features, and as 0 if `steps` is 0.
     cells
         About how many levels a number column without declared bins has, from 4 to 4096.
     residual_clip
@@ -135,7 +135,7 @@ class AdditiveStart(Learner):
     def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
         """Return the releases of trees or features by the name of their stage.
 
-        Together they take this `fraction` of the budget that bias and check leave.
+        Together they take this `fraction` of the budget without bias and check.
         """
         raise NotImplementedError
 
@@ -147,7 +147,10 @@ class AdditiveStart(Learner):
 
     def cost(self, schema: Schema, noise: float) -> Event:
         if schema.form != "table" or not schema.used:
-            raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
+            raise WrongInput(
+                f"{self._name}: expected a table with columns to learn from, got {schema.form} data with "
+                f"{len(schema.used)} columns; choose another learner"
+            )
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
         return self._budget(schema, noise).cost(noise)
@@ -197,7 +200,7 @@ class AdditiveStart(Learner):
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:
-        """Return the releases of each stage; `noise` is the noise multiplier of all of them as one release."""
+        """Return the releases of each stage; together they cost one Gaussian release with noise multiplier `noise`."""
         share = self.share if self._count and self.steps else float(self.steps > 0)
         # classes: their frequencies; regression: the target's mean twice, its spread, the mean of the last residuals
         count = 1 if schema.classes else 4 + self._measures_again(schema)

@@ -1,8 +1,9 @@
 """The basis of an additive model: a bias, scores of levels, slopes of numbers, and cosines over the levels of numbers.
 
-A number acts smoothly as a rule. A cosine over the levels of a number gathers the gradients of many rows, where a
-single level holds few rows, so noise hides less (`features/_fourier.py`). Cosines are functions of public levels: sums
-over cosines are linear in sums over levels, and the coefficients of the cosines are added to the scores of the levels.
+The effect of a number is usually smooth. A cosine over the levels of a number gathers the gradients of many rows, where
+a single level holds few rows, so noise hides less (`features/_fourier.py`). Cosines are functions of public levels:
+sums over cosines are linear in sums over levels, and the coefficients of the cosines are added to the scores of the
+levels.
 """
 
 from __future__ import annotations
@@ -72,9 +73,7 @@ class CurveBasis:
     def released(self, sums: np.ndarray) -> np.ndarray:
         """Return the exact `sums` (bias, levels and slopes, outputs) times `terms`, then their sums over cosines.
 
-        The result is (width, outputs).
-
-        The sums over cosines are computed in integers, so they have no rounding error.
+        The result is (width, outputs). The sums over cosines are computed in integers, so they have no rounding error.
         """
         parts = [sums * self.terms]
         for (at, _), table in zip(self.numbers, self.tables, strict=True):

@@ -2,6 +2,7 @@
 
 For two classes both are read from a table of `CELLS` public cells of the logit: rows are then counted by cell rather
 than summed, and the same bits come out on every machine. A cell is 1/64 wide, which moves a gradient by 0.002 at most.
+`response` says how noise in the gradients moves the result of gradient descent.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from privaware.exact_sums import MARGIN, Lattice
 from privaware.learners._boosting.coded_rows import CodedLayout
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
-__all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]
+__all__ = ["CELLS", "LATTICE", "MOMENTUM", "derivatives", "logit_cells", "logit_tables", "response"]
 
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
+"""Lattice of gradients and second derivatives."""
 
 CELLS = 2048
 """Number of cells of the logit of two classes; the first and the last cell extend to infinity."""
 
 STEPS = 64
 """Cells in one unit of the logit."""
+
+MOMENTUM = 0.9
+"""The momentum coefficient of gradient descent."""
 
 
 def derivatives(
@@ -52,7 +57,7 @@ def derivatives(
 def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return, for each row, `group * CELLS` plus the cell of its logit; `group` is its class, or 2 * leaf + class.
 
-    `logits` are of the second of two classes.
+    `logits` are the logits of the second of two classes.
     """
     places = logits * np.float32(STEPS)
     places += np.float32(CELLS / 2 + 0.5)
@@ -82,3 +87,17 @@ def _column_sum(values: np.ndarray) -> np.ndarray:
     for row in values:
         total += row
     return total
+
+
+def response(steps: int) -> float:
+    """Return the standard deviation that noise gives the mean of the last half of `steps` iterates.
+
+    Each step gets noise of standard deviation 1, at learning rate 1. Only the effect of momentum is counted: the
+    gradient is taken to be zero.
+
+    >>> response(1)
+    1.0
+    """
+    age = np.arange(steps)[:, None] - np.arange(steps)[None, :] + 1  # steps since each noise draw
+    moved = np.where(age > 0, (1 - MOMENTUM ** np.maximum(age, 0)) / (1 - MOMENTUM), 0.0)
+    return float(np.linalg.norm(moved[steps // 2 :].mean(axis=0)))

@@ -1,8 +1,8 @@
 """Random Fourier features of a few columns, and gradient descent on their amplitudes: the last stage of `fourier`.
 
 A feature is the cosine of an angle: a random phase, plus a random angle for the level of each of one to four columns. A
-number adds to the angle in proportion to its place between its bounds and to its rank among its levels. Columns for
-which the additive start found much are read more often. Outputs are a bias plus an amplitude times each feature.
+number adds to the angle in proportion to its place between its bounds and to its rank among its levels. Columns
+with a larger effect in the additive start are read more often. Outputs are a bias plus an amplitude times each feature.
 
 Why a row moves the sums by no more than declared:
 
@@ -26,13 +26,11 @@ import numpy as np
 from privaware.data import Sum, release
 from privaware.exact_sums import Lattice, Total, add_outer_sum, clip_rows, column_sums
 from privaware.features._fourier import CATEGORY_DISTANCE, NUMBER_SCALE
-from privaware.learners._boosting.code_tables import Lookup
 from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
-from privaware.learners._boosting.derivatives import LATTICE, derivatives
-from privaware.learners._boosting.gradient_sums import ArraySum, GradientSums
+from privaware.learners._boosting.derivatives import LATTICE, MOMENTUM, derivatives, response
+from privaware.learners._boosting.gradient_sums import ArraySum, GradientSums, Lookup
 from privaware.learners._boosting.stages import Stage
 from privaware.learners._centring import Centre
-from privaware.learners._momentum import MOMENTUM, response
 from privaware.learners._row_functions import cosine
 from privaware.noise import Rng
 
@@ -129,7 +127,7 @@ def _add_column(
 
 
 def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
-    """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent on their amplitudes.
+    """Return the amplitudes: release the mean of the features, then `FEATURE_STEPS` steps of gradient descent.
 
     `frequencies` are the result of `random_frequencies`. The amplitudes are the mean over the last half of the steps,
     times `_kept`. Features times amplitudes are added to the outputs of the rows. The returned amplitudes and bias are
@@ -164,16 +162,16 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
 def _most_noise(layout: CodedLayout, noise: float) -> float:
     """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
 
-    `noise` is the noise multiplier of all releases as one.
+    `noise` is the noise multiplier of the one Gaussian release that costs as much as all releases of the training.
     """
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 def _kept(amplitudes: np.ndarray, deviation: float, least: float) -> float:
-    """Return the factor on released amplitudes: 1 if columns clearly act together, `least` if noise explains them.
+    """Return the factor on released amplitudes: 1 if columns clearly interact, `least` if noise explains them.
 
     `deviation` is the standard deviation of the noise in one amplitude. `signal` is the fraction of the squared norm
-    that noise does not explain. The factor is computed from released values, so it costs nothing.
+    that noise does not explain. The factor is computed from released values, so it has no privacy cost.
 
     >>> _kept(np.ones((4, 1)), deviation=1.0, least=0.25), _kept(np.ones((4, 1)), deviation=0.5, least=0.25)
     (0.25, 1.0)
@@ -186,8 +184,8 @@ def _kept(amplitudes: np.ndarray, deviation: float, least: float) -> float:
 def _least_kept(layout: CodedLayout) -> float:
     """Return the smallest factor on amplitudes: 1 in a regression, and less with more categories among the columns.
 
-    Numbers act together smoothly, so that features of numbers help even where noise hides them. What categories do
-    together has to be learnt for each pair of levels.
+    Interactions of numbers are smooth, so features of numbers help even where noise hides them. Interactions of
+    categories have to be learnt for each pair of levels.
     """
     used = layout.schema.used
     share = sum(column.kind == "category" for column in used) / len(used)

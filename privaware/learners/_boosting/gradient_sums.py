@@ -8,24 +8,58 @@ lattice of 2^-10 have none either: they are computed in integers below 2^62.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from privaware.data import Sum
-from privaware.learners._boosting.code_tables import Lookup, by_code, chunks
 from privaware.learners._boosting.coded_rows import NUMBER_STEPS, CodedLayout, CodedRows
 from privaware.learners._boosting.derivatives import CELLS, LATTICE, derivatives, logit_cells, logit_tables
 from privaware.noise import Rng
 
-__all__ = ["SECOND_WEIGHT", "ArraySum", "ClassCounts", "GradientSums", "LeafSums", "TargetSums", "as_outputs"]
+__all__ = ["SECOND_WEIGHT", "ArraySum", "ClassCounts", "GradientSums", "LeafSums", "Lookup", "TargetSums", "as_outputs"]
 
 SECOND_WEIGHT = 0.125
 """Factor on second derivatives before they are released with gradients; a power of two, so products are exact."""
 
 COUNTED = 4
 """Largest depth of a tree whose rows of two classes are counted by cells of the logit; each leaf has all cells."""
+
+CHUNK = 2**15
+"""Number of rows that are processed at a time, so that they stay in a processor's cache."""
+
+
+def chunks(part: Sized) -> Iterator[slice]:
+    """Return an iterator of slices of at most `CHUNK` rows that cover `part` in order."""
+    return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
+
+
+class Lookup:
+    """Adds table entries by code. Its buffers are reused: new memory for each chunk would take as long as the work."""
+
+    def __init__(self) -> None:
+        self._index = np.empty(CHUNK, np.intp)
+        self._entries: dict[np.dtype, np.ndarray] = {}
+
+    def add(self, values: np.ndarray, tables: np.ndarray, codes: np.ndarray) -> None:
+        """Add `tables[output, codes[row]]` to `values[output, row]`, in place, for at most `CHUNK` rows."""
+        index = self._index[: len(codes)]
+        index[...] = codes
+        if tables.dtype not in self._entries:
+            self._entries[tables.dtype] = np.empty(CHUNK, tables.dtype)
+        entries = self._entries[tables.dtype][: len(codes)]
+        for value, table in zip(values, tables, strict=True):
+            value += table.take(index, out=entries, mode="clip")  # no buffered copy; codes are always within a table
+
+
+def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """Return the sums (outputs, size) of `values` (outputs, rows) over the rows of each code.
+
+    All `codes` (rows,) must be below `size`.
+    """
+    return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values]).astype(np.float64, copy=False)
 
 
 class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
@@ -84,7 +118,7 @@ class ClassCounts(ArraySum):
 class GradientSums(ArraySum):
     """Sums of negative gradients at the outputs of the additive model with these `weights`.
 
-    Released are the sum over all rows, over the rows of each level, and the sums times each number and each cosine.
+    The release holds sums over all rows, over the rows of each level, and of gradients times each number and cosine.
     `unit` is the residual of a regression that gives a gradient of 1. The outputs so far of the rows are not used.
     """
 

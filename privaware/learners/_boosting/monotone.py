@@ -40,7 +40,10 @@ class Monotone:
                     f"got {column!r:.80}: {direction!r:.20}"
                 )
         if wanted and len(schema.classes) > 2:
-            raise WrongInput(f"{name}: expected two classes or a regression for monotone, got {len(schema.classes)}")
+            raise WrongInput(
+                f"{name}: expected two classes or a regression with monotone, got {len(schema.classes)} classes; leave "
+                "monotone out"
+            )
         directions = tuple(wanted.get(column.name, 0) for column in used)
         slopes = tuple(wanted.get(column.name, 0) for column in used if column.kind == "number")
         return cls(directions, slopes, tuple(column.missing == "category" for column in used))

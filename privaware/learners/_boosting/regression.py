@@ -183,8 +183,9 @@ class SkewCorrection:
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """The last step of a regression: a `skew` correction (None: none), a number `shift` added to all outputs, and the
-    `verdict` on the outputs.
+    """The last step of a regression: a `skew` correction or None, and the `verdict` on the outputs.
+
+    The number `shift` is added to all outputs.
     """
 
     skew: SkewCorrection | None
@@ -216,7 +217,7 @@ class Verdict:
     """The result of the check of a regression.
 
     `better` says whether the outputs predict the targets better than a constant, the noisy mean of the outputs. If they
-    do, `shift` is added to all outputs. If not, the prediction is a constant: `mean` plus the mean of `Start`.
+    do, `shift` is added to all outputs. If not, the prediction is the constant `Start.bias + mean`.
     """
 
     mean: float

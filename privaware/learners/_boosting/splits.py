@@ -1,7 +1,7 @@
 """What trees split on: random columns at random levels, which depend on no row beside what was released.
 
-Columns for which the additive start found much are drawn more often, because interactions with such columns are
-likelier. The additive start was released, so this costs nothing.
+Columns with a larger effect in the additive start are drawn more often, because they are likelier to interact. The
+additive start was released, so this has no privacy cost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Splits:
 
 
 def column_chances(layout: CodedLayout, weights: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """Return the probability of each column to be read: larger where the additive start found more than noise gives.
+    """Return the probability of each column to be read: larger where its effect in the additive start exceeds noise.
 
     `weights` are the released weights of the additive start, and `deviations` the standard deviations that noise gave
     them (`Curves`).
@@ -61,12 +61,11 @@ def random_splits(
     generator: np.random.Generator,
     chances: np.ndarray | None = None,
 ) -> Splits:
-    """Draw `depth` splits for each of `trees` trees on columns that have these numbers of `levels`.
+    """Return random splits, `depth` for each of `trees` trees; `levels` is the number of levels of each column.
 
-    A level of a number goes right above a random edge, a level of a category with probability 1/2.
-
-    A missing value of a number goes right. Columns are drawn by their probabilities `chances` (None: equal ones),
-    perhaps more than once in a tree.
+    A level of a number goes right above a random edge, a level of a category with probability 1/2. A missing value of a
+    number goes right. Columns are drawn by their probabilities `chances` (None: equal ones), perhaps more than once in
+    a tree.
     """
     columns = np.zeros((trees, depth), np.int64)
     right = np.zeros((trees, depth, max(levels)), bool)

@@ -57,7 +57,6 @@ class Budget:
 
     The stages are `start` (bias and, in a regression, spread), `steps` of the additive model, `trees`, the mean of the
     random Fourier features, the steps on their amplitudes, and the `check` of a regression against a constant.
-
     `start` also holds later releases of a regression: the spread of residuals and the mean of the last residuals.
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.exact_sums import MANTISSA, Lattice, clip_rows, outer_sum, row_lattice
-from privaware.learners._fixed_features import feature_for, linear_model, softmax
+from privaware.learners._fixed_features import feature_for, linear_model, rows_of, softmax
 from privaware.learners._row_functions import LOG2E, softmax_numerators, tanh
 from privaware.model import Model, scaled
 from privaware.noise import Rng
@@ -62,22 +62,32 @@ def outputs(schema: Schema) -> int:
     return len(schema.classes) if len(schema.classes) > 2 else 1
 
 
-def signs(data: Data) -> np.ndarray:
-    """Return targets (problems, rows): 1 for rows of the problem's class and -1 for all other rows.
+def encoded(data: Data, reach: float) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return the default feature of the data, the rows after it with a constant (`with_constant`), and `targets`."""
+    feature = feature_for(data.schema)
+    return feature, with_constant(rows_of(data, feature)), targets(data, reach)
 
-    Two classes are one problem, whose class is the second one.
+
+def targets(data: Data, reach: float) -> np.ndarray:
+    """Return targets (problems, rows); for regression they are scaled to [-1, 1] and then divided by `reach`.
+
+    For classes a target is 1 for rows of the problem's class and -1 for all other rows. Two classes are one problem,
+    whose class is the second one.
     """
     classes = len(data.schema.classes)
+    if not classes:
+        values = scaled(np.nan_to_num(data.y.astype(float)), data.schema)
+        return np.asarray(values / reach)[None, :]
     codes = np.arange(classes) if classes > 2 else np.array([1])
     return np.where(data.y[None, :] == codes[:, None], 1.0, -1.0)
 
 
-def targets(data: Data, reach: float) -> np.ndarray:
-    """Return the `signs` of classes or, for regression, targets (1, rows) scaled to [-1, 1] and divided by `reach`."""
-    if data.schema.classes:
-        return signs(data)
-    values = scaled(np.nan_to_num(data.y.astype(float)), data.schema)
-    return np.asarray(values / reach)[None, :]
+def default_ridge(noise: float, width: int, distribution: str, most: float) -> float:
+    """Return the ridge at which the noise in `width` weights has norm `most`, but at least 1.
+
+    `noise` is the noise multiplier of this `distribution` ("gamma" or "gaussian"), for rows of norm at most `NORM`.
+    """
+    return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / most)
 
 
 def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float = 1.0) -> Model:
@@ -120,10 +130,9 @@ SLOPES = Lattice(bound=1.0, bits=20)
 def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Return the exact sums over rows of derivative times row (problems, width) at public `weights`.
 
-    `goal` are targets as `targets` returns them, and `rows` are those of `with_constant`.
-
-    Derivatives are rounded towards zero. Rows and weights lie on lattices that keep their products within 53 bits, so
-    margins are exact.
+    `goal` are targets as `targets` returns them, and `rows` are rows as `with_constant` returns them. Derivatives are
+    rounded towards zero. Rows and weights lie on lattices that keep their products within 53 bits, so margins are
+    exact.
     """
     lattice = lattice_of(rows)
     length = float(np.linalg.norm(weights, axis=1).max())
@@ -145,10 +154,8 @@ def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """Return the sum of x x' over rows x with symmetric Gaussian noise at noise multiplier `noise`.
 
-    One row changes the exact sum by at most NORM^2 in Frobenius norm.
-
-    Noise is added to the upper triangle with its off-diagonal entries multiplied by sqrt(2), which has the same norm as
-    the matrix.
+    One row changes the exact sum by at most NORM^2 in Frobenius norm. Noise is added to the upper triangle with its
+    off-diagonal entries multiplied by sqrt(2), which has the same norm as the matrix.
     """
     width = rows.shape[1]
     upper = np.triu_indices(width)

@@ -55,12 +55,10 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "kifer_epsilon",
-    "kifer_noise",
     "plain_epsilon",
     "pure_epsilon",
     "redberg_delta",
     "redberg_epsilon",
-    "redberg_noise",
     "tilted_delta",
 ]
 
@@ -74,10 +72,10 @@ NODES = 64
 """Number of nodes of the Gauss-Legendre rule that integrates a privacy profile."""
 
 
-def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
+def pure_epsilon(noise: float, bound: float, loss: str = "logistic") -> float:
     """Return epsilon under the gamma distribution; `bound` is R^2 / ridge and b has scale `noise * R`.
 
-    `loss` is "logistic" or "logcosh". For any `relation` other than "add_remove", one row replaced, 1 / noise is added.
+    `loss` is "logistic" or "logcosh". Epsilon is for one row added or removed.
 
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)
@@ -86,12 +84,10 @@ def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: s
     if loss == "logistic":
         p = 2 * (a + bound) / bound / (2 - a + math.sqrt((a - 2) ** 2 + 4 * a * (a + bound) / bound))
         p = min(p, 1.0)
-        epsilon = p * a + math.log1p(p * (1 - p) * bound)
-    else:
-        ratio = a * (1 + bound) / bound
-        p = min(ratio / (1 + math.sqrt(1 + a * ratio)), 1.0)
-        epsilon = p * a + math.log1p((1 - p * p) * bound)
-    return epsilon if relation == "add_remove" else epsilon + a
+        return p * a + math.log1p(p * (1 - p) * bound)
+    ratio = a * (1 + bound) / bound
+    p = min(ratio / (1 + math.sqrt(1 + a * ratio)), 1.0)
+    return p * a + math.log1p((1 - p * p) * bound)
 
 
 def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25) -> tuple[float, float]:
@@ -114,16 +110,12 @@ def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25
     return epsilon / 2, most / math.expm1(epsilon / 4)
 
 
-def kifer_noise(epsilon: float, delta: float) -> float:
-    """Return the standard deviation of b divided by the largest gradient norm, as Kifer et al. published it.
-
-    The ridge must be at least 2 curvature R^2 / epsilon.
-    """
-    return math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
-
-
 def kifer_epsilon(noise: float, delta: float) -> float:
-    """Return the epsilon at which `kifer_noise(epsilon, delta)` equals `noise`."""
+    """Return the epsilon that Kifer et al. published for b of standard deviation `noise * R`.
+
+    They state its inverse, noise = sqrt(8 ln(2 / delta) + 4 epsilon) / epsilon. The ridge must be at least
+    2 curvature R^2 / epsilon.
+    """
     return (2 + math.sqrt(4 + 8 * noise**2 * math.log(2 / delta))) / noise**2
 
 
@@ -135,7 +127,7 @@ def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
     """
     if not 0 <= shrink < 1:
         raise WrongInput(
-            f"expected a ridge above the curvature of one row, got {shrink:g} times as much curvature; raise ridge"
+            f"expected a ridge above the curvature of one row, got a curvature of {shrink:g} times ridge; raise ridge"
         )
     s = 1 / noise
     left = epsilon + math.log1p(-shrink) - s * s / 2
@@ -153,17 +145,12 @@ def _hockey(threshold: float, s: float, shift: float) -> float:
 
 
 def redberg_epsilon(noise: float, delta: float, shrink: float) -> float:
-    """Return the smallest epsilon at which `redberg_delta`, for this `noise` and `shrink`, is at most `delta`."""
-    return _least(lambda epsilon: redberg_delta(epsilon, noise, shrink), delta)
+    """Return the smallest epsilon at which `redberg_delta`, for this `noise` and `shrink`, is at most `delta`.
 
-
-def redberg_noise(epsilon: float, delta: float, shrink: float) -> float:
-    """Return the smallest noise multiplier at which `redberg_delta` is at most `delta`.
-
-    >>> round(redberg_noise(1.0, 1e-5, shrink=1 / 20), 2)
-    4.08
+    >>> round(redberg_epsilon(4.08, 1e-5, shrink=1 / 20), 2)
+    1.0
     """
-    return _least(lambda noise: redberg_delta(epsilon, noise, shrink), delta)
+    return _least(lambda epsilon: redberg_delta(epsilon, noise, shrink), delta)
 
 
 def gaussian_delta(epsilon: float, noise: float) -> float:

@@ -1,4 +1,4 @@
-"""The arithmetic of many convex problems over the same rows: margins, Hessians and certified gradients.
+"""The arithmetic of many convex problems over the same rows: losses, margins, Hessians and certified gradients.
 
 A certified gradient is the gradient of F_p (`_convex/solver.py`) up to a proven rounding error:
 1. Rows lie on a public lattice (`lattice_rows`), so their norms, and with them x_ip, are functions of a row alone.
@@ -12,6 +12,7 @@ A certified gradient is the gradient of F_p (`_convex/solver.py`) up to a proven
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -20,9 +21,8 @@ import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.exact_sums import MANTISSA, Lattice, outer_sum, row_lattice
-from privaware.learners._convex.losses import LOSSES
 
-__all__ = ["ROUNDING", "TOLERANCE", "ProblemArrays", "ProblemGroup"]
+__all__ = ["LOSSES", "TOLERANCE", "ProblemArrays", "ProblemGroup"]
 
 Array = np.ndarray
 
@@ -47,6 +47,45 @@ HIGH = Lattice(bound=1.0, bits=25)
 
 LOW = Lattice(bound=2.0**-25, bits=25)
 """Lattice of the remainder of a derivative."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A convex loss of (margin, target): its `value`, and its first and second derivative by the margin (`slopes`).
+
+    For any margin and target, the absolute first derivative is at most 1 and the second at most `curvature`.
+    """
+
+    value: Callable[[Array, Array], Array]
+    slopes: Callable[[Array, Array], tuple[Array, Array]]
+    curvature: float
+
+
+def _logistic_value(margin: Array, target: Array) -> Array:
+    right = margin * target
+    return np.maximum(-right, 0.0) + np.log(1 + np.exp(-np.abs(right)))
+
+
+def _logistic_slopes(margin: Array, target: Array) -> tuple[Array, Array]:
+    wrong = 0.5 - 0.5 * np.tanh(0.5 * margin * target)  # 1 / (1 + e^z) by tanh, which neither overflows nor branches
+    return -target * wrong, wrong * (1 - wrong)
+
+
+def _logcosh_value(margin: Array, target: Array) -> Array:
+    apart = np.abs(margin - target)
+    return apart + np.log1p(np.exp(-2 * apart)) - np.log(2.0)
+
+
+def _logcosh_slopes(margin: Array, target: Array) -> tuple[Array, Array]:
+    slope = np.tanh(margin - target)
+    return slope, 1 - slope**2
+
+
+LOSSES = {
+    "logistic": Loss(value=_logistic_value, slopes=_logistic_slopes, curvature=0.25),
+    "logcosh": Loss(value=_logcosh_value, slopes=_logcosh_slopes, curvature=1.0),
+}
+"""The losses by name: "logistic" for targets -1 and 1, "logcosh" for numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,9 +120,9 @@ class ProblemArrays:
 
     @property
     def slack(self) -> Array:
-        """Return a bound for each problem on the distance of weights from the minimiser.
+        """A bound for each problem on the distance of solved weights from the minimiser.
 
-        It holds for weights whose certified gradient norm is at most `tolerance`.
+        Weights are solved if their certified gradient norm is at most `tolerance`.
         """
         return ((1 + 2.0**-8) * self.tolerance + ROUNDING * self.norm) / self.ridge
 
@@ -101,7 +140,7 @@ class ProblemArrays:
 
     @cached_property
     def products(self) -> Array | None:
-        """Return the products of column pairs for each row, or None if there are more than `MAX_COLUMN_PRODUCTS`."""
+        """The products of all pairs of columns (rows, pairs), or None if there are more than `MAX_COLUMN_PRODUCTS`."""
         rows, columns = self.rows.shape
         if rows * columns * (columns + 1) // 2 > MAX_COLUMN_PRODUCTS:
             return None
@@ -143,10 +182,9 @@ class ProblemGroup:
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """Return the gradients at `weights` (problems, columns), from exact products and sums (see the file's top).
+        """Return the gradients at `weights` (problems, columns), from exact products and sums.
 
-        `tilt` are the linear terms. For the squared loss, whose derivative has no bound, only the margins are so
-        computed; the sums are rounded.
+        `tilt` (problems, columns) are the linear terms.
         """
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
@@ -156,8 +194,6 @@ class ProblemGroup:
         low = Lattice(bound=coarse.step, bits=bits).round(weights - high)
         margin = (high @ self.x.T + low @ self.x.T) * self.scale
         values = self.slopes(margin)[0] * self.scale
-        if not np.isfinite(self.loss.slope):
-            return (values @ self.x + self.ridge * weights + tilt) * self.mask
         high = HIGH.round(values)
         low = LOW.round(values - high)
         sums = outer_sum(high.T, self.x, HIGH, lattice) + outer_sum(low.T, self.x, LOW, lattice)

@@ -26,10 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privaware.errors import Refused
-from privaware.learners._convex.losses import LOSSES
-from privaware.learners._convex.problems import ROUNDING, TOLERANCE, ProblemArrays, ProblemGroup
+from privaware.learners._convex.problems import LOSSES, TOLERANCE, ProblemArrays, ProblemGroup
 
-__all__ = ["LOSSES", "ROUNDING", "TOLERANCE", "Problems", "solve"]
+__all__ = ["LOSSES", "TOLERANCE", "Problems", "solve"]
 
 Array = np.ndarray
 
@@ -48,8 +47,9 @@ STEPS_PER_CHECK = 100
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problems(ProblemArrays):
-    """Convex problems in the form that `Rng.perturb` expects, which draws the linear terms (`tilt`) and calls
-    `solve`.
+    """Convex problems in the form that `Rng.perturb` expects.
+
+    `Rng.perturb` draws the linear terms (`tilt`) and calls `solve`.
     """
 
     def solve(self, tilt: Array) -> Array:
@@ -62,7 +62,7 @@ class Problems(ProblemArrays):
     def implied(self, weights: Array) -> tuple[Array, Array]:
         """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there.
 
-        Their shapes are (problems, columns), as that of `weights`, and (problems,).
+        The tilt has the shape of `weights`, (problems, columns). There is one log-determinant for each problem.
         """
         tilts, volumes = np.empty_like(weights), np.empty(len(weights))
         for at in range(len(weights)):
@@ -189,7 +189,9 @@ class _State:
 
         Where the norm is at most twice the tolerance, the gradient is computed again by `ProblemGroup.certified`.
         """
-        self._gradient()
+        self.slope, self.curvature = self.group.slopes(self.margin)
+        self.gradient = (self.group.back(self.slope) + self.group.ridge * self.weights + self.tilt) * self.group.mask
+        self.length = np.linalg.norm(self.gradient, axis=1)
         near = self.length <= 2 * self.group.problems.tolerance[self.group.at]
         if near.any():
             part = self.group if near.all() else self.group.take(near)
@@ -197,11 +199,6 @@ class _State:
             self.length = np.linalg.norm(self.gradient, axis=1)
             if (self.length[near] > self.group.problems.tolerance[self.group.at[near]]).any():
                 self.margin = self.group.margins(self.weights)  # the updated margin has accumulated rounding errors
-
-    def _gradient(self) -> None:
-        self.slope, self.curvature = self.group.slopes(self.margin)
-        self.gradient = (self.group.back(self.slope) + self.group.ridge * self.weights + self.tilt) * self.group.mask
-        self.length = np.linalg.norm(self.gradient, axis=1)
 
     def _direction(self) -> Array:
         """Return the Newton direction, by conjugate gradients if there are many columns or products of columns.
@@ -260,9 +257,8 @@ def _solution(matrices: Array, goal: Array) -> Array:
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
     """Return the Newton direction by conjugate gradients, preconditioned by `inverse` unless it is None.
 
-    It solves `Hessian @ direction = goal` for each problem; `curvature` (problems, rows) determines the Hessians.
-
-    The iteration ends at a relative accuracy of 1e-3, or after 500 steps.
+    It solves `Hessian @ direction = goal` for each problem; `curvature` (problems, rows) determines the Hessians. The
+    iteration ends at a relative accuracy of 1e-3, or after 500 steps.
     """
 
     def preconditioned(rest: Array) -> Array:

@@ -19,9 +19,7 @@ LEAST_GAIN = 0.02
 def noisy_mean(target_sum: float, rows: int, noise: float, rng: Rng) -> float:
     """Return the noisy mean of `rows` targets in [-1, 1], clipped to [-1, 1], from their exact sum `target_sum`.
 
-    One row changes `target_sum` by at most 1.
-
-    `noise` is the standard deviation of the noise of the sum.
+    One row changes `target_sum` by at most 1, and `noise` is the standard deviation of the noise that it gets.
     """
     return float(np.clip(rng.gaussian(target_sum, noise=noise, sensitivity=1.0) / rows, -1.0, 1.0))
 

@@ -98,11 +98,10 @@ class LinearGradient:
     def margins(self, weights: Tensor, columns: list[int], reach: float) -> np.ndarray:
         """Return, for each block of columns, the exact sum over rows of the clipped margin of the row's class.
 
-        `columns` are the numbers of columns of the blocks, in their order.
-
-        The margin of a block is the output of the row's own class minus the mean output of all classes, computed from
-        that block alone. It is divided by `reach` standard deviations of the output that random weights of average size
-        would give a block of norm 1 / sqrt(blocks), and clipped to [-1, 1].
+        `columns` are the numbers of columns of the blocks, in their order. The margin of a block is the output of the
+        row's own class minus the mean output of all classes, computed from that block alone. It is divided by `reach`
+        standard deviations of the output that random weights of average size would give a block of norm 1 /
+        sqrt(blocks), and clipped to [-1, 1].
         """
         above = weights - weights.mean(0)
         above[:, -1] = 0.0
@@ -244,11 +243,7 @@ class LinearGradient:
         return (most - 0.5 * math.sqrt(max(self.classes, 1))).clip(0.0).float()
 
     def _find_column_norms(self) -> Tensor:
-        chunks = (
-            self.rows[: len(self.rows) // CHUNK_ROWS * CHUNK_ROWS].split(CHUNK_ROWS)
-            if len(self.rows) >= CHUNK_ROWS
-            else ()
-        )
+        chunks = self.rows.split(CHUNK_ROWS)[: len(self.rows) // CHUNK_ROWS]
         return torch.stack([chunk.square().sum(0).amax().sqrt() for chunk in chunks] or [self.rows.new_zeros(())])
 
     @property

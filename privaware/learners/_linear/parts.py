@@ -31,9 +31,8 @@ ROWS_PER_BLOCK = 2**14
 class SparseRows:
     """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, and their `columns`.
 
-    The entries of row i are at positions `ends[i]` to `ends[i + 1]`, the last of which is excluded.
-
-    `known` keeps, for each block of rows and settings of a gradient, what does not change from step to step.
+    The entries of row i are `steps[ends[i] : ends[i + 1]]`. `known` keeps, for each block of rows and settings of a
+    gradient, what does not change from step to step.
     """
 
     def __init__(self, feature: OneHot, data: Data) -> None:
@@ -68,9 +67,7 @@ class SparseRows:
 
 
 def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the nonzero entries of `rows` in lattice steps, their columns, and the number of nonzero entries of each
-    row.
-    """
+    """Return the nonzero entries of `rows` in lattice steps, their columns, and their number in each row."""
     places = np.nonzero(rows)
     steps = np.rint(rows[places] * (1 / ROWS.step)).astype(np.int16)
     return steps, places[1].astype(np.min_scalar_type(rows.shape[1])), np.count_nonzero(rows, axis=1)
@@ -125,11 +122,14 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
         targets = part.targets[at : at + ROWS_PER_BLOCK].astype(np.int64 if self.classes else np.float32)
         known = part.known.setdefault((at, self.classes, self.constant, self.norm), {})
         rows = torch.from_numpy(part.dense(at))
-        return LinearGradient(rows=rows, targets=torch.from_numpy(targets), known=known, **self.settings)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {"classes": self.classes, "constant": self.constant, "norm": self.norm}
+        return LinearGradient(
+            rows=rows,
+            targets=torch.from_numpy(targets),
+            classes=self.classes,
+            constant=self.constant,
+            norm=self.norm,
+            known=known,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,9 +162,7 @@ class PartsGradient:
         self._firsts: dict[int, int] | None = None
 
     def batch(self, rate: float, rng: Rng) -> Batch | None:
-        """Return the Poisson sample of one step, the same sample that rows in memory would get; None when
-        `rate` is 1.
-        """
+        """Return the Poisson sample of one step, as rows in memory would get it; None if `rate` is 1."""
         if rate == 1:
             return None
         if self._firsts is None:

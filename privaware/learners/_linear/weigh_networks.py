@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from privaware.exact_sums import Lattice, clip_rows
+from privaware.exact_sums import Lattice
+from privaware.learners._centring import write_affine
 
 __all__ = ["FIRST_STEPS_FRACTION", "MARGIN_CLIP", "Parts", "factors", "part_lengths", "part_weights", "weigh"]
 
@@ -41,8 +42,6 @@ ADDED_DEVIATIONS = 1.0
 """Number of standard deviations of the noise that are added to every margin."""
 MIN_SQUARED_NORM_LEFT = 0.1
 """Lower bound on the fraction of a block's squared norm that remains after the mean is subtracted."""
-ROWS_PER_BLOCK = 4096
-"""Number of rows that are weighted at a time, which bounds memory."""
 
 Parts = Sequence[tuple[int, float]]
 """The number of columns and the norm of each feature block of a row, in their order."""
@@ -63,10 +62,8 @@ def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
 def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> np.ndarray:
     """Return a weight for each block, proportional to its norm in `parts` times its margin to the power `MARGIN_POWER`.
 
-    Margins are `noisy_margins`, at least 0, plus `ADDED_DEVIATIONS` deviations of their noise.
-
-    The weights together have norm 1. When noise of `deviation` dominates all margins, the weights are proportional to
-    the norms in `parts`.
+    Margins are `noisy_margins`, at least 0, plus `ADDED_DEVIATIONS` times the `deviation` of their noise. The weights
+    together have norm 1. When noise dominates all margins, they are about proportional to the norms in `parts`.
     """
     margins = np.maximum(noisy_margins, 0.0) + ADDED_DEVIATIONS * deviation
     weights = np.array([length for _, length in parts]) * (margins / margins.max()) ** MARGIN_POWER
@@ -74,8 +71,9 @@ def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> n
 
 
 def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.ndarray) -> np.ndarray:
-    """Return the factor of each column that turns blocks of norms `lengths` into blocks of norms `weights` (total norm
-    1).
+    """Return a factor for each column, by which blocks of norms `lengths` get norms proportional to `weights`.
+
+    After multiplication all blocks together have norm 1.
     """
     by_part = np.array(weights) / np.linalg.norm(weights) / lengths
     return np.repeat(by_part, [columns for columns, _ in parts])
@@ -87,9 +85,5 @@ def weigh(rows: Any, by_column: np.ndarray, lattice: Lattice) -> Any:
     Each new row is a function of its own row alone.
     """
     weighed = np.empty_like(rows) if isinstance(rows, np.ndarray) else rows.new_empty(rows.shape)
-    for at in range(0, len(rows), ROWS_PER_BLOCK):
-        part = rows[at : at + ROWS_PER_BLOCK]
-        by: Any = by_column if isinstance(part, np.ndarray) else part.new_empty(0).double().new_tensor(by_column)
-        wide = part.astype(np.float64) if isinstance(part, np.ndarray) else part.double()
-        weighed[at : at + ROWS_PER_BLOCK] = clip_rows(wide * by, 1.0, lattice, np.float32)
+    write_affine(weighed, rows, np.zeros(len(by_column)), by_column, lattice)
     return weighed

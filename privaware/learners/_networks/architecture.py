@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from privaware import models
+from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
@@ -14,7 +15,7 @@ from privaware.features.word_codes import WordCodes
 from privaware.learners._fixed_features import feature_for, shape_after
 from privaware.schema import Schema
 
-__all__ = ["architecture", "default_architecture", "network_feature"]
+__all__ = ["architecture", "default_architecture", "expect_tables", "network_feature"]
 
 SEQUENCE = "lstm"
 """Name of the architecture that reads the words of a text in order."""
@@ -25,6 +26,13 @@ FORMS = {
 """For each form of data other than text, the end of the error message for `SEQUENCE`."""
 WIDTH = 32
 """Number of units of a hidden layer; it is small because noise grows with the number of parameters."""
+
+
+def expect_tables(name: str, **settings: Any) -> None:
+    """Raise `WrongInput`, which starts with the learner's `name`, unless each setting is None or a list of tables."""
+    for setting, value in settings.items():
+        tables = isinstance(value, list) and all(isinstance(item, dict) for item in value)
+        expect(value is None or tables, name, f"{setting} as a list of tables", value)
 
 
 def network_feature(schema: Schema, description: dict[str, Any] | None = None) -> Any:
@@ -69,7 +77,9 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
             f"expected an architecture for inputs of shape {list(shape)}, got {list(model.shape)}; leave its inputs out"
         )
     if described["outputs"] != outputs:
-        raise WrongInput(f"expected an architecture of {outputs} outputs, leave its outputs out")
+        raise WrongInput(
+            f"expected an architecture of {outputs} outputs, got {described['outputs']!r}; leave its outputs out"
+        )
     return model.describe()
 
 

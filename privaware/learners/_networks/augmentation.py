@@ -33,9 +33,8 @@ class GeneratorDraws:
 def shifted(images: Any, draws: Any) -> Any:
     """Return each of `images` (images, channels, height, width) translated at random, with the edge repeated.
 
-    `draws` are the random numbers, as the top of the file says.
-
-    The shift along a side of `size` pixels is at most `max(1, size // 8)` pixels.
+    `draws` are the random numbers, as the top of the file says. The shift along a side of `size` pixels is at most
+    `max(1, size // 8)` pixels.
     """
     import torch
 

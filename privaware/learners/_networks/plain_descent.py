@@ -143,7 +143,7 @@ class PlainDescent:
         if self.augment is not None:
             draws = GeneratorDraws(rng.torch("initial", self.device))
             shown = self.augment(plain.flatten(0, 1), draws).view_as(plain)
-        mixed = _mixture(self.mixup, generators, at.shape[1], self.device) if self.mixup else _unmixed
+        mixed = _mixture(self.mixup, generators, at.shape[1], self.device) if self.mixup else lambda values: values
         shown = mixed(shown)
         logits = networks(shown)
         if callable(targets):
@@ -286,10 +286,6 @@ def _selected(targets: Any, at: Any, classes: int) -> Any:
     shared = targets.ndim == (1 if codes else 2)
     chosen = targets[at] if shared else targets[torch.arange(len(at), device=at.device)[:, None], at]
     return torch.nn.functional.one_hot(chosen.long(), classes) if codes else chosen
-
-
-def _unmixed(values: Any) -> Any:
-    return values
 
 
 def _mixture(

@@ -16,7 +16,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners import Learner
 from privaware.learners._fixed_features import row_features
-from privaware.learners._networks.architecture import architecture, network_feature
+from privaware.learners._networks.architecture import architecture, expect_tables, network_feature
 from privaware.learners._networks.augmentation import mirrored, shifted, shifted_mirrored
 from privaware.learners._networks.journal import ReleaseJournal, row_digest
 from privaware.learners._networks.plain_descent import LR, PlainDescent, Progress, of_turn
@@ -70,18 +70,21 @@ class PlainNetwork(Learner):
     journal: Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        name = type(self).__module__.rsplit(".", 1)[-1]
+        name = self._name
         table = self.architecture is None or isinstance(self.architecture, dict)
         expect(table, name, "architecture as a table", self.architecture)
-        tables = isinstance(self.features, list) and all(isinstance(item, dict) for item in self.features)
-        expect(self.features is None or tables, name, "features as a list of tables", self.features)
+        expect_tables(name, features=self.features)
         expect_count(name, batch=self.batch)
         expect_count(name, optional=True, steps=self.steps)
         expect_between(name, 1e-9, 1e6, epochs=self.epochs)
-        if self.lr is not None:
-            expect_between(name, 1e-9, 1e6, lr=self.lr)
+        expect_between(name, 1e-9, 1e6, optional=True, lr=self.lr)
         expect_in(name, "[0, 1)", momentum=self.momentum, decay=self.decay)
         expect_nonnegative(name, mixup=self.mixup)
+
+    @property
+    def _name(self) -> str:
+        """The learner's name in messages, which is the name of its module."""
+        return type(self).__module__.rsplit(".", 1)[-1]
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         return self.run_population([self], data, noise, rng)[0]
@@ -116,10 +119,13 @@ class PlainNetwork(Learner):
     def _architecture(self, schema: Schema) -> dict[str, Any]:
         """Return the description of the network; raise `WrongInput` if it does not fit `schema`.
 
-        Raise too for `shift` or `mirror` unless the rows are images without `features`.
+        `WrongInput` is also raised for `shift` or `mirror` unless the rows are images without `features`.
         """
         if (self.shift or self.mirror) and (schema.form != "image" or self.features is not None):
-            raise WrongInput(f"expected neither shift nor mirror for a {schema.form}: only images can be augmented")
+            raise WrongInput(
+                f"{self._name}: expected neither shift nor mirror, which are for images without features, got "
+                f"{'features' if schema.form == 'image' else f'a {schema.form}'}; leave shift and mirror out"
+            )
         return architecture(self.architecture, schema, self._chain(schema))
 
     def _rows(self, data: Data) -> np.ndarray:
@@ -128,8 +134,9 @@ class PlainNetwork(Learner):
         return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
 
     def _journal(self, schema: Schema, noise: float) -> ReleaseJournal:
-        """Return the journal of this run; its settings include a digest of the public rows, whose labels it may
-        hold.
+        """Return the journal of this run, which may hold labels of the public rows.
+
+        Its settings include a digest of the public rows, if there are any.
         """
         public: Data | None = getattr(self, "public", None)
         rows = () if public is None or self.journal is None else (row_digest(public.x),)
@@ -154,6 +161,11 @@ class PlainNetwork(Learner):
             device=self.device,
             progress=of_turn(self.progress, turn, turns),
         )
+
+    def _learned(self, schema: Schema, rows: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
+        """Return one network trained without noise on `rows` after the features and their class codes `labels`."""
+        module = self._descent(len(rows)).run(self._modules(schema, 1, rng)[0], rows, labels, rng)
+        return self._model(schema, module)
 
     def _modules(self, schema: Schema, count: int, rng: Rng) -> list[Any]:
         return [models.build(self._architecture(schema), rng.initial) for _ in range(count)]

@@ -232,9 +232,8 @@ class ScoreTraining:
     ) -> nn.Module:
         """Train `network` in place, and return another network with the average of its weights.
 
-        `gradients()` returns the gradients of the current parameters, in the order of `network.parameters()`.
-
-        The `journal` stores the state every `KEPT_EVERY` seconds, and a run resumes from the last stored state.
+        `gradients()` returns the gradients of the current parameters, in the order of `network.parameters()`. The
+        `journal` stores the state every `KEPT_EVERY` seconds, and a run resumes from the last stored state.
         """
         parameters = list(network.parameters())
         optimiser = torch.optim.Adam(parameters, lr=self.lr)

@@ -18,7 +18,7 @@ from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.learners import Learner
 from privaware.learners._fixed_features import row_features
-from privaware.learners._networks.architecture import architecture, network_feature
+from privaware.learners._networks.architecture import architecture, expect_tables, network_feature
 from privaware.learners._networks.augmentation import shifted, shifted_mirrored
 from privaware.learners._networks.journal import checkpoint_in
 from privaware.model import Model, scaled
@@ -126,9 +126,8 @@ class Network(Learner):
 
     def __post_init__(self) -> None:
         name = self._name
-        for setting, value in {"steps": self.steps, "batch": self.batch, "copies": self.copies}.items():
-            if value is not None:
-                expect_between(name, 1, 1e9, **{setting: value})
+        expect_between(name, 1, 1e9, optional=True, steps=self.steps, batch=self.batch)
+        expect_between(name, 1, 1e9, copies=self.copies)
         expect_between(name, 1e-9, 1e9, epochs=self.epochs, norm=self.norm, lr=self.lr)
         expect_one_of(name, CLIPS, clip=self.clip)
         expect_one_of(name, PRECISIONS, precision=self.precision)
@@ -145,10 +144,9 @@ class Network(Learner):
             )
         if not isinstance(self.average, dict):
             expect_fraction(name, average=self.average)
-        listed = self.features is None or _is_list_of(dict, self.features)
-        expect(listed, name, "features as a list of tables", self.features)
-        listed = self.trainable is None or _is_list_of(bool, self.trainable)
-        expect(listed, name, "trainable as a list of true or false", self.trainable)
+        expect_tables(name, features=self.features)
+        listed = isinstance(self.trainable, list) and all(isinstance(each, bool) for each in self.trainable)
+        expect(self.trainable is None or listed, name, "trainable as a list of true or false", self.trainable)
 
     @property
     def _name(self) -> str:
@@ -177,12 +175,11 @@ class Network(Learner):
         rng: Rng,
         subsets: Sequence[np.ndarray] | None = None,
     ) -> list[Model]:
-        """Train `learners` on the same rows and return their models.
+        """Train `learners` on the same rows and return their models in the same order.
 
-        With `subsets`, learner i trains on the rows at positions `subsets[i]`.
-
-        Learners of one recipe are trained as one population. `noise` is one noise multiplier for all or one for each.
-        Each model is a release of its own: the cost is the composition of all of them.
+        With `subsets`, learner i trains on the rows at positions `subsets[i]`. Learners of one recipe are trained as
+        one population. `noise` is one noise multiplier for all or one for each. Each model is a release of its own: the
+        cost is the composition of all of them.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         models: dict[int, Model] = {}
@@ -193,8 +190,9 @@ class Network(Learner):
         return [models[at] for at in range(len(learners))]
 
     def run_on_subsets(self, data: Data, subsets: Sequence[np.ndarray], noise: float, rng: Rng) -> list[Model]:
-        """Return one model for each array of row positions in `subsets`; the schema declares the number of rows in a
-        subset.
+        """Return one model for each array of row positions in `subsets`.
+
+        The schema of `data` declares the number of rows of one subset.
         """
         return self.run_population([self] * len(subsets), data, noise, rng, subsets)
 
@@ -231,8 +229,8 @@ class Network(Learner):
         layers = layers_with_parameters(module)
         if len(layers) != len(self.trainable) or not any(self.trainable):
             raise WrongInput(
-                f"expected trainable as true or false for each of {len(layers)} layers, at least one true, "
-                f"got {self.trainable!r:.120}"
+                f"{self._name}: expected trainable as true or false for each of {len(layers)} layers, at least one "
+                f"true, got {self.trainable!r:.120}"
             )
         for layer, trained in zip(layers, self.trainable, strict=True):
             if not trained:
@@ -274,7 +272,7 @@ class Network(Learner):
         loss = descent.build_loss(self.loss, epochs=self.epochs if self.steps is None else self.steps * rate)
         if (loss is descent.squared) == bool(schema.classes):
             task = "classification" if schema.classes else "regression"
-            raise WrongInput(f"expected a loss for {task}, got {self.loss!r:.120}")
+            raise WrongInput(f"{self._name}: expected a loss for {task}, got {self.loss!r:.120}; leave loss out")
         return loss
 
     def _clip(self, noise: float) -> Any:
@@ -362,27 +360,20 @@ _last: list[Any] = []
 
 
 def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
-    """Return groups of positions in `networks`; a group differs only in settings that may differ within a population.
+    """Return groups of positions in `networks` that can be trained as one population.
 
-    Noise multipliers may differ too, unless the clipping rule depends on the noise or some networks have no noise.
-    Clipping norms may differ too, unless the bounds of the norm depend on the initial norm.
+    The networks of a group may differ in architecture, learning rate, clipping norm, trained layers and noise
+    multiplier. Their noise multipliers are equal if the clipping rule depends on the noise, and either all or none of
+    them are 0. Their clipping norms are equal if the bounds of the norm depend on the initial norm.
     """
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []
     pairs = zip(networks, noises, strict=True)
     clips = [(replace(network._clip(noise), norm=1.0), noise == 0) for network, noise in pairs]
     for at, network in enumerate(alike):
-        same = next((g for g in groups if _same(alike[g[0]], network) and clips[g[0]] == clips[at]), None)
+        same = next((g for g in groups if alike[g[0]] == network and clips[g[0]] == clips[at]), None)
         groups.append([at]) if same is None else same.append(at)
     return groups
-
-
-def _same(one: Network, two: Network) -> bool:
-    return type(one) is type(two) and one == two
-
-
-def _is_list_of(kind: type, value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def targets_of(data: Data) -> Any:

@@ -241,9 +241,9 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=1)
 def days() -> tuple[np.ndarray, np.ndarray]:
-    """Return public candidates for dates, in days since 1970: every day from 1900 to 2100.
+    """Return public candidates for dates, in days since 1970, and the logarithm of their prior.
 
-    The second array is the logarithm of an equal prior.
+    They are all days from 1 January 1900 to 1 January 2100, with the same prior each.
     """
     grid = np.arange(-25_567.0, 47_483.0)
     return grid, np.full(len(grid), -math.log(len(grid)))

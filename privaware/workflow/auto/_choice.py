@@ -28,9 +28,10 @@ BESIDE = "All other columns are read by random Fourier features beside the featu
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A release before the learner, such as private quantiles: see `Then` for `join`, `outline` and `share`.
+    """A release before the learner, such as private quantiles; `what` describes it in a few words for the plan.
 
-    `what` says what it does in a few words, such as "release quantiles".
+    `join(rows, release)` returns the rows that the learner sees, and `outline(schema)` returns their schema. `share` is
+    the noise multiplier of the release divided by the noise multiplier of the learner.
     """
 
     what: str

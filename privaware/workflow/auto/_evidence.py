@@ -56,7 +56,8 @@ def _alike(candidate: str, facts: Mapping[str, Any]) -> list[Mapping[str, float]
 def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
     """Return how far `candidate` was below the best on average, and whether all other candidates were further below.
 
-    The runs are those of `_alike`, at least one. Other candidates count if they have a score in every run.
+    The average is over the runs that `_alike` returns; there must be at least one. Other candidates count only if they
+    have a score in every run.
     """
     alike = _alike(candidate, facts)
     common = set(alike[0]).intersection(*alike)

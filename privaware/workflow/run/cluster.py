@@ -93,9 +93,6 @@ class Run:
     end: int
     partial: Any
 
-    def joined(self, following: Run, what: Sum[Any, Any, Any]) -> Run:
-        return Run(start=self.start, end=following.end, partial=what.merge(self.partial, following.partial))
-
 
 class Worker:
     """The part of a cluster that runs on one machine: it reads pieces, holds parts of them, and answers with sums."""
@@ -109,10 +106,11 @@ class Worker:
         try:
             for number, piece, followed in question.pieces:
                 held = self._up_to_date(question, number, piece, followed)
-                run = Run(start=number, end=number + 1, partial=question.view.parts(piece, held).total(question.what))
+                start, total = number, question.view.parts(piece, held).total(question.what)
                 if runs and runs[-1].end == number:
-                    run = runs.pop().joined(run, question.what)
-                runs.append(run)
+                    before = runs.pop()
+                    start, total = before.start, question.what.merge(before.partial, total)
+                runs.append(Run(start=start, end=number + 1, partial=total))
         except PrivawareError as problem:
             return problem
         return runs

@@ -60,7 +60,7 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
 def _of_kind(column: Column, kind: str) -> Column:
     """Return a column with the name of `column` and with `kind`, without bounds and categories.
 
-    A category folds case; a date has all parts but the hour.
+    A category or an undecided column ignores upper and lower case; a date has all parts but the hour.
     """
     parts = DATE_PARTS[:-1] if kind == "date" else ()
     return Column(name=column.name, kind=kind, fold=kind in ("category", "undecided"), parts=parts)
@@ -81,9 +81,10 @@ def draft_kinds(data: str | Path, *, without: Collection[str | None] = (), **rea
         "# Replace undecided where you know the kind: a declared kind costs nothing, and undecided ones share a part",
         f"# of the budget. Kinds: {', '.join(KINDS)}.",
     ]
-    names = [name for name in table.columns or () if name not in without]
-    kinds = ("identifier" if is_identifier_name(name) else "undecided" for name in names)
-    lines += [f"{_quoted(name)} = {_quoted(kind)}" for name, kind in zip(names, kinds, strict=True)]
+    for name in table.columns or ():
+        if name not in without:
+            kind = "identifier" if is_identifier_name(name) else "undecided"
+            lines.append(f'{_quoted(name)} = "{kind}"')
     return "\n".join(lines) + "\n"
 
 

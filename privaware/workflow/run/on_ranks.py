@@ -1,4 +1,4 @@
-"""Let rank 0 run a verb of which other ranks share the work; refuse plans that they cannot share, before the charge."""
+"""Let rank 0 run a verb whose training other ranks share; refuse, before the charge, plans that they cannot share."""
 
 from __future__ import annotations
 

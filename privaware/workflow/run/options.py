@@ -48,8 +48,9 @@ class RunArguments(TypedDict, total=False):
     not_persons
         A column, or a list of columns, that identifies nobody although its name suggests it. It is used as a feature.
     check_persons
-        Whether 1% of the budget counts the different values of the columns that may identify persons or cases by their
-        names, or the names of the columns to count. If values clearly repeat, the run stops before its main charge.
+        True counts the different values of each column whose name suggests persons or cases, with 1% of the budget. A
+        name, or a list of names, counts these columns instead. If values clearly repeat, the run stops before its main
+        charge.
     header, sep, decimal, encoding
         The format of a CSV file.
     ledger
@@ -242,4 +243,4 @@ def expect_device(device: str) -> None:
             return
     except (RuntimeError, AssertionError):
         pass
-    raise WrongInput(f"expected --device cpu, or cuda where there is one, got {device!r:.80}")
+    raise WrongInput(f"expected --device cpu, or cuda on a machine with a GPU, got {device!r:.80}")

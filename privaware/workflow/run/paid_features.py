@@ -95,13 +95,10 @@ class PaidFeatures:
         if first in ("pca", "weigh") or (first == "normalise" and schema.form != "image"):
             described = [transforms.describe(feature_for(schema)), *described]
         unshared = cls(described=tuple(described), build=build, shares=())
-        paid = [each for each in described if each["name"] in PAID]
-        model = price(unshared.learner(schema), schema)
-        shares = []
-        for each in paid:
-            count = sum(times for _, times in leaves(_transformation(each, ()).cost(schema, 1.0)))
-            shares.append(share_for(model, FRACTION) * math.sqrt(count))
-        return replace(unshared, shares=tuple(shares))
+        share = share_for(price(unshared.learner(schema), schema), FRACTION)
+        costs = [_transformation(each, ()).cost(schema, 1.0) for each in described if each["name"] in PAID]
+        counts = [sum(times for _, times in leaves(cost)) for cost in costs]
+        return replace(unshared, shares=tuple(share * math.sqrt(count) for count in counts))
 
     def cost(self, schema: Schema, noise: float) -> Event:
         first, *others = (event for _, event in self.parts("", schema, noise))
@@ -161,7 +158,7 @@ def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
     name = str(each["name"])
     settings = {key: value for key, value in each.items() if key != "name"}
     if unsafe := [key for key in ("private", "features") if key in settings]:
-        raise WrongInput(f"{name}: expected no setting {unsafe[0]!r} in a list of features, which says it already")
+        raise WrongInput(f"{name}: expected no setting {unsafe[0]!r} in a list of features; leave it out")
     mechanism: Any = configured(name, find_transformation(name), settings | {"features": before})
     return mechanism  # type: ignore[no-any-return]
 

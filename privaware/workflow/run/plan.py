@@ -77,12 +77,12 @@ BINS = {"linear": 8, "boosted": 16, "fourier": 16}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A mechanism, its noise multiplier, and its releases, each with the event that will be charged.
+    """A mechanism, its noise multiplier, and `parts`: each release in words, with the event that will be charged.
 
     `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although its parts
     are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no ledger adds to
-    this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs,
-    `details` those that may be left out of its summary. `data` holds public facts about the data set for the
+    this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs, and
+    `details` are sentences that its summary may leave out. `data` holds public facts about the data set for the
     model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row for each learner
     that was considered: `learner`, `rule`, `taken` and `reason`.
     """
@@ -173,7 +173,7 @@ class Plan:
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
         sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
-        deviation, schema = self._bounds_deviation, self.schema
+        deviation, schema = self.bounds_deviation, self.schema
         needed = math.ceil(CLEAR * deviation)
         if schema.rows >= needed and not (of_persons(schema) and deviation):
             return [sentence]
@@ -192,12 +192,15 @@ class Plan:
         ]
 
     @property
-    def _bounds_deviation(self) -> float:
-        """The standard deviation of the noise in the counts that estimate ranges; 0 if they are not counts."""
+    def bounds_deviation(self) -> float:
+        """The standard deviation of the noise in the counts that estimate ranges; 0 if they are not counts.
+
+        A mechanism that has run is a placeholder, which stores this number (`publish.Protects`).
+        """
         first = self.mechanism
-        if not isinstance(first, Then) or not isinstance(first.first, Ranges):
-            return 0.0
-        return first.first.deviation(self.schema, self.noise * first.share)
+        if isinstance(first, Then) and isinstance(first.first, Ranges):
+            return first.first.deviation(self.schema, self.noise * first.share)
+        return float(getattr(first, "bounds_deviation", 0.0))
 
     @property
     def cost_sentence(self) -> str:
@@ -239,7 +242,9 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     """
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
-        raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
+        raise WrongInput(
+            f"expected a table whose bounds are not all declared, got {schema.form} data without such bounds"
+        )
     return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
 
@@ -425,9 +430,10 @@ def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -
 
 
 def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
-    """Return the number of changed rows by which two neighbours differ, as the cost of `mechanism` counts them.
+    """Return the group size for which the cost of `mechanism` is charged.
 
-    A cost that is for a replaced row counts a replacement once, so `size`, which counts it twice, is halved.
+    It is `size`, the number of rows that are added or removed between two neighbours (`rows_moved`). It is half of
+    `size` if rows are replaced and the cost of `mechanism` is already for a replaced row.
     """
     replaced = schema.relation == "replace_one" and schema.unit != "label"
     halved = replaced and isinstance(mechanism, Transformation) and mechanism.prices_replacement

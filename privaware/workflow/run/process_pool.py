@@ -53,7 +53,7 @@ class RayPool:
         if not self._actors:
             raise WrongInput(
                 "expected workers on the Ray cluster, but none is left; look at `ray status`, add machines or memory, "
-                "and give the same command again: it resumes without a second charge"
+                "and repeat the command: it resumes without a second charge"
             )
         return list(self._actors)
 
@@ -87,8 +87,8 @@ class ProcessPool:
     def alive(self) -> list[int]:
         if not self._links:
             raise WrongInput(
-                "expected processes that read the rows, but all of them ended, for want of memory perhaps; free some "
-                "and give the same command again: it resumes without a second charge"
+                "expected processes that read the rows, but all of them ended, perhaps because memory ran out; free "
+                "memory and repeat the command: it resumes without a second charge"
             )
         return list(self._links)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from privaware.strategies._progress import OnProgress, SearchProgress
+from privaware.strategies._strategy import OnProgress, SearchProgress
 from privaware.workflow.run.options import Say
 
 __all__ = ["ShowsProgress", "search_progress", "step_progress", "to_stderr"]
@@ -17,8 +17,8 @@ __all__ = ["ShowsProgress", "search_progress", "step_progress", "to_stderr"]
 class ShowsProgress(Protocol):
     """A listener to sentences that also draws progress bars while `shows_progress` is true.
 
-    `progress(what, at, of)` draws the bar of the work called `what`, of which `at` of `of` steps are done; `of` is
-    None if their number is not shown.
+    `progress(what, at, of)` draws a bar for the work called `what`: `at` of `of` steps are done. `of` is None if the
+    number of steps is not shown.
     """
 
     @property

@@ -34,12 +34,13 @@ class Charged:
 
 @dataclass(frozen=True, kw_only=True)
 class Protects:
-    """A placeholder for a mechanism that has run; it only knows the unit that it protects, "row" or "label".
+    """A placeholder for a mechanism that has run; its `cost` and `run` raise `RuntimeError`.
 
-    Its `cost` and `run` raise `RuntimeError`.
+    It knows the unit that it protects, "row" or "label", and `bounds_deviation` for the sentences of its plan.
     """
 
     unit: str
+    bounds_deviation: float = 0.0
 
     def cost(self, schema: Any, noise: float) -> Any:
         raise RuntimeError("expected no cost of a mechanism that has run: its events are in the plan")
@@ -70,7 +71,8 @@ class Release:
 
         `said` are the `score`, the `search` and the `description` on the model card.
         """
-        bare = replace(plan, mechanism=Protects(unit=unit(plan.mechanism)))
+        protects = Protects(unit=unit(plan.mechanism), bounds_deviation=plan.bounds_deviation)
+        bare = replace(plan, mechanism=protects)
         charged = Charged(time=entry.time, hash=entry.hash, run=entry.run)
         return cls(plan=bare, model=model, charged=charged, seed=seed, **said)
 

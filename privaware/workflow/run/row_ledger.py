@@ -193,7 +193,8 @@ def expect_new_limit(epsilon: float, limit: float) -> None:
     expect_positive("", limit=limit)
     if epsilon > limit * (1 + 1e-9):
         raise BudgetExceeded(
-            f"epsilon {epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, or none"
+            f"expected a limit of at least the cost of this run, epsilon {epsilon:.6g}, got {limit:g}; give a larger "
+            "--limit, or leave it out"
         )
 
 
@@ -234,11 +235,11 @@ def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
                 f"These rows were used before, under another name. They are charged to the same ledger: '{known}'."
             )
     if known is None and beside is not None and not options.new_ledger:
-        _expect_unlike(source, options, event, _readable(similar_ledgers(digest, sketch)))
+        _expect_unlike(source, event, _readable(similar_ledgers(digest, sketch)))
     return known or new
 
 
-def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
+def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of these rows.
 
     The owner must say whether the rows get a new budget.

@@ -177,8 +177,8 @@ def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
         return None if content is None else Sketch.from_bytes(content)
     except ValueError:
         warn_caller(
-            f"the sketch {digest[:8]} of a table in the data folder is damaged: a copy of that table with other "
-            "columns is not known again; charge that table once more to have it written anew"
+            f"the sketch {digest[:8]} of a table in the data folder is damaged, so a copy of that table with other "
+            "columns is not recognised; the next charge for that table writes its sketch again"
         )
         forget_sketch(digest)
         return None

@@ -46,7 +46,7 @@ def kind_of_release(files: Collection[str]) -> str | None:
 
 
 def other_release_files(names: Iterable[str], kind: str) -> list[str]:
-    """Return the names that a program or a file system could take for a file of a release, and that must not be here.
+    """Return those of `names` that could be taken for a file of a release, and so must not be in the folder.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _is_hash(value: Any) -> bool:
 
 
 def _beginning(path: str | Path) -> bytes:
-    """Read a small file; a longer file is cut off and so does not parse."""
+    """Read at most `MAX_FILE_BYTES` bytes of a file; a longer file is cut off and so does not parse."""
     with open(path, "rb") as file:
         return file.read(MAX_FILE_BYTES)
 

@@ -157,7 +157,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         notices=about_rows,
         dry_notices=lambda: about_rows() if reads else _outside_unused(schema),
         unused=unused_columns(schema, written=options.schema is not None),
-        persons=partial(_persons, raw, schema, options),
+        persons=lambda: person_columns(_named(raw, schema, options), schema, _not_persons(options)),
         repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
         read_words=lambda names: _words(kept, schema, table, names),
         public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
@@ -230,11 +230,6 @@ def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, nam
 
 def _not_persons(options: RunOptions) -> tuple[str, ...]:
     return tuple(options.not_persons or ())
-
-
-def _persons(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> list[str]:
-    """Return the columns that may identify persons or cases; a dry run with a written schema opens no file."""
-    return person_columns(_named(raw, schema, options), schema, _not_persons(options))
 
 
 def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:

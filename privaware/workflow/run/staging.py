@@ -21,6 +21,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from privaware._files import locked, sync_folder
 from privaware.errors import WrongInput
@@ -62,8 +63,8 @@ class Staged:
     def write(cls, folder: Path, contents: dict[str, bytes], *, run: str, charge: str, release: str) -> Staged:
         """Write the hashes of a set of files to the private folder in `folder`, then the files in their order."""
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-        staged = cls(folder=folder, run=run, charge=charge, release=release, files=files)
-        facts = {"run": run, "charge": charge, "release": release, "files": files}
+        facts: dict[str, Any] = {"run": run, "charge": charge, "release": release, "files": files}
+        staged = cls(folder=folder, **facts)
         staged.add(MANIFEST, json.dumps(facts).encode())
         for name, content in contents.items():
             staged.add(name, content)
@@ -137,8 +138,9 @@ class Staged:
 
 
 def empty_stage(folder: Path, ours: Collection[str]) -> None:
-    """Delete the files that an interrupted run left in the private folder, and those that had left it already.
+    """Delete the files that an interrupted run left in the private folder.
 
+    If there are any, also delete the files `STAGED_FIRST` in `folder`, which may have left the private folder already.
     Raise `WrongInput` if the folder holds a complete set of a run that is not in `ours`: without these files, repeating
     its command would draw another set.
     """

@@ -77,10 +77,10 @@ def training_plan(
 ) -> Plan:
     """Return the plan of a training, calibrated to (epsilon, delta); "auto" chooses the learner from public facts.
 
-    `settings` are those of the learner. `time_limit`, in seconds, replaces the limit of the policy. `public` are rows
-    for a learner that needs them. `runtime` values (a device, a listener to progress) go to a learner that has fields
-    of these names. They change neither the release nor its cost, so they are not in the settings of the plan. Raise
-    `WrongInput` for a budget, a learner or settings that do not fit `schema`.
+    `settings` are hyper-parameters of the learner. `time_limit`, in seconds, replaces the limit of the policy. `public`
+    are public rows for a learner that needs them. `runtime` values (a device, a listener to progress) go to a learner
+    that has fields of these names. They change neither the release nor its cost, so they are not in the settings of the
+    plan. Raise `WrongInput` for a budget, a learner or settings that do not fit `schema`.
     """
     recipe = Recipe(learner=learner, settings=dict(settings or {}))
     budget = {"epsilon": epsilon, "delta": delta}

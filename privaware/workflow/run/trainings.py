@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from privaware.errors import WrongInput
@@ -58,8 +57,12 @@ def training_mechanism(name: str, settings: Mapping[str, Any], extra: Mapping[st
     described: Any = settings.get("features")
     if not names_paid(described):
         return configured(name, make, {**settings, **extra})
-    _expect_features(name, schema)
-    return PaidFeatures.of(described, partial(_learner, name, {**settings, **extra}), schema, _price)
+    _expect_features(name)
+
+    def build(features: list[dict[str, Any]]) -> Mechanism[Any]:
+        return configured(name, make, {**settings, **extra, "features": features})
+
+    return PaidFeatures.of(described, build, schema, _price)
 
 
 def search_mechanism(
@@ -72,13 +75,17 @@ def search_mechanism(
     """
     reference = min(max(MODEL_FRACTION * epsilon, 1e-3), 1e3)
     described: Any = shared.get("features")
+
+    def build(features: Any) -> Search:
+        settings = {**shared, "features": features} if features else shared
+        return search.search(settings, device=device, reference_epsilon=reference)
+
     if not names_paid(described):
-        mechanism = search.search(shared, device=device, reference_epsilon=reference)
+        mechanism = build(described)
         expect_valid_space(mechanism, schema)
         return mechanism
     for name in search.space.learners:
-        _expect_features(name, schema)
-    build = partial(_search, search, shared, {"device": device, "reference_epsilon": reference})
+        _expect_features(name)
     paid = PaidFeatures.of(described, build, schema, _price)
     searched: Any = paid.learner(schema)
     expect_valid_space(searched, schema)
@@ -161,17 +168,8 @@ def _price(mechanism: Mechanism[Any], schema: Schema) -> Event:
     return mechanism.model_cost(schema, 1.0) if isinstance(mechanism, Search) else mechanism.cost(schema, 1.0)
 
 
-def _learner(name: str, settings: Mapping[str, Any], features: list[dict[str, Any]]) -> Mechanism[Any]:
-    return configured(name, find_learner(name), {**settings, "features": features})
-
-
-def _search(
-    search: SearchSettings, shared: Mapping[str, Any], options: Mapping[str, Any], features: list[dict[str, Any]]
-) -> Search:
-    return search.search({**shared, "features": features}, **options)
-
-
-def _expect_features(name: str, schema: Schema) -> None:
+def _expect_features(name: str) -> None:
+    """Raise `WrongInput` unless the learner called `name` takes features and protects whole rows."""
     make = find_learner(name)
     if "features" not in setting_names(make):
         raise WrongInput(f"expected a learner that takes features (linear, or a network), got {name}")

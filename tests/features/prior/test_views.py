@@ -16,10 +16,9 @@ from torch import Tensor
 from privaware import features
 from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
-from privaware.features._prior.dictionary import THRESHOLD
 from privaware.features._prior.maps import backbone, preprocess
 from privaware.features._prior.shipped import SHIPPED, SHIPPED_VIEWS
-from privaware.features._prior.views import stored_view_whitening, views
+from privaware.features._prior.views import THRESHOLD, stored_view_whitening, views
 from privaware.features._prior.weights import save
 from privaware.features._prior.whitening import Statistics
 from privaware.features.prior import Prior
@@ -157,7 +156,7 @@ def test_wrong_fields_files_and_shapes_are_refused(feature: PriorViews, tmp_path
         with pytest.raises(WrongInput, match="prior_views: expected"):
             PriorViews(**wrong)  # type: ignore[arg-type]
     image = np.zeros((1, 3, 32, 32), np.float32)
-    with pytest.raises(WrongInput, match="are not here"):
+    with pytest.raises(WrongInput, match="are missing"):
         replace(feature, statistics="nowhere.safetensors")(image)
     (tmp_path / "broken.safetensors").write_bytes(SHIPPED_VIEWS.read_bytes()[:1000])
     with pytest.raises(WrongInput, match="as `privaware reproduce ours/prior/views` writes it"):

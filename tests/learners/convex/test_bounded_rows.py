@@ -90,7 +90,7 @@ def test_planted_bugs_are_caught(monkeypatch: Any) -> None:
         with pytest.raises(BrokenPromise, match="the price is too low"):
             check_mechanism(Newton(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(adassp, "targets", lambda data, reach: 4 * data.y[None].astype(float))
+        patch.setattr(_bounded_rows, "targets", lambda data, reach: 4 * data.y[None].astype(float))
         check_mechanism(Adassp(), schema=NUMBER, games=0)  # the lattice holds its bound whatever comes
         patch.setattr(adassp, "TARGETS", Lattice(bound=32.0, bits=20))
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):

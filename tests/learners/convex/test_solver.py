@@ -112,7 +112,7 @@ def test_ill_conditioned_problems_converge() -> None:
     assert (np.linalg.norm(implied - tilt, axis=1) <= 1.1 * problems.tolerance).all()
 
 
-@pytest.mark.parametrize("loss", ["logistic", "logcosh", "squared"])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_gradient_steps_solve_what_newton_leaves_unsolved(loss: str, steps: int) -> None:
     """Whether Newton's steps suffice depends on rows, so it may not be told by an error, nor by the distance left."""

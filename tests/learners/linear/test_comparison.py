@@ -105,7 +105,7 @@ def test_parts_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parts_of_the_budget_that_leave_too_little_are_refused() -> None:
-    with pytest.raises(WrongInput, match="parts of the budget"):
+    with pytest.raises(WrongInput, match="of the budget for releases beside steps"):
         Linear(centre=0.3, base=0.3, check=0.35)
 
 

@@ -215,10 +215,10 @@ def test_steps_before_and_after_weighing_are_those_paid_for(steps: int) -> None:
 
 def test_rows_without_parts_and_numbers_to_predict_are_refused() -> None:
     images = Schema(form="image", shape=SHAPE, classes=("a", "b"), rows=100)
-    with pytest.raises(WrongInput, match="one feature of several parts to weigh, such as extractor with glyphs"):
+    with pytest.raises(WrongInput, match="one feature of several blocks to weigh, such as extractor with glyphs"):
         Linear(features=[{"name": "pixels"}], weigh=0.05).cost(images, 1.0)
     table = Schema(columns=(Column(name="c", low=-1, high=1),), classes=("n", "y"), rows=100)
-    with pytest.raises(WrongInput, match="one feature of several parts"):
+    with pytest.raises(WrongInput, match="one feature of several blocks"):
         Linear(weigh=0.05).cost(table, 1.0)
     with pytest.raises(WrongInput, match="weigh"):
         Linear(weigh=0.5)

@@ -59,7 +59,7 @@ def test_images_are_shifted_and_mirrored_where_asked(make: Any, monkeypatch: pyt
     for settings in ({"shift": True}, {"mirror": True}, {"shift": True, "mirror": True}, {}):
         make(steps=1, architecture=SMALL, **settings).run(rows_for(IMAGE, 20), 1.0, Rng(seed=0))
     assert sorted(set(seen)) == ["mirrored", "shifted", "shifted_mirrored"]
-    with pytest.raises(WrongInput, match="only images can be augmented"):
+    with pytest.raises(WrongInput, match="expected neither shift nor mirror"):
         make(architecture=SMALL, shift=True).cost(TABLE, 1.0)
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from privaware.strategies._progress import SearchProgress
+from privaware.strategies._strategy import SearchProgress
 from privaware.workflow.run import progress as _progress
 from privaware.workflow.run.progress import search_progress, step_progress
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.events import NOTHING, Event
-from privaware.learners._teachers.student import Student
+from privaware.learners._student import Student
 from privaware.metrics import accuracy
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
