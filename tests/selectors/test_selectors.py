@@ -36,6 +36,8 @@ COLUMNS = (
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
 MANY = replace(TABLE, classes=("a", "b", "c"))
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
+TOWNS = Column(name="town", kind="category", categories=("a", "b", "c", "d"), unseen="other")
+CATEGORIES = replace(TABLE, columns=(*COLUMNS, TOWNS)).by_category()
 SMALL = {"population": 12, "generations": 3}
 
 SELECTORS: dict[str, tuple[Any, Schema]] = {
@@ -46,6 +48,7 @@ SELECTORS: dict[str, tuple[Any, Schema]] = {
     "cfs_greedy, two": (CfsGreedy(columns=2, bins=3), NUMBER),
     "cfs_ga": (CfsGa(**SMALL), TABLE),
     "cfs_ga, two": (CfsGa(columns=2, **SMALL), MANY),
+    "cfs_greedy, single categories": (CfsGreedy(), CATEGORIES),
     "pafs": (Pafs(population=4, generations=2), TABLE),
     "pafs, few models": (Pafs(columns=2, population=4, generations=3, models=5), TABLE),
     "pafs, not adaptive": (Pafs(models=6, adaptive=False), TABLE),
