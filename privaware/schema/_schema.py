@@ -196,7 +196,7 @@ class Schema:
                 columns.append(column)
         return replace(self, columns=tuple(columns))
 
-    @property
+    @cached_property
     def known_names(self) -> frozenset[str]:
         """The names of declared columns and of their parts: of dates, texts and categories."""
         parts = (f"{column.name} ({part})" for column in self.declared for part in column.parts or column.known_parts)

@@ -28,8 +28,9 @@ NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for compari
 class Selection(Summarised):
     """The selected columns and their cost.
 
-    `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. `sentence`
-    states the guarantee, and `assumptions` what it takes for granted. `internal` is for the data owner only. If the
+    `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. A single
+    category has a name such as "job (nurse)". `sentence` states the guarantee, and `assumptions` what it takes for
+    granted. `internal` is for the data owner only. If the
     number of trials is secret, `seconds` is None, and the running time is only in `internal`.
     """
 
