@@ -98,7 +98,7 @@ def _short(name: str, value: Any) -> str:
 def _cell(name: str, value: Any) -> str:
     """Return `value` as text for a card: yes or no, four digits of a float, or the items of a list with commas.
 
-    A text of more than `LONGEST_CELL` characters loses its middle.
+    `name` decides how a float is rounded (`_digits`). A text of more than `LONGEST_CELL` characters loses its middle.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"

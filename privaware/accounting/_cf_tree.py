@@ -181,8 +181,9 @@ def _noise(event: Event) -> float | None:
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
     """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
-    `side` is the direction. The losses have a formula or are tabulated. `replace` says whether neighbours differ by
-    replacing a row; then an event that is not only Gaussian raises `WrongInput`. An unproven event raises `Refused`.
+    `side` is the direction, one of `SIDES`. The losses have a formula or are tabulated. `replace` says whether
+    neighbours differ by replacing a row; then an event that is not only Gaussian raises `WrongInput`. Without `replace`
+    an unproven event raises `Refused`.
     """
     same = side if rate < 1 else SIDES[0]  # without sampling both directions have the same loss
     noise = _noise(event)

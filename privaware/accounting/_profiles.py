@@ -63,7 +63,8 @@ def negligible(terms: Terms, delta: float) -> Terms:
 def profile(event: Event, aims: tuple[float, ...] = _pld.AIMS) -> Profile:
     """Return delta as a function of an array of epsilons, the largest over all alternatives and both directions.
 
-    It is precise near the deltas `aims`. Raise `OutOfReach` if there is no privacy loss distribution.
+    It is precise near the deltas `aims`. Raise `OutOfReach` if there is no privacy loss distribution, and `Refused` for
+    an unproven event or too many alternatives.
     """
     return largest([flatten(way, dominating_pair) for way in alternatives(event)], aims)
 

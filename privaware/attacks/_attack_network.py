@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from privaware._validate import expect_count, expect_positive
 from privaware.attacks._game import Game, joined
+from privaware.attacks._posteriors import expect_classes
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.model import Model
@@ -20,8 +21,8 @@ from privaware.noise import Rng
 
 __all__ = ["GradientNetwork", "PosteriorNetwork", "Reuse", "scores_by_network"]
 
-Inputs = Callable[[Model, Data], tuple[Tensor, ...]]
-"""Computes the inputs of an attack's network from a model and rows, as tensors on the device of the game."""
+Inputs = Callable[[Model, Data, str], tuple[np.ndarray, ...]]
+"""Computes the inputs of an attack's network from a model, rows and the device on which the model computes."""
 
 KERNELS = 10
 """Number of kernels over the last-layer gradient."""
@@ -45,6 +46,7 @@ class Reuse:
     network: Any = field(default=None, repr=False)
 
     def fits(self, game: Game, settings: tuple[Any, ...]) -> bool:
+        """Return whether `network` can score `game` with these `settings`."""
         same = len(self.shadows) == len(game.shadows) and all(
             one.model is other.model and np.array_equal(one.auxiliary_inside, other.auxiliary_inside)
             for one, other in zip(self.shadows, game.shadows)
@@ -123,15 +125,14 @@ def scores_by_network(
     """Train a network to tell members of shadow models from non-members, and return its scores of the candidate rows.
 
     `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
-    rows)` returns its arguments. `settings` are the learning rate, batch size and epochs of the network. `reuse` holds
-    the last network, and is set to the network that is trained here. `reads` names what `inputs` computes. Raise
-    `WrongInput` if the attacked model predicts numbers, and without shadow models or auxiliary rows.
+    rows, device)` returns its arguments. `settings` are the learning rate, batch size and epochs of the network.
+    `reuse` holds the last network, and is set to the network that is trained here. `reads` names what `inputs`
+    computes. Raise `WrongInput` if the attacked model predicts numbers, and without shadow models or auxiliary rows.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
     expect_positive("attack network", lr=lr)
-    if not game.model.schema.classes:
-        raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+    expect_classes(game.model)
     if reuse is not None and reuse.fits(game, (*settings, reads)):
         network = reuse.network
     else:
@@ -139,15 +140,21 @@ def scores_by_network(
         if reuse is not None:
             reuse.shadows, reuse.settings, reuse.network = game.shadows, (*settings, reads), network
     with torch.no_grad():
-        candidates = inputs(game.model, game.rows)
+        candidates = _tensors(inputs, game.model, game.rows, game.device)
         chunks = (tuple(part[at : at + 4096] for part in candidates) for at in range(0, len(game.rows), 4096))
         return np.concatenate([network(*chunk).double().cpu().numpy() for chunk in chunks])
+
+
+def _tensors(inputs: Inputs, model: Model, rows: Data, device: str) -> tuple[Tensor, ...]:
+    return tuple(torch.from_numpy(part).float().to(device) for part in inputs(model, rows, device))
 
 
 def _trained(
     game: Game, rng: Rng, build: Callable[[], nn.Module], inputs: Inputs, settings: tuple[float, int, int]
 ) -> nn.Module:
-    examples = [_examples(inputs(model, rows), inside, rng) for model, rows, inside in _shadow_rows(game)]
+    examples = [
+        _examples(_tensors(inputs, model, rows, game.device), inside, rng) for model, rows, inside in _shadow_rows(game)
+    ]
     parts = [torch.cat(part) for part in zip(*examples, strict=True)]
     generator = torch.Generator().manual_seed(int(rng.initial.integers(2**63)))
     devices = [torch.device(game.device)] if game.device != "cpu" else []
@@ -209,7 +216,7 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
 def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, batch: int, epochs: int) -> None:
     """Minimise the cross-entropy with Adam, on batches that are shuffled again in every epoch.
 
-    `parts` are the arguments of `network` and, last, 1 for a member and 0 for a non-member.
+    `parts` are as in `_Steps`.
     """
     steps = _Steps(network.train(), parts, lr, batch)
     for _ in range(epochs):
@@ -219,7 +226,10 @@ def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, bat
 
 
 class _Steps:
-    """Steps of Adam; on a GPU a recorded step is replayed, because launching takes longer than computing."""
+    """Steps of Adam. On a GPU one step is recorded and replayed, because launching kernels takes longer than they do.
+
+    `parts` are the arguments of `network` and, last, 1 for a member and 0 for a non-member.
+    """
 
     def __init__(self, network: nn.Module, parts: Sequence[Tensor], lr: float, batch: int) -> None:
         *self.values, self.truth = parts

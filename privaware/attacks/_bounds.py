@@ -1,8 +1,7 @@
 """Lower bounds on epsilon from the scores of an attack, or from its guesses in one run.
 
 A lower bound is evidence against a claim, never a guarantee of its own. `epsilon_lower` needs independent runs.
-`epsilon_from_guesses` and `shift_from_guesses` need one run with many canaries. `shift_lower` needs independent
-Gaussian scores.
+`epsilon_from_guesses` needs one run with many canaries. `shift_lower` needs independent Gaussian scores.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -31,14 +30,11 @@ __all__ = [
     "epsilon_from_guesses",
     "epsilon_lower",
     "epsilon_of_shift",
-    "gaussian_false_rate",
     "guesses_p_value",
     "guesses_refute",
     "scores_refute",
-    "shift_from_guesses",
     "shift_lower",
     "shift_of",
-    "trade_off_p_value",
 ]
 
 FalseRate = Callable[[float], float]
@@ -46,6 +42,7 @@ FalseRate = Callable[[float], float]
 Powers = Callable[[np.ndarray], np.ndarray]
 """Maps false positive rates to the largest true positive rates of any attack on a mechanism."""
 Value = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Maps the two results of `_limits` to what an inequality proves; larger is better."""
 
 THRESHOLDS = 400
 """Largest number of thresholds tried on the first half of the scores; more thresholds only take time."""
@@ -90,9 +87,9 @@ def _best_inequality(
 ) -> float:
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
-    `second` has all scores with and without the canary. `value` is a function of the two results of `_limits`. The best
-    threshold and inequality are chosen on the first half. With `pilot` they are chosen on the pilot, and all scores are
-    tested.
+    `second` has all scores with and without the canary. `value` maps the two results of `_limits` to a number for each
+    inequality and threshold. The best of them are chosen on the first half of the scores. With `pilot` they are chosen
+    on the pilot, and all scores are tested.
     """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
@@ -115,7 +112,8 @@ def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
     sides = [np.asarray(scores, dtype=float).ravel() for scores in (inside, outside)]
     for name, values in zip(("inside", "outside"), sides, strict=True):
         if len(values) < 4 or np.isnan(values).any():
-            raise WrongInput(f"expected at least four scores {name}, none of them NaN, got {len(values)}")
+            wrong = f"{len(values)}, {np.isnan(values).sum()} of them NaN"
+            raise WrongInput(f"expected at least four scores {name}, none of them NaN, got {wrong}")
     return sides
 
 
@@ -142,7 +140,7 @@ def _above(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int, correct: int) -> float:
-    """Return an upper bound on the probability of `correct` or more right guesses about an (epsilon, delta) mechanism.
+    """Return an upper bound on the probability of at least `correct` right guesses about an (epsilon, delta)-DP run.
 
     Each canary was in the run with probability 1/2, independently. All guesses are about one run. Abstentions do not
     count as guesses. Raise `WrongInput` unless `correct <= guesses <= canaries`.
@@ -177,55 +175,25 @@ def epsilon_from_guesses(
     return _largest(lambda epsilon: guesses_p_value(epsilon, delta, **counts) < 1 - confidence, most)
 
 
-def trade_off_p_value(false_rate: FalseRate, *, canaries: int, guesses: int, correct: int) -> float:
-    """Return an upper bound on the probability of at least `correct` right guesses, given a trade-off function.
+def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesses: int, correct: int) -> bool:
+    """Return whether `correct` or more right guesses have a probability below `level`, given a trade-off function.
 
     `false_rate` returns the smallest false positive rate of any attack on the mechanism at a true positive rate. Let
     `right` be the probability that at least k guesses are right and a random canary is guessed right, and `wrong` the
     probability that at least k - 1 guesses are right and this canary is guessed wrong. Flipping the coin of the
     canary exchanges the two events, so `wrong >= false_rate(right)` for every k.
 
-    The result is at least e^-60, where the search ends.
     Paper: Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run" (2024), algorithm 3.
     """
     _expect_guesses(canaries, guesses, correct)
-
-    def possible(log_tail: float) -> bool:
-        return _possible(false_rate, canaries, guesses, correct, math.exp(-log_tail))
-
-    return 1.0 if possible(0.0) else math.exp(-_largest(lambda log_tail: not possible(log_tail), 60.0))
-
-
-def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesses: int, correct: int) -> bool:
-    """Return whether `trade_off_p_value` is below `level`, in one pass."""
-    _expect_guesses(canaries, guesses, correct)
-    return not _possible(false_rate, canaries, guesses, correct, level)
-
-
-def shift_from_guesses(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
-    """Return the largest mu, up to 40, for which `correct` right guesses refute mu-Gaussian DP with `confidence`.
-
-    The result is 0 if no mu is refuted.
-
-    >>> 0.2 < shift_from_guesses(canaries=1000, guesses=1000, correct=700) < 1.05
-    True
-    """
-    _expect_guesses(canaries, guesses, correct)
-
-    def refuted(shift: float) -> bool:
-        return not _possible(gaussian_false_rate(shift), canaries, guesses, correct, 1 - confidence)
-
-    return _largest(refuted, 40.0)
-
-
-def gaussian_false_rate(shift: float) -> FalseRate:
-    """Return the function from a true positive rate to the smallest false positive rate of two Gaussians.
-
-    The means of the Gaussians are `shift` standard deviations apart.
-    """
-    from scipy.special import ndtr, ndtri
-
-    return lambda tpr: float(ndtr(ndtri(tpr) - shift))
+    right, wrong, total = level * correct / canaries, level * (guesses - correct) / canaries, guesses / canaries
+    for count in range(correct - 1, -1, -1):
+        below = max(wrong, false_rate(right))
+        right += count / (guesses - count) * (below - wrong)
+        wrong = below
+        if right + wrong > total * (1 + 1e-12):
+            return True
+    return False
 
 
 def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float:
@@ -293,22 +261,10 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sqrt(2 * halves / freedom), density / density.sum()
 
 
-def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, tail: float) -> bool:
-    """Return whether at least `correct` right guesses can have probability `tail`, given the trade-off function."""
-    right, wrong, total = tail * correct / canaries, tail * (guesses - correct) / canaries, guesses / canaries
-    for count in range(correct - 1, -1, -1):
-        below = max(wrong, false_rate(right))
-        right += count / (guesses - count) * (below - wrong)
-        wrong = below
-        if right + wrong > total * (1 + 1e-12):
-            return False
-    return True
-
-
 def _largest(refuted: Callable[[float], bool], most: float) -> float:
     """Return the largest value up to `most` that is refuted, rounded down; 0 if 0 is not refuted.
 
-    `refuted` is true up to some value only.
+    `refuted` must be true up to some value, and false above it.
     """
     if not refuted(0.0):
         return 0.0

@@ -28,6 +28,7 @@ tested at an equal part of the error. Pairs with `out = 0` are for sampled canar
 ever taking part, so that only guesses of "in" are reliable.
 """
 FPRS = (0.001, 0.01, 0.1)
+"""False positive rates at which true positive rates are reported."""
 
 ANY = "nothing beyond independent coin flips: it holds for every mechanism"
 GAUSSIAN = "that noise is Gaussian and independent between canaries, as the claim says; only its size is tested"
@@ -66,10 +67,7 @@ class Evidence:
             "auc": area,
             "auc_interval": list(auc_interval(self.inside, self.outside, self.confidence)),
             "tailored_auc": tailored_auc(area),
-            "tpr_at_fpr": {
-                f"{rate.fpr:g}": {"tpr": rate.tpr, "interval": list(rate.interval), "fpr_at_most": rate.fpr_at_most}
-                for rate in rates
-            },
+            "tpr_at_fpr": {f"{rate.fpr:g}": rate.to_json() for rate in rates},
             "epsilon_lower": self.epsilon_lower,
             "epsilon_claimed": self.epsilon_claimed,
             "delta": self.delta,
@@ -85,9 +83,9 @@ class Evidence:
 def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
     """Return the evidence of one run with canaries against the `claim`, the events that were charged, at `delta`.
 
-    `gradients` says whether the canaries are in gradient space. There the canaries are independent if the noise is. A
-    Gaussian claim is then tested by Student's statistic, and any other claim in the same way as independent runs. Rows
-    as canaries share one model, so only guesses are sound.
+    `gradients` says whether the canaries are in gradient space. If so, their scores are independent if the noise is:
+    a Gaussian claim is tested by Student's statistic, and any other claim in the same way as independent runs.
+    Otherwise the canaries are rows, which share one model, so only guesses are sound.
     """
     inside, outside = canaries.sides
     shift = _bounds.shift_of(claim) if gradients else None

@@ -1,4 +1,4 @@
-"""Membership games: what an attack sees, and the answer, which it does not see."""
+"""Membership games: what an attack sees, the answer, which it does not see, and the result of the attack."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import numpy as np
 from privaware._validate import expect_one_of
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.metrics import TprAtFpr, auc, auc_interval, tailored_auc, tpr_at_fpr
 from privaware.model import Model
 from privaware.noise import Rng
 
 __all__ = [
+    "FPRS",
     "SHADOW_TRAININGS",
     "Attack",
+    "AttackResult",
     "Challenge",
     "Game",
     "Needs",
@@ -25,9 +28,13 @@ __all__ = [
     "joined",
     "needs_of",
     "needing",
+    "play",
 ]
 
 SHADOW_TRAININGS = ("none", "private", "without privacy")
+"""Values of `Game.shadow_training`; "none" means that there are no shadow models."""
+FPRS = (0.001, 0.01)
+"""False positive rates at which true positive rates are reported."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,16 +190,92 @@ def joined(first: Data, second: Data) -> Data:
 
 
 def _same(one: Model, two: Model) -> bool:
-    """Return whether two models are the same release.
+    """Return whether two models are the same release: one object, or equal architectures and tensors.
 
-    Two models with the architecture "constant" are not, unless they are one object: they may agree by chance.
+    Two objects with the architecture "constant" never count as the same release, because they may agree by chance.
     """
     if one is two:
         return True
     if one.architecture != two.architecture or one.architecture.get("name") == "constant":
         return False
-    return all(_equal(value, two.tensors.get(name)) for name, value in one.tensors.items())
+    return all(name in two.tensors and np.array_equal(value, two.tensors[name]) for name, value in one.tensors.items())
 
 
-def _equal(one: np.ndarray, two: Any) -> bool:
-    return two is not None and np.array_equal(one, two)
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """AUC and true positive rates with their intervals, and which shadow models were used.
+
+    `shadow_training` is "none", "private" or "without privacy". `online` says whether shadow models saw candidate rows.
+    Scores are for the data owner only and are not in the output of `to_json`.
+    """
+
+    attack: str
+    auc: float
+    auc_interval: tuple[float, float]
+    tpr_at_fpr: tuple[TprAtFpr, ...]
+    confidence: float
+    shadows: int
+    shadow_training: str
+    online: bool
+    inside_scores: np.ndarray = field(repr=False, compare=False)
+    outside_scores: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def tailored_auc(self) -> float:
+        return tailored_auc(self.auc)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values, without scores."""
+        return {
+            "attack": self.attack,
+            "auc": self.auc,
+            "auc_interval": list(self.auc_interval),
+            "tailored_auc": self.tailored_auc,
+            "tpr_at_fpr": {f"{rate.fpr:g}": rate.to_json() for rate in self.tpr_at_fpr},
+            "confidence": self.confidence,
+            "members": len(self.inside_scores),
+            "non_members": len(self.outside_scores),
+            "shadows": {"count": self.shadows, "training": self.shadow_training, "online": self.online},
+        }
+
+
+def play(posed: Challenge, attack: Attack, rng: Rng, *, name: str = "", confidence: float = 0.95) -> AttackResult:
+    """Let an attack score the candidate rows of a challenge, and compare the scores with the answer.
+
+    Raise `WrongInput` unless the attack returns one finite score for each candidate row.
+
+    Parameters
+    ----------
+    posed
+        The game and its answer.
+    attack
+        A function `(game, rng) -> scores`.
+    rng
+        The random generator of the attack.
+    name
+        The name of the attack for the result. Default: the name of the function.
+    confidence
+        The confidence of the intervals.
+
+    Returns
+    -------
+    AttackResult
+        AUC and true positive rates, with their intervals.
+    """
+    game = posed.game
+    scores = np.asarray(attack(game, rng), dtype=float)
+    if scores.shape != posed.inside.shape or not np.isfinite(scores).all():
+        raise WrongInput(f"expected one finite score for each of {len(posed.inside)} rows, got shape {scores.shape}")
+    inside, outside = scores[posed.inside], scores[~posed.inside]
+    return AttackResult(
+        attack=name or getattr(attack, "__name__", type(attack).__name__),
+        auc=auc(inside, outside),
+        auc_interval=auc_interval(inside, outside, confidence),
+        tpr_at_fpr=tuple(tpr_at_fpr(inside, outside, rate, confidence) for rate in FPRS),
+        confidence=confidence,
+        shadows=len(game.shadows),
+        shadow_training=game.shadow_training,
+        online=game.online,
+        inside_scores=inside,
+        outside_scores=outside,
+    )

@@ -73,9 +73,9 @@ def gradient_canaries(
 ) -> CanaryScores:
     """Run `mechanism` once with canaries in the values that it noises, and return the score of each canary.
 
-    There are `canaries` canaries, or as many as the largest noised array has values, if it has fewer. Every noised
-    array with at least this many values gets all canaries.
-    The attacker knows the rows and subtracts their exact value, which leaves canary and noise.
+    The largest noised array must have a value for each canary; if it has fewer than `canaries` values, there are fewer
+    canaries. Every noised array with at least as many values as canaries gets all canaries. The attacker knows the rows
+    and subtracts the exact values, which leaves canary and noise.
     """
     room = room_for_canaries(mechanism, data.schema, noise, least=1)
     listening = CanaryRng(rng, canaries=min(canaries, room))

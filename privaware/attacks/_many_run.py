@@ -28,10 +28,11 @@ MAX_PAIRS = 60
 def deciding_pair(
     mechanism: Mechanism[tuple[str, ...]], schema: Schema, count: int, noise: float, rng: Rng
 ) -> tuple[Data, Data]:
-    """Return crafted rows, and a canary that changes which columns are selected; the last pair tried, if none does.
+    """Return `count` crafted rows, and a canary whose addition changes which columns `mechanism` selects.
 
-    Only the schema is read, so this costs nothing. `count` is the number of rows, and at most `MAX_PAIRS` pairs are
-    tried. Each selection is repeated, with `LOW_NOISE_FACTOR` times the noise; both results must be equal.
+    Only the schema is read, so there is no privacy cost. At most `MAX_PAIRS` pairs are tried; if none changes the
+    selection, the last pair is returned. Each selection runs twice, with `LOW_NOISE_FACTOR` times the noise; both
+    results must be equal.
     """
     for _ in range(MAX_PAIRS):
         rows, canary = crafted_pair(schema, count, rng)

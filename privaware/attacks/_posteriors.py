@@ -12,7 +12,16 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.model import MICROBATCH, Model, scaled
 
-__all__ = ["confidence", "last_layer", "log_odds", "log_posteriors", "losses", "outputs", "true_posteriors"]
+__all__ = [
+    "confidence",
+    "expect_classes",
+    "last_layer",
+    "log_odds",
+    "log_posteriors",
+    "losses",
+    "outputs",
+    "true_posteriors",
+]
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
@@ -33,6 +42,12 @@ def _columns(model: Model, rows: Data) -> np.ndarray:
     return rows.keep(tuple(column.name for column in model.schema.used)).x
 
 
+def expect_classes(model: Model) -> None:
+    """Raise `WrongInput` if `model` predicts numbers, because an attack reads the probabilities of classes."""
+    if not model.schema.classes:
+        raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+
+
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
     """Return the logarithms of the class probabilities (rows, classes), from the raw outputs `values`.
 
@@ -40,8 +55,7 @@ def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
     """
     from scipy.special import log_softmax
 
-    if not model.schema.classes:
-        raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+    expect_classes(model)
     return np.asarray(log_softmax(values, axis=1))
 
 
@@ -78,8 +92,7 @@ def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
 
     Raise `WrongInput` for a regression.
     """
-    if not model.schema.classes:
-        raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+    expect_classes(model)
     return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)
 
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from privaware.attacks._game import joined
 from privaware.attacks._gradient_canaries import CanaryScores
+from privaware.attacks._posteriors import confidence
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.mechanism import Mechanism
-from privaware.model import Model, scaled
+from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 
@@ -38,14 +39,7 @@ def row_canaries(
 
 def label_scores(model: Model, rows: Data) -> np.ndarray:
     """Return the log odds of each row's label; for regression, minus the squared error of the scaled target."""
-    outputs = model.outputs(rows.x)
-    if not model.schema.classes:
-        return -((outputs[:, 0] - scaled(rows.y, model.schema)) ** 2)
-    at = np.arange(len(outputs))
-    own = outputs[at, rows.y].copy()
-    outputs[at, rows.y] = -np.inf
-    others = np.logaddexp.reduce(outputs, axis=1)
-    return np.asarray(own - others)
+    return confidence(model, model.outputs(rows.x), rows)
 
 
 def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:

@@ -24,7 +24,7 @@ class ShadowPlan:
     """The number of shadow models, and how they are trained.
 
     By default (`learner` and `noise` None) they are trained like the target: with its learner, its noise multiplier,
-    and its private selection (`Then`) or search, if it has one. `noise = 0` trains without
+    and its private selection (`Then`) or search (`FoundModel` of strategies), if it has one. `noise = 0` trains without
     privacy. `online` shadow models, whose number must be even, see candidate rows, each row in half of them. Other
     shadow models see only the attacker's rows, which are disjoint from the candidate rows.
     """
@@ -51,7 +51,7 @@ def membership_game(
     shadows: ShadowPlan | None = None,
     device: str = "cpu",
 ) -> Challenge:
-    """Train a target on a random quarter of the rows; another quarter are non-members, and half are the attacker's.
+    """Train a target on a random quarter of the rows; another quarter are non-members, half belong to the attacker.
 
     The three parts are disjoint by construction. Fewer than 8 rows raise `WrongInput`.
 
@@ -158,9 +158,9 @@ def train_shadows(
     plan
         The number of shadow models and how they are trained.
     inside
-        Which auxiliary rows each shadow model sees, with shape (shadows, auxiliary rows). Default: a random part that,
-        with the candidate rows that the shadow model sees, is as large as the number of rows that the released model
-        declares. For offline shadow models it is at most half of the auxiliary rows.
+        Which auxiliary rows each shadow model sees, with shape (shadows, auxiliary rows). Default: random auxiliary
+        rows, so that the shadow model sees as many rows as the released model declares, including candidate rows.
+        Offline shadow models see at most half of the auxiliary rows.
 
     Returns
     -------

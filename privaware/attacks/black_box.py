@@ -1,10 +1,10 @@
 """A network learns on shadow models to recognise members by their sorted posteriors and the correctness of the label.
 
-There are three perceptrons: one reads the posteriors, one reads the correctness, and one reads the outputs of both.
-DPMLBench gives the default settings (Adam, learning rate 1e-5, batches of 64, 50 epochs), which stop long before the
-network has converged; and it cannot tell probabilities near 1 apart. `reads="odds"` with `lr=1e-3` is a stronger attack
-with the same queries: it reads the sorted log odds of all classes and the log odds of the label. Unlike the published
-code, this module reads no logits, clears gradients between steps and applies one softmax in the loss.
+There are three perceptrons: one reads the posteriors, one reads the correctness, and one reads the outputs of both. The
+default settings are those of DPMLBench (Adam, learning rate 1e-5, batches of 64, 50 epochs). They stop long before the
+network has converged, and the network cannot tell probabilities near 1 apart. `reads="odds"` with `lr=1e-3` is a
+stronger attack with the same queries: it reads the sorted log odds of all classes and the log odds of the label. Unlike
+the published code, this module reads no logits, clears gradients between steps and applies one softmax in the loss.
 
 Paper: Salem and others 2019, ML-Leaks; Wei and others 2023, DPMLBench, section 5.3.
 Privacy: an attack; its scores of private rows are for the data owner only.
@@ -17,7 +17,7 @@ Use when: the attacker can query the model, and only one shadow model can be tra
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from privaware.attacks._attack_network import Reuse
 
 __all__ = ["black_box"]
-
 
 READINGS = ("posteriors", "odds")
 """What the network reads: posteriors, or their log odds."""
@@ -71,20 +70,12 @@ def black_box(
     numpy.ndarray
         One score for each candidate row; higher means more likely a member.
     """
-    import torch
-
     from privaware.attacks._attack_network import PosteriorNetwork, scores_by_network
 
     expect_one_of("black_box", READINGS, reads=reads)
-    read = posteriors_and_correctness if reads == "posteriors" else odds_of_classes_and_label
-
-    def inputs(model: Model, rows: Data) -> tuple[Any, ...]:
-        return tuple(torch.from_numpy(part).float().to(game.device) for part in read(model, rows, game.device))
-
-    classes = len(game.model.schema.classes)
-    return scores_by_network(
-        game, rng, partial(PosteriorNetwork, classes), inputs, settings=(lr, batch, epochs), reuse=reuse, reads=reads
-    )
+    inputs = posteriors_and_correctness if reads == "posteriors" else odds_of_classes_and_label
+    network = partial(PosteriorNetwork, len(game.model.schema.classes))
+    return scores_by_network(game, rng, network, inputs, settings=(lr, batch, epochs), reuse=reuse, reads=reads)
 
 
 def posteriors_and_correctness(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:

@@ -80,9 +80,10 @@ def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.
 def marginals(shadows: np.ndarray, inside: np.ndarray, *, online: bool, slope: float) -> np.ndarray:
     """Return p(x) of each row from `shadows`, the probability of its label under each shadow model (models, rows).
 
-    It is the mean of two averages: over the models that were trained on the row (`inside`), and over the others. Unless
-    `online`, and for a row that no model was trained on, the first average is estimated from the second with `slope`.
-    The result is NaN for a row that all models were trained on.
+    It is the mean of two averages: over the models that were trained on the row (`inside`), and over the other models.
+    Unless `online`, and for a row that no model was trained on, the average over models that were trained on it is
+    estimated as `slope * p + 1 - slope`, where p is the average over the other models. The result is NaN for a row that
+    all models were trained on.
     """
     counts = (~inside).sum(axis=0)
     outside = np.where(counts > 0, (shadows * ~inside).sum(axis=0) / np.maximum(counts, 1), np.nan)

@@ -24,6 +24,7 @@ from privaware.noise import Rng
 __all__ = ["threshold"]
 
 STATISTICS = ("loss", "confidence", "entropy")
+"""Statistics of a row by which rows can be ranked."""
 
 
 def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = False) -> np.ndarray:
@@ -36,8 +37,8 @@ def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = Fal
     rng
         The random generator; it is not used.
     statistic
-        "loss", "confidence" (of the predicted class) or "entropy". A regression has only "loss"; others raise
-        `WrongInput`.
+        "loss", "confidence" (of the predicted class) or "entropy". A regression has only "loss"; its other
+        statistics raise `WrongInput`.
     reverse
         Negate the scores.
 

@@ -1,8 +1,8 @@
 """A network learns on shadow models to recognise members by posteriors, loss, last-layer gradient and label.
 
-The gradient of the last layer is `(p - y) h^T` in closed form; ten kernels as wide as h are convolved with it. Settings
-are those of DPMLBench (Adam, learning rate 1e-5, batches of 64, 50 epochs). Unlike the published code, this module
-clears gradients between steps, and the attacked model is in evaluation mode.
+The gradient of the last layer is `(p - y) h^T` in closed form; ten kernels as wide as h are convolved with it. The
+settings of DPMLBench are the defaults (Adam, learning rate 1e-5, batches of 64, 50 epochs). Unlike the published code,
+this module clears gradients between steps, and the attacked model is in evaluation mode.
 
 Paper: Nasr, Shokri and Houmansadr 2019, Comprehensive Privacy Analysis of Deep Learning (reduced form); Wei and others
 2023, DPMLBench, section 5.3.
@@ -16,7 +16,7 @@ Use when: the attacker holds the parameters of a released network.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,18 +54,11 @@ def white_box(
     numpy.ndarray
         One score for each candidate row; higher means more likely a member.
     """
-    import torch
-
     from privaware.attacks._attack_network import GradientNetwork, scores_by_network
 
-    def inputs(model: Model, rows: Data) -> tuple[Any, ...]:
-        return tuple(torch.from_numpy(part).float().to(game.device) for part in parts_of(model, rows, game.device))
-
-    classes = len(game.model.schema.classes)
     width = last_layer(game.model, game.rows.take(np.arange(1)), game.device)[1].shape[1]
-    return scores_by_network(
-        game, rng, partial(GradientNetwork, classes, width), inputs, settings=(lr, batch, epochs), reuse=reuse
-    )
+    network = partial(GradientNetwork, len(game.model.schema.classes), width)
+    return scores_by_network(game, rng, network, parts_of, settings=(lr, batch, epochs), reuse=reuse)
 
 
 def parts_of(model: Model, rows: Data, device: str) -> tuple[np.ndarray, ...]:

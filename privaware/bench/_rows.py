@@ -116,7 +116,7 @@ def _expect_own(who: str, table: Mapping[str, Any], folder: Path) -> dict[str, A
         if name in rows:
             path = folder / str(rows[name])
             if not path.exists():
-                raise WrongInput(f"{who}: expected a data file as {name}, but there is nothing called {rows[name]!r}")
+                raise WrongInput(f"{who}: expected a data file or folder as {name}, but there is no {str(path)!r}")
             rows[name] = str(path.absolute())
     rows["sha256"] = _digest(*(Path(rows[name]) for name in ("file", "test", "auxiliary") if name in rows))
     return rows

@@ -273,7 +273,8 @@ class CsvFile:
     def _text(self) -> Iterator[bytes]:
         """Yield the file as UTF-8, some bytes at a time.
 
-        The encoding is `self.encoding`, or the encoding of the byte order mark, or UTF-8.
+        The encoding is `self.encoding`, or the encoding of the byte order mark, or UTF-8. Raise `WrongInput` for bytes
+        that do not have that encoding; UTF-8 is checked later.
         """
         with open_bytes(self.path) if self.path.is_file() else io.BytesIO(self._piped) as file:
             start = file.read(self.block)

@@ -141,9 +141,10 @@ class per_layer(_ByNorm):
 
 @functools.lru_cache(maxsize=64)
 def _layer_norms(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the layers' clipping norms as fractions of the total norm; their squares add up to a little less than 1.
+    """Return the layers' clipping norms, proportional to `shares`, as fractions of the total norm.
 
-    The result is cached, because a captured CUDA graph cannot copy it from the host.
+    Their squares add up to a little less than 1. The result is cached, because a captured CUDA graph cannot
+    copy it from the host.
     """
     total = math.sqrt(math.fsum(share * share for share in shares)) * (1 + 1e-6)
     return torch.tensor([share / total for share in shares], dtype=dtype, device=device)

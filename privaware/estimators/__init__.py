@@ -28,8 +28,7 @@ that is not private. They are outside the guarantee, and the rows that they chan
 from __future__ import annotations
 
 from privaware.estimators._models import PrivateClassifier, PrivateRegressor
-from privaware.estimators._selector import PrivateSelector
-from privaware.estimators._transformers import PrivateNormaliser, PrivatePCA
+from privaware.estimators._transformers import PrivateNormaliser, PrivatePCA, PrivateSelector
 
 __all__ = [
     "EXPECTED_FAILED_CHECKS",

@@ -140,7 +140,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         Hyper-parameters of the learner.
     unit, cap : str, int
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
-        rows used for each person. Default: those of the schema, or "row". `cap` counts only with `unit`.
+        rows used for each person. Default: unit and cap of the schema, or "row". `cap` counts only with `unit`.
     missing : optional
         Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Without a
         schema, missing entries of a column of categories are a category of their own.
@@ -234,7 +234,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 class PrivateRegressor(RegressorMixin, PrivateModel):
     """A regressor that is released under (epsilon, delta)-differential privacy.
 
-    The parameters are those of `PrivateClassifier`.
+    It has the same parameters as `PrivateClassifier`.
 
     Examples
     --------

@@ -276,8 +276,9 @@ class _MatrixLayer:
     def _kernels(self, even: np.ndarray, odd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the real and the imaginary kernels along the height, for each frequency along the width.
 
-        Both contain the even and the odd part of every angle in `first`. A symmetric wavelet has a real even part. Its
-        odd part is real if the wavelet points along the height, and imaginary if it points along the width.
+        `even` and `odd` (angles, height, frequencies) are the parts of the wavelets. Angles in `first` have both parts
+        in both kernels. Angles in `symmetric` follow: their even parts are real. The odd part of the first of them,
+        which points along the height, is real; the odd parts of the others are imaginary.
         """
         first, symmetric = self.first, self.symmetric
         real = [even[first].real, odd[first].real, even[symmetric].real, odd[symmetric[:1]].real]

@@ -47,7 +47,7 @@ class Drop:
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
         used = schema.used
         if x.ndim != 2 or x.shape[1] != len(used):
-            raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
+            raise WrongInput(f"drop: expected rows of {len(used)} columns, got shape {x.shape}")
         numbers = self._numbers(schema)
         low = np.array([used[at].low or 0.0 for at in numbers])
         high = np.array([used[at].high or 0.0 for at in numbers])

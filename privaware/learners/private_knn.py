@@ -182,9 +182,10 @@ def _blocks(queries: np.ndarray, rows: int) -> Iterator[np.ndarray]:
 
 
 def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public and the private rows after `chain`, embedded as integers.
+    """Return the public and the private rows after `chain`, as integers (in float64).
 
-    Only a block of private rows has all its features in memory at a time.
+    The `Embedding` is computed from the public rows only; `rng` starts the search for its directions. Only a block of
+    private rows has its features in memory at a time.
     """
     pool = rows_after(chain, public, device)
     embedding = Embedding.of(pool, rng.initial)

@@ -183,7 +183,9 @@ class Ledger(Summarised):
 
     @staticmethod
     def restore(path: Paths, *, who: str | None = None) -> tuple[Entry, ...]:
-        """Write the lost entries again into an older copy of a ledger, so that they count as spent.
+        """Write entries that an older copy of a ledger lacks into it again, so that they count as spent.
+
+        The entries are taken from this user's folder of ledgers, which has a copy of every entry.
 
         Parameters
         ----------
@@ -337,7 +339,7 @@ class Ledger(Summarised):
             The key under which the run was charged.
         files
             The SHA-256 hashes of the files that the run releases, by name. A file that claims to come from this run,
-            but that neither this entry nor a later audit names, is a forgery.
+            but that neither this entry nor a later audit names, is a forgery. Default: no hashes.
         release
             The kind of release: "model", "selection", "transformation", "crossover", "audit" or "pilot".
         who

@@ -49,7 +49,10 @@ def response_probabilities(candidates: np.ndarray, epsilon: float) -> np.ndarray
 
 
 def _change(exact: np.ndarray, allowed: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return whether each code is a candidate, the number of other candidates, and the probability of replacement."""
+    """Return whether each code is a candidate, the number of other candidates, and the probability of replacement.
+
+    `allowed` says for each row which codes are candidates. A code that is no candidate is always replaced.
+    """
     inside = np.take_along_axis(allowed, exact[..., None], axis=-1)[..., 0]
     others = allowed.sum(axis=-1) - inside
     odds = others * math.exp(-epsilon)

@@ -14,18 +14,11 @@ ranks send their sums to rank 0, which adds the noise once and alone writes what
 noise out of a release.
 """
 
-from privaware.ranks._session import (
-    SHARES,
-    Ranks,
-    RanksEnded,
-    current,
-    expect_led,
-    follows,
-    joined,
-    led,
-    on_all_ranks,
-    shares,
-)
+from __future__ import annotations
+
+import math
+
+from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, follows, joined, led, on_all_ranks
 
 __all__ = [
     "SHARES",
@@ -39,3 +32,15 @@ __all__ = [
     "on_all_ranks",
     "shares",
 ]
+
+SHARES = 8
+"""Smallest number of shares into which work is divided if ranks compute it together, so that 1 to 8 ranks agree."""
+
+
+def shares(size: int) -> int:
+    """Return the number of shares for `size` ranks: the smallest multiple of `SHARES` that is at least `size`.
+
+    >>> [shares(size) for size in (1, 2, 8, 9)]
+    [8, 8, 8, 16]
+    """
+    return SHARES * math.ceil(size / SHARES)

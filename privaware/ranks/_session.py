@@ -23,18 +23,7 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "SHARES",
-    "Ranks",
-    "RanksEnded",
-    "current",
-    "expect_led",
-    "follows",
-    "joined",
-    "led",
-    "on_all_ranks",
-    "shares",
-]
+__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
 
 T = TypeVar("T")
 
@@ -52,9 +41,6 @@ GRACE = timedelta(seconds=10)
 
 CHUNK = 2**27
 """Largest number of bytes of rows that are sent at once."""
-
-SHARES = 8
-"""Smallest number of shares into which work is divided if ranks compute it together, so that 1 to 8 ranks agree."""
 
 Shape = tuple[tuple[int, ...], Any]
 """The shape and the dtype of a tensor."""
@@ -552,12 +538,3 @@ def _pieces(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
 
 def _shape(tensor: Tensor) -> Shape:
     return tuple(tensor.shape), tensor.dtype
-
-
-def shares(size: int) -> int:
-    """Return the number of shares for `size` ranks: the smallest multiple of `SHARES` that is at least `size`.
-
-    >>> [shares(size) for size in (1, 2, 8, 9)]
-    [8, 8, 8, 16]
-    """
-    return SHARES * math.ceil(size / SHARES)

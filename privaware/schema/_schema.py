@@ -163,7 +163,7 @@ class Schema:
     def with_whole_texts(self) -> Schema:
         """Return the schema with the texts of a table instead of hash buckets, for features that read texts.
 
-        A text column of which only some hash buckets are used stays as it is, and so does a schema of another form.
+        Text columns with `parts`, and schemas of another form, stay as they are.
         """
         if self.form != "table":
             return self
@@ -177,8 +177,8 @@ class Schema:
         Parameters
         ----------
         names : tuple of str
-            Names of declared columns, or of their parts, such as "joined (month)", or "job (nurse)" for a category. A
-            declared column of which only parts are named keeps only these parts. Unknown names are ignored.
+            Names of declared columns, or of their parts, such as "joined (month)", or "job (nurse)" for a category. If
+            only some parts of a declared column are named, it keeps only these parts. Unknown names are ignored.
 
         Returns
         -------

@@ -32,7 +32,7 @@ from privaware.strategies._strategy import (
 from privaware.strategies._trials import Trials, ValidationScorer
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["Search", "SearchResult", "expect_valid_space"]
+__all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,6 +226,22 @@ class Search:
         runtime = Runtime(device=self.device, progress=report, checkpoint=saved)
         point = self.space.canonical(strategy.find(train, validation, noise, rng, public=public, runtime=runtime))
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundModel:
+    """A search as a mechanism that releases only the chosen model; its cost is the cost of the search.
+
+    A membership game on it attacks the chosen model, and chooses each shadow model by a search of its own.
+    """
+
+    search: Search
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return self.search.cost(schema, noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        return self.search.run(data, noise, rng).model
 
 
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:

@@ -133,8 +133,7 @@ class Breeding(TrialHistory):
     def _child(self, parents: list[Point], siblings: set[str]) -> Point:
         """Breed a child that differs from its siblings and, with `refill="rest"`, from every tried candidate.
 
-        `siblings` are the keys (`point_key`) of its siblings.
-
+        `siblings` are the keys (`point_key`) of its siblings. Without `parents` the child is drawn from the space.
         After `MAX_ATTEMPTS` failed attempts, return the last child.
         """
         tried = siblings if self.strategy.refill == "all" else siblings | self.scored.keys()

@@ -107,7 +107,10 @@ def failure_game(
         If a run on `data` reveals the unit too.
     """
     if any(reveals(mechanism.run(data, noise, Rng(seed=seed))) for seed in range(games)):
-        raise BrokenPromise(f"{type(mechanism).__name__}: expected a release that the rows without the unit never give")
+        raise BrokenPromise(
+            f"{type(mechanism).__name__}: expected `reveals` to be true only of runs on the rows with the unit, got "
+            "a run on the rows without it"
+        )
     shown = sum(reveals(mechanism.run(neighbour, noise, Rng(seed=seed))) for seed in range(games, 2 * games))
     return float(stats.beta.ppf(1 - confidence, shown, games - shown + 1)) if shown else 0.0
 

@@ -19,7 +19,7 @@ def released_numbers(released: Any) -> np.ndarray:
     """Return every number that is reachable from a release, in a fixed order.
 
     Text and bytes count as a checksum, and None as 0. Classes and random generators are skipped, and a container that
-    occurs twice counts once.
+    occurs twice counts once, unless it is an array or a tensor.
 
     Parameters
     ----------

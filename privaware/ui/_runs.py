@@ -137,7 +137,7 @@ class Run:
 
 
 class Runs:
-    """The runs of a folder, by verb and name of the result; at most one run for each result.
+    """The runs of a folder, by verb and name of the result; at most one run of each result is active at a time.
 
     Parameters
     ----------

@@ -104,10 +104,10 @@ class SearchSettings:
 
 
 def candidate(learner: str, shared: Mapping[str, Any], device: str, settings: Mapping[str, Any]) -> Mechanism[Model]:
-    """Return the mechanism that trains a candidate: `learner`, or the learner that `settings` names.
+    """Return the mechanism that trains a candidate: `learner`, or the one that `settings` or `shared` names.
 
     `settings` of the candidate override `shared` settings. `device` is passed to a learner that has this setting; a
-    device among the settings raises `WrongInput`.
+    device in `settings` or `shared` raises `WrongInput`.
     """
     both = {**shared, **settings}
     name = both.pop("learner", learner)

@@ -123,10 +123,10 @@ def rows_of_all(ranks: Ranks, inputs: Any, targets: Any, *, own_rows: bool) -> t
 
 
 def _overlap(parts: Sequence[Sequence[Tensor]]) -> str:
-    """Return a sentence if rows of one part are in another one, and an empty one otherwise.
+    """Return a sentence if parts have rows in common, else an empty text.
 
     In coarse tables different people have equal rows. So equal rows of two parts count as the same row only if they are
-    more frequent than equal rows inside a part let expect. Such a row would be counted twice.
+    clearly more frequent than equal rows inside one part. Such a row would be counted twice.
     """
     hashes = [_row_hashes(examples) for examples in parts]
     holders = Counter(row for part in hashes for row in set(part))

@@ -268,8 +268,8 @@ def _array(values: Any) -> np.ndarray:
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
     """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
-    `digest` identifies the rows. If there is no such ledger, it is created with `epsilon` as its limit and with
-    `delta`. Raise `WrongInput` if the ledger is not for adding or removing one row.
+    `digest` identifies the rows. If there is no such file, it is created with `epsilon` as its limit and with `delta`.
+    Raise `WrongInput` if the ledger is not for adding or removing one row, or if a ledger file has another delta.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())

@@ -55,65 +55,68 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
     """By name, for the template."""
     known = _rows(page)
 
-    def chosen(half: str, schema: str) -> dict[float, list[Row]]:
-        rows = [row for row in known if (row.half, row.schema) == (half, schema)]
-        return {epsilon: [row for row in rows if row.epsilon == epsilon] for epsilon in _epsilons(rows)}
+    def groups(schema: str, *, least: float = 0.0, most: float = 99.0) -> list[tuple[float, str, list[Row]]]:
+        """Return the rows of each epsilon from `least` to `most` and of each half that has rows, in this order."""
+        rows = [row for row in known if row.schema == schema and least <= row.epsilon <= most]
+        keys = sorted({(row.epsilon, row.half) for row in rows}, key=lambda key: (key[0], key[1] != "look"))
+        return [(*key, [row for row in rows if (row.epsilon, row.half) == key]) for key in keys]
 
-    def best(half: str, least: float = 1.0) -> str:
+    def best(schema: str = "declared") -> str:
         lines = []
-        for epsilon, rows in chosen(half, "declared").items():
-            if epsilon >= least:
-                far = [f"{row.table} {row.behind:.3f}" for row in rows if row.behind > FAR]
-                means = [f"{mean(row.scores['auto'] for row in rows):.3f}", f"{mean(row.best for row in rows):.3f}"]
-                lines.append([f"{epsilon:g}", len(rows), *means, ", ".join(far) or "none"])
-        head = ["epsilon", "tables", "`auto`", "best single learner of each table", f"more than {FAR:g} behind it"]
+        for epsilon, half, rows in groups(schema, least=1.0):
+            far = [f"{row.table} {row.behind:.3f}" for row in rows if row.behind > FAR]
+            means = [f"{mean(row.scores['auto'] for row in rows):.3f}", f"{mean(row.best for row in rows):.3f}"]
+            lines.append([f"{epsilon:g}", half, len(rows), *means, ", ".join(far) or "none"])
+        head = ["epsilon", "half", "tables", "`auto`", "best single learner", f"more than {FAR:g} behind it"]
         return markdown(head, lines)
 
-    def small(half: str, schema: str, most: float = 0.3) -> str:
+    def small(schema: str = "declared") -> str:
         lines = []
-        for epsilon, rows in chosen(half, schema).items():
-            if epsilon <= most:
-                low = [f"{row.table} {row.below:.3f}" for row in rows if row.below > BELOW]
-                means = [f"{mean(row.scores[name] for row in rows):.3f}" for name in ("auto", "linear", "constant")]
-                lines.append([f"{epsilon:g}", len(rows), *means, ", ".join(low) or "none"])
-        head = ["epsilon", "tables", "`auto`", "`linear`", "constant", f"more than {BELOW:g} below the better of both"]
+        for epsilon, half, found in groups(schema, most=0.3):
+            rows = [row for row in found if "constant" in row.scores]
+            low = [f"{row.table} {row.below:.3f}" for row in rows if row.below > BELOW]
+            means = [f"{mean(row.scores[name] for row in rows):.3f}" for name in ("auto", "linear", "constant")]
+            lines.append([f"{epsilon:g}", half, len(rows), *means, ", ".join(low) or "none"])
+        head = ["epsilon", "half", "tables", "`auto`", "`linear`", "constant", f"more than {BELOW:g} below the better"]
         return markdown(head, lines)
 
-    def every(half: str, schema: str) -> str:
-        rows = [row for group in chosen(half, schema).values() for row in group]
+    def every(schema: str) -> str:
+        rows = [row for row in known if row.schema == schema]
         methods = [name for name in METHODS if any(name in row.scores for row in rows)]
         lines = [
-            [row.table, row.rows, f"{row.epsilon:g}", row.seeds, row.learner]
+            [row.table, row.half, row.rows, f"{row.epsilon:g}", row.seeds, row.learner]
             + [f"{row.scores[name]:.3f}" if name in row.scores else "" for name in methods]
-            for row in sorted(rows, key=lambda row: (row.table, row.epsilon))
+            for row in sorted(rows, key=lambda row: (row.table.lower(), row.epsilon))
         ]
-        return markdown(["table", "rows", "epsilon", "seeds", "takes", *methods], lines)
+        return markdown(["table", "half", "rows", "epsilon", "seeds", "takes", *methods], lines)
 
     return {"best": best, "small": small, "every": every}
 
 
-def _epsilons(rows: list[Row]) -> list[float]:
-    return sorted({row.epsilon for row in rows})
-
-
 def _rows(page: Page) -> list[Row]:
-    cells: dict[tuple[str, str, float], dict[str, list[Any]]] = {}
+    """Return a row for each table, schema and epsilon; means are over the seeds that `auto` and all learners have."""
+    cells: dict[tuple[str, str, float], dict[str, dict[int, Any]]] = {}
     for cell in page.cells(ITEM):
         key = (cell.settings["table"], cell.settings["schema"], cell.settings["epsilon"])
-        cells.setdefault(key, {}).setdefault(cell.settings["method"], []).append(cell)
+        cells.setdefault(key, {}).setdefault(cell.settings["method"], {})[cell.settings["seed"]] = cell
     rows = []
     for (table, schema, epsilon), by_method in cells.items():
-        if not {"auto", "linear", "constant"} <= by_method.keys():
+        seeds = set.intersection(*(set(found) for name, found in by_method.items() if name != "constant"))
+        if not {"auto", "linear"} <= by_method.keys() or not seeds:
             continue
-        auto = by_method["auto"]
+        auto = [by_method["auto"][seed] for seed in sorted(seeds)]
         rows.append(
             Row(
                 table=table,
                 schema=schema,
                 epsilon=epsilon,
-                seeds=len(auto),
+                seeds=len(seeds),
                 learner=" or ".join(sorted({cell.result["learner"] for cell in auto})),
-                scores={name: mean(cell.result["score"] for cell in found) for name, found in by_method.items()},
+                scores={
+                    name: mean(found[seed].result["score"] for seed in seeds)
+                    for name, found in by_method.items()
+                    if seeds <= found.keys()
+                },
                 **{name: auto[0].result[name] for name in ("half", "rows")},
             )
         )

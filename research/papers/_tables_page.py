@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -105,6 +106,10 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
             },
         }
 
+    def seeds() -> str:
+        counts = Counter(len(one.scores[OURS]) for one in compared)
+        return ", ".join(f"0 to {n - 1} in {counts[n]} cells" if n > 1 else f"0 in {counts[n]} cells" for n in counts)
+
     def peers() -> str:
         names = sorted({name for one in compared for name in one.scores if name != OURS})
         rows = []
@@ -122,6 +127,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "cells": cells,
         "summary": summary,
         "peers": peers,
+        "seeds": seeds,
         "count": lambda method: sum(len(one.scores.get(method, {})) for one in compared),
         "selection": selection_table,
         "many_classes": many_classes,

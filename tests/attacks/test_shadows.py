@@ -21,25 +21,12 @@ from privaware.model import Model
 from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._search import Search, SearchResult
+from privaware.strategies._search import FoundModel, Search, SearchResult
 from privaware.strategies.rs import Rs
 from privaware.testing import example, rows_for
 
 DATA = rows_for(example(rows=80), 80)
 FCN = DpSgd(steps=2, batch=8, architecture={"name": "fcn", "hidden": [4], "dropout": 0.0})
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundModel:
-    """A search as a mechanism that releases the chosen model only."""
-
-    search: Search
-
-    def cost(self, schema: Schema, noise: float) -> Event:
-        return self.search.cost(schema, noise)
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        return self.search.run(data, noise, rng).model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +137,7 @@ def test_shadows_are_found_by_searches_of_their_own(monkeypatch: pytest.MonkeyPa
     found = FoundModel(search=search)
     posed = membership_game(found, DATA, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=4, online=True))
     assert searched == [20] + [int(s.inside.sum() + s.auxiliary_inside.sum()) for s in posed.game.shadows]
+    assert found.cost(DATA.schema, 1.0) == search.cost(DATA.schema, 1.0)
     assert np.isfinite(find_attack("lira")(posed.game, Rng(seed=1))).all()
 
 

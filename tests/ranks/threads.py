@@ -52,13 +52,10 @@ class ThreadRanks(Ranks):
         content = self.gathered(cloudpickle.dumps(value) if self.leads else None)[0]
         return value if self.leads else pickle.loads(content)
 
-    def send_rows(self, tensors: Any) -> None:
-        self.gathered([item.clone() for item in tensors])
-
-    def receive_rows(self, shapes: Any) -> list[Tensor]:
-        received: list[Tensor] = self.gathered(None)[0]
-        assert [(tuple(item.shape), item.dtype) for item in received] == list(shapes)
-        return received
+    def _broadcast(self, values: Tensor, group: str) -> None:
+        received = self.gathered(values.clone())[0]
+        if not self.leads:
+            values.copy_(received)
 
     def send_parts(self, tensors: Any, bounds: Any) -> None:
         self.gathered([[item[begin:end].clone() for item in tensors] for begin, end in pairwise(bounds)])

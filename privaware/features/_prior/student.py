@@ -155,7 +155,7 @@ def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _fold(linear: nn.Module, norm: nn.Module, into: nn.Module) -> None:
-    """Write the weights of `linear`, with `norm` folded in, to `into`."""
+    """Write to `into`, which has a bias, a layer that equals `linear` and then the batch norm `norm` in evaluation."""
     assert isinstance(linear, nn.Conv2d | nn.Linear)
     assert isinstance(into, nn.Conv2d | nn.Linear)
     assert into.bias is not None

@@ -200,9 +200,10 @@ def view_parts(
 
 @lru_cache(maxsize=4)
 def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
-    """Return the whitening, by `power`, of the maps at all depths whose statistics are in `file`.
+    """Return the whitening of the maps at all depths whose statistics are in `file`.
 
-    The result is cached: it takes seconds to compute, and a model asks for it with every few thousand rows.
+    Maps are centred, scaled and multiplied by `(covariance + ridge) ** -power`: 0.5 is full whitening. The result
+    is cached: it takes seconds to compute, and a model asks for it with every few thousand rows.
     """
     maps = stored_statistics(file, device).maps
     return maps.whitening(maps.depths, maps.pools, power).to(device)

@@ -200,7 +200,7 @@ class AdditiveStart(Learner):
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:
-        """Return the releases of each stage; `noise` is the noise multiplier of all of them as one release."""
+        """Return the releases of each stage; together they cost one Gaussian release with noise multiplier `noise`."""
         share = self.share if self._count and self.steps else float(self.steps > 0)
         # classes: their frequencies; regression: the target's mean twice, its spread, the mean of the last residuals
         count = 1 if schema.classes else 4 + self._measures_again(schema)

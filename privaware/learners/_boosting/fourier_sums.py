@@ -160,9 +160,10 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
 
 
 def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
+    """Return the limit on the standard deviation that noise gives an output, in units of `Stage.unit`.
 
-    `noise` is the noise multiplier of all releases as one.
+    For classes it is smaller where there are few rows for `noise`; for a regression it is constant. `noise` is
+    the noise multiplier of the one Gaussian release that costs as much as all releases of the training.
     """
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 

@@ -73,7 +73,7 @@ class Budget:
         return sum((each.count * Gaussian(noise=each.noise(noise)) for each in every if each.fraction), start=NOTHING)
 
     def noises(self, noise: float) -> Noises:
-        """Return the noise multiplier of one release of each stage."""
+        """Return the noise multiplier of one release of each stage, if `noise` is the multiplier for all together."""
         return Noises(all=noise, **{field.name: getattr(self, field.name).noise(noise) for field in fields(self)})
 
 

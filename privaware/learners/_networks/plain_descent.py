@@ -86,8 +86,8 @@ class PlainDescent:
         `targets` has one of the forms of `Targets`. Network i is trained on the rows at positions `parts[i]`, by
         default on all rows. It depends on its own part alone, bit for bit on a CPU: it has its own random numbers, and
         all shapes follow from `batch` and `steps`. `batches` holds one iterator for each network, which yields `batch`
-        positions at a time and replaces the shuffled batches; position -1 means no example. Without any row the same
-        number of steps is taken.
+        positions in `inputs` at a time (-1 means no example); it replaces the shuffled batches of `parts`. Without any
+        row the same number of steps is taken.
         """
         import torch
 

@@ -70,8 +70,9 @@ class CellGraph(nn.Module):
         return torch.bfloat16 if self.bf16 and torch.backends.cuda.matmul.allow_tf32 else torch.float32
 
     def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
-        """Return the nodes concatenated, from the entry's output `first`; `edges` are in the order of their end
-        nodes.
+        """Return nodes 1 to `self.nodes`, concatenated along the channels.
+
+        `first`, the output of the entry, is node 0. `edges` are in the order of their end nodes.
         """
         if not torch.is_grad_enabled():
             calls = kernel_calls(first, edges)

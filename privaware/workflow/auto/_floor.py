@@ -29,9 +29,10 @@ class Floor:
     Parameters
     ----------
     classification, each_class
-        For a classification of texts or images, the least signal is `max(classification, each_class * classes)`.
+        For a classification, the least signal is `max(classification, each_class * classes)`.
     each_class_of_table
-        For a classification of a table without texts, the least signal is `each_class_of_table * classes`.
+        For a classification of a table without texts, the least signal is `each_class_of_table * classes`, unless this
+        is None.
     regression
         The least signal for a regression by a learner that `checked` does not name.
     checked
@@ -41,17 +42,18 @@ class Floor:
 
     classification: float = 0.0
     each_class: float = 0.0
-    each_class_of_table: float = 0.0
+    each_class_of_table: float | None = None
     regression: float = 0.0
     checked: Mapping[str, float] = field(default_factory=dict)
 
     def least(self, schema: Schema, learner: str = "") -> float:
         """Return the least signal with which `learner` is trained on rows of this schema."""
-        if schema.classes and schema.form == "table" and not schema.has_whole_texts:
-            return self.each_class_of_table * len(schema.classes)
-        if schema.classes:
-            return max(self.classification, self.each_class * len(schema.classes))
-        return self.checked.get(learner, self.regression)
+        count = len(schema.classes)
+        if not count:
+            return self.checked.get(learner, self.regression)
+        if self.each_class_of_table is not None and schema.form == "table" and not schema.has_whole_texts:
+            return self.each_class_of_table * count
+        return max(self.classification, self.each_class * count)
 
 
 def strength(event: Event, delta: float) -> float:

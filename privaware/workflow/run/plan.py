@@ -354,7 +354,8 @@ def _calibrated(
 def chooses_columns(mechanism: Mechanism[Any]) -> bool:
     """Whether `mechanism` selects columns.
 
-    If it does, a column must not be split into several, because the cost is for the declared number of columns.
+    If it does, the release of bounds must not split a column into several coded columns (such as the parts of a date),
+    because the cost is for the declared number of columns.
     """
     if isinstance(mechanism, Then):
         return chooses_columns(mechanism.first) or chooses_columns(mechanism.second)

@@ -338,7 +338,7 @@ def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
 
 
 def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | None = None) -> Schema:
-    if options.accept_schema and (options.schema is not None or options.private_schema):
+    if options.accept_schema + options.private_schema + (options.schema is not None) > 1:
         raise WrongInput("expected one of --schema, --accept-schema and --private-schema, got several")
     if options.schema is not None:
         schema = options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)

@@ -13,6 +13,7 @@ from privaware.events import Gaussian, Pure
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.workflow.auto import default_policy, share_for, strength
+from privaware.workflow.auto._floor import Floor
 from privaware.workflow.run.training_plan import training_plan
 
 COLUMNS = tuple(Column(name=f"c{at}", low=-1.0, high=1.0) for at in range(6))
@@ -49,6 +50,11 @@ def test_constant_is_taken_below_the_least_signal() -> None:
     assert training_plan(many, epsilon=0.1, delta=1e-5).learner == "majority"
     least = default_policy().floor.least
     assert least(many) > least(two)
+
+
+def test_policy_without_a_floor_of_tables_has_the_general_one() -> None:
+    two = replace(NUMBER, low=None, high=None, classes=("n", "y"))
+    assert Floor(classification=32, each_class=8).least(two) == 32
 
 
 def test_few_rows_of_classes_train_linear() -> None:

@@ -95,7 +95,7 @@ def stage(folder: Path) -> str:
     return "publishing" if (out / "model.safetensors").exists() or (out / "report.html").exists() else "complete"
 
 
-@pytest.mark.parametrize(("how", "first", "step"), [("kill", 2, 5), ("full disk", 4, 6), ("read-only", 3, 6)])
+@pytest.mark.parametrize(("how", "first", "step"), [("kill", 2, 3), ("full disk", 4, 6), ("read-only", 3, 6)])
 def test_p54_one_charge_writes_one_set_of_tensors(forks: Forks, folder: Path, how: str, first: int, step: int) -> None:
     """One command fails at one moment after the other; a new set at each would be a release that nobody paid for."""
     code = 2 if how != "kill" else -signal.SIGKILL
