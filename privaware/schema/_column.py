@@ -269,8 +269,12 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
     text without hash buckets, and a column of any other kind, stay as they are.
     """
     if column.kind == "category" and column.parts:
-        named = ({"name": f"{column.name} ({part})", "source": column.name, "part": part} for part in column.parts)
-        return tuple(CodedColumn(**each, kind="category", categories=("no", "yes")) for each in named)
+        return tuple(
+            CodedColumn(
+                name=f"{column.name} ({part})", source=column.name, part=part, kind="category", categories=("no", "yes")
+            )
+            for part in column.parts
+        )
     if column.kind == "boolean":
         return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
     if column.kind == "time":

@@ -19,8 +19,9 @@ a constant has a norm of at most sqrt(size + 1), which bounds its gradient (sqrt
 several classes). Gradients are summed without rounding errors. Predictions are computed without rounding, so no row
 changes the prediction of another. A row is in one part, by a random draw of its own, so the cost is the cost of the
 more expensive part. Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
-average (logarithmic distribution), is sampled independently, and only the best is released. This is private selection,
-at no more than twice the cost of a single model, whatever the number of models.
+average (logarithmic distribution), is sampled independently, and only the best is released. This is private selection.
+By objective perturbation, which is pure, it costs at most twice as much as a single model, whatever the number of
+models.
 Use when: columns are many, there are tens of thousands of rows, and a linear model follows. For small data the cost of
 hundreds of models leaves only noise: use private selection (`adaptive=False`), or `cfs_greedy`, which is one release.
 
@@ -246,9 +247,10 @@ class _Trials:
         )
 
     def _by_descent(self, masks: np.ndarray, norms: np.ndarray) -> np.ndarray:
-        """Return the sums of the iterates of DP-SGD (problems * sets, entries); parameters as above.
+        """Return the sums over steps of the weights that DP-SGD finds, of shape (problems * sets, entries).
 
-        A model predicts alike with the sum and with the mean of its iterates.
+        `masks` (sets, entries) are the entries that each model uses, and `norms` bound the norms of masked rows. A
+        model predicts the same with the sum of its weights over steps as with their mean.
         """
         settings, rows = self.settings, ENTRIES.round(self.rows)
         problems, (sets, width) = len(self.goal), masks.shape

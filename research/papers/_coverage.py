@@ -6,7 +6,7 @@ import re
 import statistics
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,7 @@ def parts(items: Sequence[Item], *, whole: bool = True) -> list[Part]:
             for kind, *numbers in NAMED.findall(re.sub(r":[^(]*", "", item.title)):  # before the colon, or in brackets
                 for number in filter(None, numbers):
                     found.setdefault((item.paper, f"{kind} {number}"), []).append(item)
-    shown = []
+    shown: list[Part] = []
     for paper in papers:
         facts = _declared()[paper]
         reasons = facts["without_results"]
@@ -65,7 +65,7 @@ def parts(items: Sequence[Item], *, whole: bool = True) -> list[Part]:
 def names_of(paper: str) -> list[str]:
     """Return the names of all tables and figures of `paper`, such as "Table IV" and "Figure 3"."""
     facts = _declared()[paper]
-    number = _roman if facts.get("roman") else str
+    number: Callable[[int], str] = _roman if facts.get("roman") else str
     tables = [f"Table {number(at)}" for at in range(1, facts["tables"] + 1)]
     return tables + [f"Figure {at}" for at in range(1, facts["figures"] + 1)]
 
@@ -118,7 +118,7 @@ def _reasons(items: Sequence[Item]) -> list[str]:
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((_status(item), item.note), []).append(item)
-    words = []
+    words: list[str] = []
     for (status, note), members in groups.items():
         listed = ", ".join(item.id.split("/", 1)[1] for item in members)
         cells = f"{sum(item.measured_cells for item in members)} of {sum(len(item.runs) for item in members)} cells"
@@ -139,7 +139,7 @@ def _cells_of(item: Item) -> list[Cell]:
 
 def _seeds(items: Sequence[Item]) -> str:
     """Return the least and the largest number of seeds, or repeats, of the items that state one."""
-    numbers = []
+    numbers: list[int] = []
     for item in items:
         cells = _cells_of(item)
         stated = [cell.settings.get("seeds") or cell.settings.get("repeats") for cell in cells]
