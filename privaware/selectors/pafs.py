@@ -3,9 +3,10 @@
 Rows are split once into training and validation rows. For every new set of columns one logistic regression is trained
 on the training rows, by objective perturbation with pure differential privacy, or by DP-SGD (`fitness="dpsgd"`). The
 number of validation rows that it predicts correctly is released with noise and is the fitness of the set. A set that
-comes up again keeps its fitness. A regression target counts as above or below the middle of its declared range: then
-one row changes a fitness by at most 1 for every task. An error in units of the target would need a noise as large as
-the declared range.
+comes up again keeps its fitness. A regression target counts as above or below the middle of its declared range, so the
+same models and the same count serve every task. A sum of errors divided by the range would have the same sensitivity,
+but sets of columns usually differ less in it, so noise would hide more. If nearly all targets are on one side of the
+middle, all sets score alike; `worth` uses the target itself, and `cfs_greedy` several bins of it.
 
 Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in differentially private
 machine learning, section VIII-B. There fitness is exact accuracy on the test rows, and the cost counts only the models
