@@ -262,11 +262,12 @@ class Model(Summarised):
         if is_built_in(data):
             expected, built_in = self.schema, datasets.schema(data)
             same = (expected.form, expected.shape) == (built_in.form, built_in.shape)
-            if not (same and _coded(expected).items() <= _coded(built_in).items()):
+            names = tuple(column.name for column in expected.used)
+            if not (same and _coded(expected).items() <= _coded(built_in.keep(names)).items()):
                 raise WrongInput(
                     f"expected the columns that the model was trained on, got {data}, whose columns differ"
                 )
-            return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
+            return datasets.load(data).test.keep(names)
         counts = outside or Outside()
         rows = Data.of(self.raw(data, **reading), self.schema, labelled=False, outside=counts)
         if not allow_unreadable:

@@ -31,12 +31,15 @@ def research(
     """Run a table or figure of a paper again, and show it beside the published numbers."""
     from privaware.errors import WrongInput
     from research import papers
-    from research.papers import _runner
+    from research.papers import _coverage, _runner
 
     chosen = papers.items() if item is None else papers.matching(item)
     if list_items:
         words = [f"{one.status:9} {one.id:44} {one.title}{_count(one)}" for one in chosen]
-        show({"items": [one.json() for one in chosen]}, words, json)
+        parts = _coverage.parts(chosen, whole=item is None or "/" not in item.rstrip("/"))
+        words += ["", *(f"{part.outcome:15} {part.paper:12} {part.name:12} {part.words}" for part in parts), ""]
+        words += _coverage.count_lines(parts)
+        show({"items": [one.json() for one in chosen], "parts": [vars(part) for part in parts]}, words, json)
         return 0
     if prices:
         count = _runner.record_prices(chosen, say)

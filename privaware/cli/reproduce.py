@@ -15,7 +15,7 @@ from privaware.cli import _options as o
 
 app = typer.Typer()
 ITEM = Annotated[str | None, typer.Argument(help="PAPER/ITEM, or the beginning of several.")]
-LIST = Annotated[bool, typer.Option("--list", help="What there is: measured, partly, ready or open.")]
+LIST = Annotated[bool, typer.Option("--list", help="All items, and what became of each table and figure.")]
 SCALE = Annotated[str, typer.Option(help="quick (a minute or two on two cores) or full.")]
 OUT = Annotated[Path, typer.Option(help="A folder of finished cells; the same one resumes.")]
 TIME_LIMIT = Annotated[float | None, typer.Option(help="Seconds after which no cell begins.")]

@@ -17,6 +17,7 @@ COLUMNS = Annotated[int | None, o.option("The largest number of columns to keep.
 POPULATION = Annotated[int | None, o.option("For genetic algorithms: the number of column sets in a generation.")]
 GENERATIONS = Annotated[int | None, o.option("For genetic algorithms: the number of generations.")]
 WORKFLOW = Annotated[str, o.option("aware, or standard: select without noise, on built-in data only, for comparison.")]
+LEVEL = Annotated[str, o.option("column, or category: select single categories, which must be declared.")]
 RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows from Parquet files, or auto.")]
 SELECTION = Annotated[Path | None, o.option("A new folder for the selected columns, in selection.json.")]
 
@@ -33,6 +34,7 @@ def select(
     set_: o.SET = None,
     describe: o.DESCRIBE = None,
     workflow: WORKFLOW = "aware",
+    level: LEVEL = "column",
     ray: RAY = None,
     out: SELECTION = None,
     json: o.JSON = False,
@@ -50,6 +52,7 @@ def select(
         settings=settings,
         describe=describe,
         workflow=workflow,
+        level=level,
         ray=ray,
         out=out,
         say=say,

@@ -206,7 +206,10 @@ def _categories(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     words, names = words_of(batch.values(column.name)), column.categories
     if column.fold:
         words, names = words.folded(), tuple(folded(name) for name in names)
-    return _levels(batch, words, column, {word: at for at, word in enumerate(names)}, len(names), outside)
+    codes = _levels(batch, words, column, {word: at for at, word in enumerate(names)}, len(names), outside)
+    if not column.parts:
+        return codes
+    return np.stack([codes == column.categories.index(part) for part in column.parts], axis=1).astype(float)
 
 
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:

@@ -18,7 +18,7 @@ from privaware.data._raw import Raw
 from privaware.data._values import got, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.schema import Schema, folded
+from privaware.schema import CodedColumn, Schema, folded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,12 +123,19 @@ class Data:
             return self
         coded_names = [column.name for column in self.schema.used]
         declared = [column.name for column in self.schema.declared]
-        if unknown := [name for name in names if name not in (*coded_names, *declared)]:
+        if unknown := [name for name in names if name not in self.schema.known_names]:
             raise WrongInput(f"expected columns among {listed(coded_names)}, got {listed(unknown)}")
         kept = self.schema.keep(names)
         here, there = (declared, kept.declared) if isinstance(self.x, Cells) else (coded_names, kept.used)
         positions = {name: at for at, name in enumerate(here)}
-        return replace(self, schema=kept, x=self.x[:, [positions[column.name] for column in there]])
+        # single categories of columns that are coded as a whole here
+        single = {at: c for at, c in enumerate(there) if isinstance(c, CodedColumn) and c.name not in positions}
+        sources = [single[at].source if at in single else column.name for at, column in enumerate(there)]
+        x = self.x[:, [positions[name] for name in sources]]
+        for at, column in single.items():
+            code = self.schema.used[positions[column.source]].categories.index(column.part)
+            x[:, at] = (x[:, at] == code).astype(float)
+        return replace(self, schema=kept, x=x)
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
         """Return disjoint parts by an independent draw for each row, so that adding a row moves no other row.

@@ -106,7 +106,8 @@ class Column:
     day_first : bool
         Whether 3/4/2020 means 3 April, not 4 March.
     parts : tuple of str
-        The parts of a date, or the hash buckets of a text, that are used; by default all.
+        The parts of a date, or the hash buckets of a text, that are used; by default all. For a category, the
+        categories that are used, each as a column of its own; by default all, as one column.
     slots : int
         The number of hash buckets for the words of a text; 0 keeps the text itself, for features that read texts.
     certainty : float
@@ -187,9 +188,11 @@ class Column:
 
     @property
     def known_parts(self) -> tuple[str, ...]:
-        """The parts that a date or text can be coded into; empty for any other kind."""
+        """The parts that a date, text or category can be coded into; empty for any other kind."""
         if self.kind == "date":
             return DATE_PARTS
+        if self.kind == "category":
+            return self.categories
         return tuple(f"slot {at + 1}" for at in range(self.slots)) if self.kind == "text" else ()
 
     @property
@@ -255,15 +258,23 @@ class CodedColumn(Column):
     @property
     def of_text(self) -> bool:
         """Whether the column is a hash bucket of a text."""
-        return self.part.startswith("slot ")
+        return self.kind == "number" and self.part.startswith("slot ")
 
 
 def coded_columns(column: Column) -> tuple[Column, ...]:
     """Return the numbers and categories that a declared column is coded into.
 
     A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
-    part. A text without hash buckets, and a column of any other kind, stay as they are.
+    part. A category with `parts` becomes one column for each of them, which says whether a row has this category. A
+    text without hash buckets, and a column of any other kind, stay as they are.
     """
+    if column.kind == "category" and column.parts:
+        return tuple(
+            CodedColumn(
+                name=f"{column.name} ({part})", source=column.name, part=part, kind="category", categories=("no", "yes")
+            )
+            for part in column.parts
+        )
     if column.kind == "boolean":
         return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
     if column.kind == "time":

@@ -177,8 +177,8 @@ class Schema:
         Parameters
         ----------
         names : tuple of str
-            Names of declared columns, or of coded columns such as "joined (month)". If only some coded columns of
-            a declared column are named, it keeps only these parts. Unknown names are ignored.
+            Names of declared columns, or of their parts, such as "joined (month)", or "job (nurse)" for a category. If
+            only some parts of a declared column are named, it keeps only these parts. Unknown names are ignored.
 
         Returns
         -------
@@ -190,9 +190,32 @@ class Schema:
             parts = {f"{column.name} ({part})": part for part in column.known_parts} if self.form == "table" else {}
             kept = tuple(part for name, part in parts.items() if name in chosen)
             if kept and column.name not in chosen:
-                columns.append(replace(column, parts=() if kept == column.known_parts else kept))
+                whole = kept == column.known_parts and column.kind != "category"
+                columns.append(replace(column, parts=() if whole else kept))
             elif column.name in chosen:
                 columns.append(column)
+        return replace(self, columns=tuple(columns))
+
+    @cached_property
+    def known_names(self) -> frozenset[str]:
+        """The names of declared columns and of their parts: of dates, texts and categories."""
+        parts = (f"{column.name} ({part})" for column in self.declared for part in column.parts or column.known_parts)
+        return frozenset((*(column.name for column in self.declared), *parts))
+
+    def by_category(self) -> Schema:
+        """Return the schema with one coded column for each category of a column that has more than two.
+
+        Raise `WrongInput` if a category has no declared categories: then their number is not public.
+        """
+        open_kinds = ("undecided", "category")
+        if bare := [column.name for column in self.declared if column.kind in open_kinds and not column.bounded]:
+            raise WrongInput(f"expected declared categories to select among, got none for the column {bare[0]!r:.80}")
+        columns = (
+            replace(column, parts=column.parts or column.categories)
+            if column.kind == "category" and len(column.categories) > 2
+            else column
+            for column in self.columns
+        )
         return replace(self, columns=tuple(columns))
 
     def bare(self) -> Schema:

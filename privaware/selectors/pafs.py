@@ -1,9 +1,12 @@
 """Privacy-aware selection: a genetic search for the columns on which private models do best.
 
 Rows are split once into training and validation rows. For every new set of columns one logistic regression is trained
-on the training rows, by objective perturbation with pure differential privacy. The number of validation rows that it
-predicts correctly is released with noise and is the fitness of the set. A set that comes up again keeps its fitness. A
-regression target counts as above or below the middle of its declared range.
+on the training rows, by objective perturbation with pure differential privacy, or by DP-SGD (`fitness="dpsgd"`). The
+number of validation rows that it predicts correctly is released with noise and is the fitness of the set. A set that
+comes up again keeps its fitness. A regression target counts as above or below the middle of its declared range, so the
+same models and the same count serve every task. A sum of errors divided by the range would have the same sensitivity,
+but sets of columns usually differ less in it, so noise would hide more. If nearly all targets are on one side of the
+middle, all sets score alike; `worth` uses the target itself, and `cfs_greedy` several bins of it.
 
 Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in differentially private
 machine learning, section VIII-B. There fitness is exact accuracy on the test rows, and the cost counts only the models
@@ -11,11 +14,15 @@ that happened to be trained; neither is private.
 Privacy: (epsilon, delta) for one row added or removed. At most `models` sets are tried, a number fixed before the rows
 are read, and all of them are charged. Each costs Pure(1 / noise) for the training rows (with more than two classes, one
 problem for each class at 1 / classes of that epsilon) and one Gaussian(noise) for the validation rows, whose count of
-correct predictions one row changes by at most 1. Predictions are computed without rounding, so no row changes the
-prediction of another. A row is in one part, by a random draw of its own, so the cost is the cost of the more expensive
-part. Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on average
-(logarithmic distribution), is sampled independently, and only the best is released. This is private selection, at no
-more than twice the cost of a single model, whatever the number of models.
+correct predictions one row changes by at most 1. With DP-SGD each model has its own Poisson sample and its own noise in
+each step. So it costs `steps` Gaussian releases, sampled at `rate`, for the training rows. A row of `size` columns and
+a constant has a norm of at most sqrt(size + 1), which bounds its gradient (sqrt(2) times that for the softmax of
+several classes). Gradients are summed without rounding errors. Predictions are computed without rounding, so no row
+changes the prediction of another. A row is in one part, by a random draw of its own, so the cost is the cost of the
+more expensive part. Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
+average (logarithmic distribution), is sampled independently, and only the best is released. This is private selection.
+By objective perturbation, which is pure, it costs at most twice as much as a single model, whatever the number of
+models.
 Use when: columns are many, there are tens of thousands of rows, and a linear model follows. For small data the cost of
 hundreds of models leaves only noise: use private selection (`adaptive=False`), or `cfs_greedy`, which is one release.
 
@@ -35,11 +42,12 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting
-from privaware._validate import expect_between, expect_count
+from privaware._validate import expect_between, expect_count, expect_in, expect_one_of
 from privaware.data import Data
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
-from privaware.exact_sums import MANTISSA, Lattice
+from privaware.exact_sums import MANTISSA, MARGIN, Lattice, outer_sum
 from privaware.features.onehot import OneHot
+from privaware.learners._convex.bounded_rows import SLOPES, lattice_slopes, outputs, slope_bounds, targets
 from privaware.learners.objective_perturbation import fit_many
 from privaware.model import scaled
 from privaware.noise import Rng
@@ -49,6 +57,9 @@ from privaware.selectors._genetic import Evolution, expect_search
 from privaware.selectors._tables import chosen, expect_table, limit, owners
 
 __all__ = ["Pafs"]
+
+FITNESSES = ("objective_perturbation", "dpsgd")
+"""The ways to train the model of a set."""
 
 SETS_PER_BATCH = 4096
 """Number of sets whose models are solved together."""
@@ -72,6 +83,14 @@ class Pafs(Selector):
         Without `adaptive` it is the expected number of sets (at least 2).
     adaptive : bool
         Whether later sets depend on earlier scores; otherwise private selection among random sets is used.
+    fitness : str
+        How models are trained: "objective_perturbation" or "dpsgd".
+    steps : int
+        Number of steps of DP-SGD.
+    rate : float
+        Sampling rate of DP-SGD, above 0 and at most 1.
+    learning_rate : float
+        Learning rate of DP-SGD, for rows that are divided by sqrt(size + 1).
     held_out : float
         Fraction of the rows used for validation.
     keep : float
@@ -85,6 +104,10 @@ class Pafs(Selector):
     generations: int = 10
     models: int | None = None
     adaptive: bool = True
+    fitness: str = "objective_perturbation"
+    steps: int = 40
+    rate: float = 0.05
+    learning_rate: float = 2.0
     held_out: float = 0.3
     keep: float = 0.2
     crossover: float = 0.7
@@ -95,10 +118,16 @@ class Pafs(Selector):
         expect_search("pafs", self.columns, self.population, self.generations, **rates)
         expect_count("pafs", optional=True, models=self.models)
         expect_between("pafs", 0.01, 0.99, held_out=self.held_out)
+        expect_one_of("pafs", FITNESSES, fitness=self.fitness)
+        expect_count("pafs", steps=self.steps)
+        expect_in("pafs", "(0, 1]", rate=self.rate)
+        expect_between("pafs", 1e-6, 1e6, learning_rate=self.learning_rate)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        problems, models = _problems(schema), self.trial_count(schema)
+        problems, models = outputs(schema), self.trial_count(schema)
         train: Event = problems * Pure(epsilon=1 / (noise * problems))
+        if self.fitness == "dpsgd":
+            train = self.steps * Gaussian(noise=self.step_noise(noise)).sampled(rate=self.rate)
         if not self.adaptive:
             once = Disjoint(events=(train, Laplace(noise=noise)))
             return Selected(event=once, distribution="logarithmic", mean=_mean(models))
@@ -115,11 +144,19 @@ class Pafs(Selector):
         requested = self.models or self.population * self.generations
         return min(requested, sum(math.comb(width, size) for size in range(1, most + 1)))
 
+    def step_noise(self, noise: float) -> float:
+        """Return the noise multiplier of one step of DP-SGD: `noise`, or less with `adaptive`.
+
+        Thousands of models need a large noise multiplier. Then a model costs about as much as its score if the noise
+        multiplier of a step is `rate * sqrt(steps)` times that of the score.
+        """
+        return noise * (min(1.0, self.rate * math.sqrt(self.steps)) if self.adaptive else 1.0)
+
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
         models = self.trial_count(data.schema)
         count = _secret_count(models, rng)  # sampled before anything is computed from rows
-        train, validation = data.split(rng, (1 - self.held_out, self.held_out))
-        trials = _Trials(train, validation, noise, rng, models)
+        train, validation = _halved(data).split(rng, (1 - self.held_out, self.held_out))
+        trials = _Trials(self, train, validation, noise, rng, models)
         search = Evolution(
             population=self.population,
             generations=self.generations,
@@ -139,13 +176,14 @@ class Pafs(Selector):
 class _Trials:
     """The noisy scores of the sets tried so far, and the rows on which `left` more sets can be tried.
 
-    `noise` is the noise multiplier of a score, and `1 / noise` the epsilon of the models of one set.
+    `settings` says how models are trained. `noise` is the noise multiplier of a score, and `1 / noise` the epsilon of
+    the models of one set by objective perturbation.
     """
 
-    def __init__(self, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
-        self.noise, self.rng, self.left = noise, rng, left
+    def __init__(self, settings: Pafs, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
+        self.settings, self.schema, self.noise, self.rng, self.left = settings, train.schema, noise, rng, left
         self.rows, self.validation_rows = _encoded(train), ENTRIES.round(_encoded(validation))
-        self.labels, self.validation_labels = _labels(train), _labels(validation)
+        self.goal, self.validation_labels = targets(train, 1.0), targets(validation, 1.0) > 0
         self.owner = owners(train.schema, 0)
         self.scores: dict[bytes, float] = {}
 
@@ -183,16 +221,10 @@ class _Trials:
 
         The noise is Laplace noise with `pure`, else Gaussian noise.
         """
-        problems, sets = len(self.labels), len(masks)
+        problems, sets = len(self.goal), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])
-        weights = fit_many(
-            self.rows,
-            np.repeat(self.labels, sets, axis=0),
-            masks=np.tile(wide, (problems, 1)),
-            epsilons=np.full(problems * sets, 1 / (self.noise * problems)),
-            rng=self.rng,
-            norm=np.tile(np.sqrt(masks.sum(axis=1) + 1.0), problems),
-        )
+        train = self._by_descent if self.settings.fitness == "dpsgd" else self._by_objective_perturbation
+        weights = train(wide, np.sqrt(masks.sum(axis=1) + 1.0))
         margins = exact_products(weights, self.validation_rows).reshape(problems, sets, len(self.validation_rows))
         if problems == 1:
             correct = (margins[0] > 0) == self.validation_labels
@@ -202,6 +234,54 @@ class _Trials:
         one = np.ones(sets)
         release: Any = self.rng.laplace if pure else self.rng.gaussian
         return np.asarray(release(exact_counts, noise=self.noise * one, sensitivity=one))
+
+    def _by_objective_perturbation(self, masks: np.ndarray, norms: np.ndarray) -> np.ndarray:
+        """Return weights (problems * sets, entries); `masks` are (sets, entries), and `norms` bound the rows' norms."""
+        problems, sets = len(self.goal), len(masks)
+        return fit_many(
+            self.rows,
+            np.repeat(self.goal, sets, axis=0),
+            masks=np.tile(masks, (problems, 1)),
+            epsilons=np.full(problems * sets, 1 / (self.noise * problems)),
+            rng=self.rng,
+            norm=np.tile(norms, problems),
+        )
+
+    def _by_descent(self, masks: np.ndarray, norms: np.ndarray) -> np.ndarray:
+        """Return the sums over steps of the weights that DP-SGD finds, of shape (problems * sets, entries).
+
+        `masks` (sets, entries) are the entries that each model uses, and `norms` bound the norms of masked rows. A
+        model predicts the same with the sum of its weights over steps as with their mean.
+        """
+        settings, rows = self.settings, ENTRIES.round(self.rows)
+        problems, (sets, width) = len(self.goal), masks.shape
+        weights = np.zeros((sets, problems, width))
+        total = np.zeros_like(weights)
+        expected = settings.rate * (1 - settings.held_out) * self.schema.rows
+        sensitivity = norms[:, None] * slope_bounds(self.schema)[0]
+        noise = np.full((sets, 1), settings.step_noise(self.noise))
+        for _ in range(settings.steps):
+            samples = (np.flatnonzero(self.rng.poisson(len(rows), settings.rate)) for _ in masks)
+            exact_sums = np.array(
+                [
+                    masks[at] * _slope_sums(self.schema, rows[sample], weights[at], self.goal[:, sample])
+                    for at, sample in enumerate(samples)
+                ]
+            )
+            noisy = self.rng.gaussian(exact_sums.reshape(sets, -1), noise=noise, sensitivity=sensitivity)
+            step = settings.learning_rate / (expected * norms**2)
+            weights -= step[:, None, None] * masks[:, None] * noisy.reshape(weights.shape)
+            total += weights
+        return total.transpose(1, 0, 2).reshape(problems * sets, width)
+
+
+def _slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Return the exact sums over `rows`, on the lattice `ENTRIES`, of the gradients at public `weights`.
+
+    `MARGIN` leaves room for the rounding of the total.
+    """
+    slopes = (1 - MARGIN) * lattice_slopes(schema, exact_products(weights, rows), goal)
+    return np.asarray(outer_sum(SLOPES.round(slopes).T, rows, SLOPES, ENTRIES))
 
 
 def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -227,26 +307,18 @@ def _secret_count(models: int, rng: Rng) -> int:
     return rng.runs(eta=eta, gamma=gamma)
 
 
-def _problems(schema: Schema) -> int:
-    """Return the number of problems of one set: one for two classes or regression, otherwise one for each class."""
-    return len(schema.classes) if len(schema.classes) > 2 else 1
-
-
 def _encoded(data: Data) -> np.ndarray:
     """Return one-hot rows with a constant; each column, and the constant, adds at most 1 to a row's squared norm."""
     rows = OneHot(norm=math.sqrt(OneHot().squares(data.schema)))(data.x, data.schema)
     return np.hstack([rows.astype(float), np.ones((len(data), 1))])
 
 
-def _labels(data: Data) -> np.ndarray:
-    """Return boolean labels (problems, rows), one problem for each class if there are more than two.
+def _halved(data: Data) -> Data:
+    """Return data with two classes instead of a regression target: at most, or above, the middle of its range.
 
-    A label is true for rows of the problem's class, for the second of two classes, or for targets above the middle of
-    the declared range. Raise `WrongInput` if a regression has no declared range.
+    Other data are returned as they are. Raise `WrongInput` if a regression has no declared range.
     """
-    schema = data.schema
-    if len(schema.classes) > 2:
-        return np.asarray(np.arange(len(schema.classes))[:, None] == data.y)
-    if schema.classes:
-        return np.asarray(data.y == 1)[None]
-    return np.asarray(scaled(data.y, schema) > 0)[None]
+    if data.schema.classes:
+        return data
+    schema = replace(data.schema, classes=("low", "high"), low=None, high=None)
+    return replace(data, schema=schema, y=(scaled(data.y, data.schema) > 0).astype(np.int64))

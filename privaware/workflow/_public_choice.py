@@ -14,6 +14,7 @@ from typing import Any
 from privaware.errors import WrongInput
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.mechanism import Mechanism, Then
+from privaware.schema import Schema
 from privaware.strategies._search import Search
 from privaware.workflow._candidates import expect_workflow, public_rows
 from privaware.workflow._recipe import Recipe
@@ -87,14 +88,17 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
     reasons = (*choice.reasons, f"Columns are selected with {method} without noise (standard workflow).")
     names = tuple(column.name for column in run.schema.used)
     if not run.options.dry_run:
-        names = columns_without_noise(run, selector)
+        names = columns_without_noise(run, selector, run.schema)
     recipe = replace(choice.recipe, select=None, select_settings={}, columns=names)
     return replace(choice, recipe=recipe, reasons=reasons, search={**choice.search, "columns": list(names)})
 
 
-def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]]) -> tuple[str, ...]:
-    """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one."""
-    rows = run.public_rows()
+def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]], schema: Schema) -> tuple[str, ...]:
+    """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one.
+
+    `schema` has the columns to select among.
+    """
+    rows = run.public_rows().keep(tuple(column.name for column in schema.used))
     kept = keep_columns(rows, selector.run(rows, NO_NOISE, run.rng.spawn()))
     return tuple(column.name for column in kept.schema.used)
 

@@ -172,7 +172,7 @@ class Recipe:
         if schema.form != "table":
             raise WrongInput(f"--use: expected a table with columns to use, got {schema.form} data")
         known = list(dict.fromkeys(column.name for column in (*schema.declared, *schema.used)))
-        unknown = [name for name in self.columns if name not in known]
+        unknown = [name for name in self.columns if name not in schema.known_names]
         if unknown or not self.columns:
             more = f", ... ({len(known)} in all)" if len(known) > 8 else ""
             got = ", ".join(unknown) or "a selection without columns"

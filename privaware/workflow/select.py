@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from privaware._summary import Summarised
+from privaware._validate import expect_one_of
 from privaware.card import plain_settings
 from privaware.events import NOTHING, Event
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
@@ -27,8 +28,9 @@ NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for compari
 class Selection(Summarised):
     """The selected columns and their cost.
 
-    `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. `sentence`
-    states the guarantee, and `assumptions` what it takes for granted. `internal` is for the data owner only. If the
+    `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. A single
+    category has a name such as "job (nurse)". `sentence` states the guarantee, and `assumptions` what it takes for
+    granted. `internal` is for the data owner only. If the
     number of trials is secret, `seconds` is None, and the running time is only in `internal`.
     """
 
@@ -87,6 +89,7 @@ def select(
     settings: Mapping[str, Any] | None = None,
     describe: Any = None,
     workflow: str = "aware",
+    level: str = "column",
     ray: str | None = None,
     **run_options: Unpack[RunArguments],
 ) -> Selection:
@@ -107,6 +110,9 @@ def select(
     workflow
         "aware", or "standard" to select without noise, on built-in data only. A standard result says NOT PRIVATE, and
         its `epsilon` is the cost of the aware workflow.
+    level
+        "column", or "category" to select single categories of columns with more than two, such as "job (nurse)". The
+        categories must be declared. `fit(use=...)` then treats all other categories of the column alike.
     ray
         The address of a Ray cluster whose workers read Parquet files.
     **run_options
@@ -129,8 +135,12 @@ def select(
     with charged_run("select", data, options) as run:
         delta = options.delta_for(run.schema)
         expect_workflow(workflow, None, run.source)
+        expect_one_of("select", ("column", "category"), level=level)
         standard = workflow == "standard"
-        plan = selection_plan(run.schema, epsilon=run.within(epsilon), delta=delta, method=method, settings=settings)
+        schema = run.schema.by_category() if level == "category" else run.schema
+        plan = selection_plan(schema, epsilon=run.within(epsilon), delta=delta, method=method, settings=settings)
+        if level == "category":
+            plan = replace(plan, settings={**plan.settings, "level": level})
         if standard:
             reasons = (*plan.reasons, "Columns are selected without noise (standard workflow, for comparison).")
             marked = {**plan.settings, "workflow": workflow}
@@ -138,7 +148,7 @@ def select(
         if not run.charge(plan):
             return Selection.of(run, tuple(run.result["columns"]) if run.result else None)
         if standard:
-            columns = columns_without_noise(run, selector_for(run.schema, method, settings or {}))
+            columns = columns_without_noise(run, selector_for(schema, method, settings or {}), schema)
         else:
             columns = run.execute()
         selection = Selection.of(run, columns)

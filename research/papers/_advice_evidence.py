@@ -18,6 +18,7 @@ from research.papers._dpmlbench_findings import labels_useful
 from research.papers._dpmlbench_leakage import LEAKAGE
 from research.papers._dpmlbench_means import Means
 from research.papers._page import Page
+from research.papers._results import shown_rows
 
 __all__ = ["evidence", "page"]
 
@@ -40,7 +41,7 @@ def _entry(name: str, item: str, ours: str, paper: str = "", *, differs: bool = 
 
 def _rows(name: str, item: str, at: int = 0) -> dict[str, list[str]]:
     """The rows of a stored table by their first column."""
-    return {row[0]: row[1:] for row in _cell(name, item).result["tables"][at]["rows"]}
+    return {row[0]: row[1:] for row in shown_rows(_cell(name, item).result["tables"][at])}
 
 
 def _percent(value: float) -> str:

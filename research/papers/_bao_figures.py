@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from privaware.bench import Result, Settings
 from privaware.workflow._crossing import crossing
 from research.papers._bao_settings import CNN_EPSILON, CNNS, COARSE, FCN_EPSILON, FCNS, INPUTS, last_two, shown
 from research.papers._bao_settings import scheduled as schedule
 from research.papers._prices import rdp_epsilon
-from research.papers._results import table
+from research.papers._results import Repeats, table
 from research.papers._runner import Bench
 from research.papers._training import (
     by_place,
@@ -171,7 +169,7 @@ def figure6(bench: Bench, settings: Settings) -> Result:
             steps = [first_step(outcome, 0.85) for outcome in outcomes]
             spent[size] = [rdp_epsilon(batch / size, step, noise) for step in steps if step]
         title = f"{name}: epsilon spent at 85% (batch {batch}, noise {noise:g}, rate {rate:g}), {repeats} repeats"
-        lines = [[f"{n:,}", f"{np.mean(v):.4f} ± {np.std(v):.4f}" if v else "", len(v)] for n, v in spent.items()]
+        lines = [[f"{n:,}", Repeats(scores=v, factor=1.0, digits=4) if v else "", len(v)] for n, v in spent.items()]
         section["tables"].append(table(title, ["rows", "epsilon", "repeats that got there"], lines))
         known = {n: values for n, values in spent.items() if values}
         if len(known) > 1:

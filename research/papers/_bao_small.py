@@ -14,7 +14,7 @@ from privaware import datasets
 from privaware.bench import Result, Settings
 from privaware.workflow._curves import Point
 from research.papers._prices import rdp_epsilon
-from research.papers._results import table
+from research.papers._results import Repeats, table
 from research.papers._runner import Bench
 from research.papers._training import NO_ROWS, Split, by_place, chart, network, percent, plain, tuned
 from research.studies import Rows, Setting
@@ -111,16 +111,12 @@ def tables14_15(bench: Bench, settings: Settings) -> Result:
     private = by_place(tuned(bench, rows, noisy, (0.05, 0.2, 0.8), seeds)[0])
     without = by_place(tuned(bench, rows, free, (0.05, 0.2), seeds)[0])
 
-    def lines(measured: dict[tuple[str, float], Point]) -> list[list[str]]:
+    def errors(p: Point) -> Repeats:
+        return Repeats(scores=[1 - score for score in p.scores], factor=1.0, digits=3)
+
+    def lines(measured: dict[tuple[str, float], Point]) -> list[list[Any]]:
         return [
-            [
-                str(layers),
-                *(
-                    f"{1 - measured[str(layers), u].mean:.3f} ± {measured[str(layers), u].spread:.3f}"
-                    for u in settings["units"]
-                ),
-            ]
-            for layers in settings["layers"]
+            [layers, *(errors(measured[str(layers), u]) for u in settings["units"])] for layers in settings["layers"]
         ]
 
     head = ["layers", *(f"{units} units" for units in settings["units"])]

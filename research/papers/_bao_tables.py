@@ -10,7 +10,7 @@ import numpy as np
 from privaware import models
 from privaware.bench import Result, Settings
 from research.papers._bao_settings import CNN_EPSILON, CNNS, FCN_EPSILON, FCNS, INPUTS, PARTS, all_but, scheduled, shown
-from research.papers._results import table
+from research.papers._results import Repeats, table
 from research.papers._runner import Bench
 from research.papers._training import by_place, chart, grid_table, images, network, percent, sweep_options, tuned
 from research.studies import Setting
@@ -79,7 +79,7 @@ def compare(
         chosen = scheduled(bench, net, "mnist", row["epsilon"] if private else None, epochs)
         return replace(chosen, trainable=all_but(net, *row["frozen"]) if "frozen" in row else None)
 
-    scores: dict[tuple[str, str, float], str] = {}
+    scores: dict[tuple[str, str, float], Repeats] = {}
     for form in dict.fromkeys(row["form"] for row in rows):
         chosen, examples = [row for row in rows if row["form"] == form], images(bench, "mnist", form)
         for private, tried in ways:

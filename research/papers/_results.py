@@ -5,22 +5,42 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from privaware.bench._shown import spread
 from privaware.bench._store import Cell
 from research.papers import Item
 
-__all__ = ["number", "rows", "table", "with_published"]
+__all__ = ["Repeats", "number", "rows", "shown_rows", "table", "with_published"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeats:
+    """The scores of all seeds; as text their mean ± spread, times `factor`, with `digits` decimal places."""
+
+    scores: Sequence[float]
+    factor: float = 100.0
+    digits: int = 2
+
+    def __str__(self) -> str:
+        middle, deviation = spread(self.factor * score for score in self.scores)
+        return f"{middle:.{self.digits}f} ± {deviation:.{self.digits}f}"
 
 
 def table(title: str, head: Sequence[str], lines: Sequence[Sequence[Any]], key: str = "") -> dict[str, Any]:
-    """A table as a result holds it: strings, without published values, which stand in the item.
+    """A table as a result holds it: strings and `Repeats`, without published values, which stand in the item.
 
     `key` begins the names of its rows in `published`, where an item has several tables.
     """
-    shown = {"title": title, "head": list(head), "rows": [[str(value) for value in line] for line in lines]}
+    stored = [[asdict(value) if isinstance(value, Repeats) else str(value) for value in line] for line in lines]
+    shown = {"title": title, "head": list(head), "rows": stored}
     return {**shown, "key": key} if key else shown
+
+
+def shown_rows(stored: Mapping[str, Any]) -> list[list[str]]:
+    """The rows of a stored table as text; in older cells all entries are text."""
+    return [[value if isinstance(value, str) else str(Repeats(**value)) for value in line] for line in stored["rows"]]
 
 
 def _label_places(item: Item, shown: Mapping[str, Any]) -> list[int]:
@@ -33,12 +53,12 @@ def _published(item: Item, shown: Mapping[str, Any]) -> list[Any]:
     """The published value of every row of a stored table, or None."""
     first = [shown["key"]] if "key" in shown else []
     places = _label_places(item, shown)
-    return [item.published.get(" ".join([*first, *(line[at] for at in places)])) for line in shown["rows"]]
+    return [item.published.get(" ".join([*first, *(line[at] for at in places)])) for line in shown_rows(shown)]
 
 
 def with_published(item: Item, shown: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a stored table with the paper's values: in a last column, or, several, in brackets."""
-    head, lines, published = list(shown["head"]), [list(line) for line in shown["rows"]], _published(item, shown)
+    head, lines, published = list(shown["head"]), shown_rows(shown), _published(item, shown)
     if all(value is None for value in published):
         return head, lines
     if any(isinstance(value, (list, tuple)) for value in published):
@@ -109,7 +129,7 @@ def _table_rows(item: Item, shown: Mapping[str, Any]) -> list[dict[str, Any]]:
     rest = [at for at in range(len(head)) if at not in places]
     main = head.index(item.measured) if item.measured in head else rest[0]
     out = []
-    for line, published in zip(shown["rows"], _published(item, shown)):
+    for line, published in zip(shown_rows(shown), _published(item, shown)):
         labels = {head[at]: line[at] for at in places}
         several = isinstance(published, (list, tuple))
         out.append(

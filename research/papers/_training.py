@@ -15,7 +15,7 @@ import numpy as np
 
 from privaware import datasets, models
 from privaware.workflow._curves import Point
-from research.papers._results import table
+from research.papers._results import Repeats, table
 from research.papers._runner import Bench
 from research.studies import Rows, Setting, Store
 from research.studies._result import points
@@ -155,8 +155,9 @@ def plain(setting: Setting) -> Setting:
     return replace(setting, noise=0.0, norm=math.inf)
 
 
-def percent(p: Point) -> str:
-    return f"{100 * p.mean:.2f} ± {100 * p.spread:.2f}"
+def percent(p: Point) -> Repeats:
+    """The scores of a point, shown in per cent."""
+    return Repeats(scores=list(p.scores))
 
 
 def chart(name: str, measured: Sequence[Point], **how: Any) -> dict[str, Any]:

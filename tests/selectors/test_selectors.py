@@ -36,6 +36,8 @@ COLUMNS = (
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
 MANY = replace(TABLE, classes=("a", "b", "c"))
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
+TOWNS = Column(name="town", kind="category", categories=("a", "b", "c", "d"), unseen="other")
+CATEGORIES = replace(TABLE, columns=(*COLUMNS, TOWNS)).by_category()
 SMALL = {"population": 12, "generations": 3}
 
 SELECTORS: dict[str, tuple[Any, Schema]] = {
@@ -46,11 +48,15 @@ SELECTORS: dict[str, tuple[Any, Schema]] = {
     "cfs_greedy, two": (CfsGreedy(columns=2, bins=3), NUMBER),
     "cfs_ga": (CfsGa(**SMALL), TABLE),
     "cfs_ga, two": (CfsGa(columns=2, **SMALL), MANY),
+    "cfs_greedy, single categories": (CfsGreedy(), CATEGORIES),
     "pafs": (Pafs(population=4, generations=2), TABLE),
     "pafs, few models": (Pafs(columns=2, population=4, generations=3, models=5), TABLE),
     "pafs, not adaptive": (Pafs(models=6, adaptive=False), TABLE),
     "pafs, three classes": (Pafs(columns=2, population=3, generations=1), MANY),
     "pafs, numbers": (Pafs(columns=2, population=3, generations=1), NUMBER),
+    "pafs, dpsgd": (Pafs(population=3, generations=2, fitness="dpsgd", steps=3, rate=0.5), TABLE),
+    "pafs, dpsgd, three classes": (Pafs(population=3, generations=1, fitness="dpsgd", steps=2, rate=0.3), MANY),
+    "pafs, dpsgd, not adaptive": (Pafs(models=3, adaptive=False, fitness="dpsgd", steps=2, rate=0.3), NUMBER),
     "top": (Top(columns=3), MANY),
     "top, two": (Top(columns=2), NUMBER),
     "worth": (Worth(), TABLE),
@@ -131,6 +137,14 @@ class SameRows(Pafs):
         return super().run(Whole(schema=data.schema, x=data.x, y=data.y), noise, rng)
 
 
+class SharedStep(Pafs):
+    """Pays for the steps of one model, as if all models of a generation shared their samples and noise."""
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        steps = self.steps * Gaussian(noise=self.step_noise(noise)).sampled(rate=self.rate)
+        return Disjoint(events=(steps, self.trial_count(schema) * Gaussian(noise=noise)))
+
+
 class OnePrice(Top):
     """Peels several columns and charges for one."""
 
@@ -203,6 +217,7 @@ PLANTED: dict[str, tuple[Any, str]] = {
     "free genetic search": (FreeGa(**SMALL), "price is too low"),
     "realised price": (RealisedPrice(population=4, generations=2), "price is too low"),
     "same rows": (SameRows(population=3, generations=1), "price is too low"),
+    "shared step": (SharedStep(population=4, generations=1, fitness="dpsgd", steps=4, rate=0.5), "price is too low"),
     "one price": (OnePrice(columns=3), "price is too low"),
     "mean scores": (MeanScores(columns=1), "sensitivity exceeded"),
     "long rows": (LongRows(), "sensitivity exceeded"),
@@ -288,6 +303,19 @@ def test_pafs_finds_the_most_informative_column() -> None:
     for seed in range(3):
         picked = Pafs(columns=1, population=10, generations=3).run(data, 3.0, Rng(seed=seed))
         assert picked[0] in {"strong", "copy"}
+
+
+def test_pafs_by_descent_finds_the_most_informative_column() -> None:
+    data = informative(4000)
+    for seed in range(3):
+        picked = Pafs(columns=1, population=10, generations=3, fitness="dpsgd").run(data, 3.0, Rng(seed=seed))
+        assert picked[0] in {"strong", "copy"}
+
+
+def test_pafs_by_descent_pays_for_every_step_of_every_model() -> None:
+    event = Pafs(models=7, fitness="dpsgd", steps=30, rate=0.2).cost(informative(40).schema, 2.0)
+    steps = 7 * (30 * Gaussian(noise=2.0).sampled(rate=0.2))
+    assert event == Disjoint(events=(steps, 7 * Gaussian(noise=2.0)))
 
 
 def test_private_selection_costs_at_most_twice_one_model() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from privaware import datasets
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.ledger import Ledger
+from privaware.schema import Column, Schema
+from privaware.workflow.fit import fit
 from privaware.workflow.select import select
 
 
@@ -98,3 +102,45 @@ def test_interrupted_selection_resumes_without_a_second_charge(
     spent = Ledger.open(f"{people}.ledger").spent()
     select(people, target="class", epsilon=1.0, accept_schema=True, out=out)
     assert Ledger.open(f"{people}.ledger").spent() == spent
+
+
+def jobs(rows: int = 3000) -> tuple[pd.DataFrame, Schema]:
+    """The class follows one of five jobs, and no other column."""
+    rng = np.random.default_rng(4)
+    job = rng.choice(list("abcde"), size=rows)
+    frame = pd.DataFrame({"job": job, "age": rng.uniform(0, 90, rows), "y": np.where(job == "c", "yes", "no")})
+    columns = (Column(name="job", kind="category", categories=tuple("abcde")), Column(name="age", low=0, high=90))
+    return frame, Schema(columns=columns, target="y", classes=("no", "yes"), rows=rows)
+
+
+def test_single_categories_are_selected_and_followed_by_fit(tmp_path: Path) -> None:
+    frame, schema = jobs()
+    options: dict[str, Any] = {"target": "y", "schema": schema, "seed": 1, "ledger": tmp_path / "x.ledger", "limit": 50}
+    found = select(
+        frame, method="top", epsilon=2.0, settings={"columns": 1}, level="category", out=tmp_path / "s", **options
+    )
+    assert found.columns == ("job (c)",)
+    assert 1.9 < found.epsilon <= 2.0
+    result = fit(frame, epsilon=5.0, learner="linear", use=tmp_path / "s", test=frame, **options)
+    assert result.model is not None
+    assert [column.name for column in result.model.schema.used] == ["job (c)"]
+    assert result.internal["test_score"] == 1.0
+    assert (result.model.predict(frame[["job"]]) == frame["y"]).all()
+
+
+def test_categories_of_built_in_data_are_selected_too(tmp_path: Path) -> None:
+    found = select("breast_cancer", method="top", epsilon=5.0, settings={"columns": 3}, level="category", seed=1)
+    assert found.columns is not None
+    assert any("(" in name for name in found.columns)
+    kept = datasets.load("breast_cancer").train.keep(found.columns)
+    assert kept.x.shape[1] == 3
+    model = fit("breast_cancer", epsilon=5.0, learner="linear", use=found, seed=1, ledger=tmp_path / "l").model
+    assert model is not None
+    assert len(model.predict("breast_cancer")) == len(datasets.load("breast_cancer").test)
+
+
+def test_categories_need_declared_ones_and_a_known_level(people: Path) -> None:
+    with pytest.raises(WrongInput, match="declared categories"):
+        select(people, target="class", epsilon=1.0, level="category", private_schema=True)
+    with pytest.raises(WrongInput, match="level"):
+        select("wisconsin", epsilon=1.0, level="bin")

@@ -137,11 +137,11 @@ def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.n
     lattice = lattice_of(rows)
     length = float(np.linalg.norm(weights, axis=1).max())
     coarse = Lattice(bound=max(length, 2.0**-99), bits=MANTISSA - 1 - lattice.bits).round(weights)
-    values = SLOPES.round(_lattice_slopes(schema, coarse @ rows.T, goal))
+    values = SLOPES.round(lattice_slopes(schema, coarse @ rows.T, goal))
     return np.asarray(outer_sum(values.T, rows, SLOPES, lattice))
 
 
-def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
+def lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Return `slopes` from margins (problems, rows), with an error of 1e-5, computed entry by entry."""
     if not schema.classes:
         return tanh(margins - goal)
