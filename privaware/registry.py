@@ -104,7 +104,10 @@ def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
             f"{protocol.__module__}.{protocol.__name__} and define it"
         )
     if not is_dataclass(algorithm):
-        raise WrongInput(f"{kind}: expected {name} as a dataclass of public settings, got {type(algorithm).__name__}")
+        raise WrongInput(
+            f"{kind}: expected {name} as a dataclass of public settings, got a class without one; add "
+            "@dataclass(frozen=True, kw_only=True)"
+        )
     return algorithm
 
 

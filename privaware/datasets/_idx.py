@@ -47,7 +47,7 @@ def _array(path: Path) -> np.ndarray:
     try:
         raw = gzip.decompress(path.read_bytes())
     except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise WrongInput(f"expected {path.name!r} as a gzip file, got other bytes") from None
+        raise WrongInput(f"expected {path.name!r} as a gzip file, got damaged or other bytes; fetch it again") from None
     axes = raw[3] if len(raw) > 3 and raw[:3] == b"\0\0\x08" else 0
     shape = tuple(int(size) for size in np.frombuffer(raw, ">u4", count=axes, offset=4)) if axes else ()
     if not axes or len(raw) != 4 + 4 * axes + math.prod(shape):

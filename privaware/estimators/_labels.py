@@ -54,13 +54,16 @@ def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the declared classes `names` as labels of the type `kind` of y, sorted, and the names in the same order.
 
-    Raise `WrongInput` if a name cannot be converted to this type.
+    Raise `WrongInput` if a name cannot be converted to this type, such as "1.5" to integers.
     """
     try:
         if kind.kind == "b":
             labels = np.array([{"true": True, "false": False}[name.lower()] for name in names])
         elif kind.kind in "iuf":
-            labels = np.array([float(name) for name in names]).astype(kind)
+            numbers = np.array([float(name) for name in names])
+            labels = numbers.astype(kind)
+            if kind.kind != "f" and (labels != numbers).any():
+                raise ValueError
         else:
             labels = np.array(names, dtype=object if kind.kind == "O" else str)
     except (KeyError, ValueError):

@@ -99,7 +99,7 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
         return np.asarray(add_laplace(exact[None], scale, step, stream)[0])
     steps = scale / step
     if not (steps <= MOST_STEPS).all():
-        raise ValueError(f"expected a scale of at most {MOST_STEPS:g} steps, got {float(steps.max()):g}")
+        raise ValueError(f"expected a scale of at most {MOST_STEPS:g} lattice steps, got {float(steps.max()):g}")
     values = exact / step
     whole = np.rint(values)
     rest = np.subtract(values, whole, out=values)  # exact, and at most half a step

@@ -111,7 +111,9 @@ def loaded(folder: str | Path) -> ReleasedModel:
         raise
     except Exception as problem:  # a wrong description can surface in any layer of a network
         reason = " ".join(f"{type(problem).__name__} {problem}".split())
-        raise WrongInput(f"model.json is damaged: {reason:.200}; restore the folder") from None
+        raise WrongInput(
+            f"model.json is damaged: its model cannot be built ({reason:.200}); restore the folder"
+        ) from None
     return model
 
 

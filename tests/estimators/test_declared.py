@@ -9,6 +9,7 @@ import pytest
 
 from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector
 from privaware.errors import WrongInput
+from privaware.estimators._labels import declared_labels
 
 CANARY = "Qcanary"
 X = np.random.default_rng(0).normal(size=(60, 2)).astype(object)
@@ -45,3 +46,9 @@ def test_refused_gap_says_which_setting_takes_it(estimator: Any) -> None:
     X[3, 1] = np.nan
     with pytest.raises(WrongInput, match=r'^Input X contains NaN: .*missing="category"'):
         estimator(epsilon=1.0).fit(X, y)
+
+
+def test_declared_fractions_are_no_integer_labels() -> None:
+    with pytest.raises(WrongInput, match="expected labels among the declared classes 1, 1.5"):
+        declared_labels(("1", "1.5"), np.dtype(int))
+    assert declared_labels(("2", "1"), np.dtype(int))[1] == ("1", "2")

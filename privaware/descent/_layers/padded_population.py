@@ -86,7 +86,8 @@ class PaddedPopulation:
         self.modules = self.originals
         self.mask: Tensor | None = None
         alike = len({(_structure(module), _shapes(module)) for module in self.originals}) == 1
-        if not alike and len({_chain(module) for module in self.originals} | {None}) == 2:
+        chains = {_chain(module) for module in self.originals}
+        if not alike and len(chains) == 1 and None not in chains:
             pairs = [_padded(module, self.originals) for module in self.originals]
             self.modules = [wide for wide, _ in pairs]
             self.mask = torch.stack([mask for _, mask in pairs])

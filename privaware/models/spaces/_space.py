@@ -297,7 +297,7 @@ def _read(name: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as problem:
         raise WrongInput(f"{name!r:.120} is not TOML: {problem!s:.120}") from None
     except RecursionError:
-        raise WrongInput(f"expected a space of a few levels, got {name!r:.120}, which is nested too deeply") from None
+        raise WrongInput(f"expected TOML with few levels, got {name!r:.120}, which is nested too deeply") from None
 
 
 def _parse(table: Mapping[str, Any], where: str) -> dict[str, Any]:
