@@ -96,7 +96,11 @@ SEP = Annotated[str | None, option("The separator of a CSV file. Default: detect
 DECIMAL = Annotated[str | None, option("The decimal mark of a CSV file, such as a comma.")]
 ENCODING = Annotated[str | None, option("The encoding of a CSV file, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression. Needed only if the target could be either.")]
-LEDGER = Annotated[Path | None, option("The ledger file of the data set. Default: DATA.ledger, next to the data file.")]
+_LEDGER = (
+    "The ledger file of the data set. Default: DATA.ledger next to the data file; if it does not exist, the ledger "
+    "that was charged for these rows before, or else a new DATA.ledger. Built-in data: run.ledger in --out."
+)
+LEDGER = Annotated[Path | None, option(_LEDGER)]
 _NEW = "Create a new ledger although another ledger has similar rows. Use this only if the rows are about other people."
 NEW_LEDGER = Annotated[bool, option(_NEW, "--new-ledger")]
 LIMIT = Annotated[

@@ -36,8 +36,8 @@ def canary_game(
 ) -> float:
     """Return a lower bound on epsilon from runs on two neighbouring data sets.
 
-    A quarter of the runs determines the direction in which the releases differ. The remaining runs are scored along
-    this direction.
+    The first quarter of the runs on each data set (at least two runs) determines the direction in which the releases
+    differ. The remaining runs are scored along this direction.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def canary_game(
     delta : float
         The delta at which to bound epsilon.
     games : int
-        Number of runs on each data set.
+        Number of runs on each data set. Fewer than `MIN_GAMES` raise `WrongInput`.
     confidence : float
         The confidence of the bound.
 

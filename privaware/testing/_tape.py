@@ -251,7 +251,8 @@ class Replayer(Recorder):
         self.ratios[at] = ratio
         if ratio > self.apart:
             raise BrokenPromise(
-                f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row has {ratio:.4g} times the declared effect"
+                f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row moves the result by {ratio:.4g} times "
+                "the declared amount"
             )
         self.calls.append(now)
 

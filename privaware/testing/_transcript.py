@@ -58,7 +58,7 @@ def transcript_game(
     delta : float
         The delta at which to bound epsilon.
     games : int
-        Number of runs on each data set.
+        Number of runs on each data set. Fewer than four raise `WrongInput`.
     confidence : float
         The confidence of the bound.
 
