@@ -109,7 +109,7 @@ def failure_game(
     if any(reveals(mechanism.run(data, noise, Rng(seed=seed))) for seed in range(games)):
         raise BrokenPromise(
             f"{type(mechanism).__name__}: expected `reveals` to be true only of runs on the rows with the unit, "
-            "but it is true of a run on the rows without it"
+            "but it is true of a run without the unit"
         )
     shown = sum(reveals(mechanism.run(neighbour, noise, Rng(seed=seed))) for seed in range(games, 2 * games))
     return float(stats.beta.ppf(1 - confidence, shown, games - shown + 1)) if shown else 0.0

@@ -219,9 +219,7 @@ def redrawn_losses(
         _fixed_calls(mechanism, neighbour, noise, changed, seed, inside=inside) for inside in (True, False)
     )
     if len(without) != len(within) or not all(map(_same_settings, without, within)):
-        raise WrongInput(
-            "expected the same calls of the generator on both data sets, got different ones; `replay` names the first"
-        )
+        raise WrongInput("expected the same calls of rng on both data sets, got others; `replay` names the first")
     for rates, releases in blocks(without):
         if 1 < len(rates) == sum(np.size(without[at].public.get("noise", 0)) for at in releases):
             raise WrongInput(
