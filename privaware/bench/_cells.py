@@ -60,9 +60,9 @@ NO_NETWORK = "-"
 class TrainingPlace:
     """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
 
-    `prices` is a file with computed noise multipliers; without it they are calibrated here. `progress` prints the steps
-    of each training. `commit` is the commit of the source; by default it is read from git. `command` is recorded with
-    each cell.
+    `prices` is a file of noise multipliers; a multiplier that it lacks, or any without it, is computed. `progress`
+    prints the steps of each training. `commit` is the commit of the source; by default it is read from git. `command`
+    is recorded with each cell.
     """
 
     device: str = "cpu"
@@ -212,10 +212,8 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
 def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]]) -> list[CellOutcome] | None:
     """Attack the models of trained cells of one batch, and return an outcome with the results of the attacks for each.
 
-    The result is None after the deadline of `place`.
-
-    `waiting` has each cell with the file of its model. A model whose file is not on this machine is trained again: it
-    follows from the settings of its cell.
+    The result is None after the deadline of `place`. `waiting` has each cell with the file of its model. A model whose
+    file is not on this machine is trained again: it follows from the settings of its cell.
     """
     if time.time() > place.deadline:
         return None

@@ -14,11 +14,11 @@
     learner = "dpsgd"
 
     [learners.dpsgd]                  # a name of `privaware list learners`, with settings
-    [learners."hand_dp + focal"]      # or any name, and `learner`: settings of several phases are one line
+    [learners."hand_dp + focal"]      # or any name, with the name of the learner as `learner`
     learner = "hand_dp"
     loss = {name = "focal"}
 
-    [architectures.small]             # for every learner that has one to choose; left out: each learner's own
+    [architectures.small]             # for every learner with a choice of network; left out: the learner's default
     name = "simple_cnn"
 
 A line of learners may have `architectures`, `data` and `epsilons` of its own. All is checked before anything runs
@@ -61,7 +61,7 @@ def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
     except OSError as problem:
         raise WrongInput(f"cannot read the grid {str(path)!r:.120}: {problem.strerror or problem}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise WrongInput(f"expected a grid in TOML, but {path.name} is none: {problem}") from None
+        raise WrongInput(f"expected a grid in TOML, but {path.name} is not valid TOML: {problem}") from None
     return all_cells(table if seeds is None else {**table, "seeds": list(seeds)}, path.parent)
 
 
@@ -85,7 +85,7 @@ def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]
     axes = _axes(table, folder)
     lines = {name: _line(name, line, axes) for name, line in _tables("learners", table).items()}
     if BASELINE in lines:
-        raise WrongInput("grid: expected a learner's line by another name than baseline; write it as [baseline]")
+        raise WrongInput("grid: expected another name than baseline in [learners]; write the baseline as [baseline]")
     expect(lines, "grid", "at least one learner as [learners.NAME]", lines)
     cells: list[Settings] = []
     if "baseline" in table:
@@ -109,7 +109,7 @@ def _axes(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     expect(isinstance(named, dict) and named, "grid", "data as a list of names, or tables [data.NAME]", data)
     seeds = table.get("seeds", 1)
     listed = list(range(seeds)) if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds > 0 else seeds
-    expect(isinstance(listed, list) and listed, "grid", "seeds as a number of them or a list", seeds)
+    expect(isinstance(listed, list) and listed, "grid", "seeds as a positive number of seeds or a list", seeds)
     for seed in listed:
         expect_count("grid", 0, seeds=seed)
     delta, attacks = table.get("delta", 1e-5), _attacks(table.get("attacks", []))
@@ -185,7 +185,7 @@ def _line(name: str, line: Any, axes: Mapping[str, Any]) -> dict[str, Any]:
         chosen["architectures"] = []
     epsilons = _epsilons(who, line["epsilons"]) if "epsilons" in line else axes["epsilons"]
     if name != BASELINE:
-        expect(epsilons, who, "epsilons, here or for the grid", epsilons)
+        expect(epsilons, who, "epsilons, in this table or for the whole grid", epsilons)
     return {"algorithm": algorithm, "settings": settings, "epsilons": epsilons, **chosen}
 
 

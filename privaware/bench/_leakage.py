@@ -61,7 +61,7 @@ REUSING = ("black_box", "white_box")
 class Attacker:
     """Shadow models (in `game`) and networks that attacks trained on them, for all models of one network and data set.
 
-    `networks` has them by the label of the attack. Attackers with equal `key` are the same.
+    `networks` has the attack networks by the label of the attack. Attackers with equal `key` are the same.
     """
 
     key: str
@@ -115,8 +115,8 @@ def attack_results(
 ) -> dict[int, Result]:
     """Play every attack of `cell` (its settings) against each of `models`; return the results by the keys of `models`.
 
-    An attack that fails stops no other: its reason is in the result `attack_failures`. Results are empty if the cell
-    has no attacks.
+    `learner` is the learner of the cell. An attack that fails stops no other: its reason is in the result
+    `attack_failures`. Results are empty if the cell has no attacks.
     """
     if not cell.get("attacks") or not models:
         return {at: {} for at in models}

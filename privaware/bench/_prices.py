@@ -35,8 +35,8 @@ class Prices:
     ) -> float:
         """Return the noise multiplier called `key`, at which `cost(noise)` is (epsilon, delta)-DP.
 
-        `privaware.accounting` computes a noise multiplier that the file lacks. The key of another delta than
-        `DEFAULT_DELTA` must name it.
+        `privaware.accounting` computes a noise multiplier that the file lacks. `key` must name a `delta` other than
+        `DEFAULT_DELTA`.
         """
         return self.look_up(key, lambda: accounting.calibrate(cost, epsilon, delta))
 
@@ -50,8 +50,9 @@ class Prices:
                 self.known[key] = compute()
             except ImportError as problem:
                 raise WrongInput(
-                    f"no price for {key!r}, and it cannot be computed here ({problem}); where the accountants are "
-                    f"installed run `privaware reproduce {self.path.stem} --prices`"
+                    f"expected the noise multiplier of {key!r} in {self.path.name}, got none, and it cannot be "
+                    f"computed ({problem}); install dp-accounting and run "
+                    f"`privaware reproduce {self.path.stem} --prices`"
                 ) from None
             if self.record:
                 self.path.write_text(json.dumps(dict(sorted(self.known.items())), indent=1) + "\n")

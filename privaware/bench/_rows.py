@@ -74,14 +74,14 @@ def expect_rows(
     table : mapping
         What the grid says about it. A wrong entry raises `WrongInput`.
     folder : Path
-        The folder to which paths of files are relative. The table gets the SHA-256 of the files.
+        The folder to which paths of files are relative.
     attacker : bool
         Whether an attacker needs rows for shadow models: the protocol is then "halves" unless the table says another.
 
     Returns
     -------
     dict
-        The table that cells hold.
+        The table that cells hold, with the SHA-256 of the user's own files.
     """
     who, known = f"data.{label}", OWN if "file" in table else BUILT_IN
     if unknown := sorted(set(table) - known):

@@ -96,9 +96,9 @@ def run_cells(
 
     The models of all trained cells in `wanted` that lack the result of an attack are attacked. `wanted` has pairs of an
     item (the name of the table, figure or grid) and the settings of a cell. A worker takes at most `most` cells at a
-    time. `ray` is the address of a Ray cluster; without it, `workers` processes run. Two runs at once would train the
-    same cells, so the second raises `WrongInput`. `say` gets lines about the progress. Cells that are not begun at the
-    deadline of `place` stay out of the store.
+    time. `ray` is the address of a Ray cluster; without it, `workers` processes run. If another run works on the store,
+    raise `WrongInput`. `say` gets lines about the progress. Cells that are not begun at the deadline of `place` stay
+    out of the store.
     """
     state = BenchState(cells=len(wanted))
     with _held(store):
@@ -224,7 +224,7 @@ def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
     if state.json()["not_begun"] or state.not_attacked:
         run.say(
             f"the time limit is reached with {state.json()['not_begun']} cells not begun and {state.not_attacked} not "
-            "attacked; the same command goes on from here"
+            "attacked; run the same command again to continue"
         )
 
 

@@ -122,7 +122,10 @@ def _row(place: Mapping[str, Any], group: Sequence[Cell], baseline: Sequence[Cel
 
 
 def _score_interval(cell: Cell) -> dict[str, Interval]:
-    """Return the interval of one model's accuracy over its test rows; empty if the cell does not store their number."""
+    """Return the interval of one model's accuracy over its test rows.
+
+    It is empty for a regression, and if the cell does not store the number of test rows.
+    """
     rows = cell.result.get("test_rows")
     if rows is None or "accuracy" not in cell.result:
         return {}

@@ -16,9 +16,10 @@ MIN_SIMILARITY = 0.75
 
 
 def expect_data(data: str) -> None:
-    """Raise `WrongInput`, with the nearest known name, if `data` is neither an existing path nor a built-in data set.
+    """Raise `WrongInput` if `data` is neither an existing path nor a built-in data set.
 
-    An empty name or a name with a zero character passes: reading it raises later.
+    The error suggests the most similar path or name, if one is similar enough. An empty name or a name with a zero
+    character passes: reading it raises later.
     """
     if "\0" in data or not data or os.path.exists(data) or data in names("datasets"):
         return  # other problems are reported when it is read
@@ -58,9 +59,9 @@ def expect_named(kind: str, name: str | None) -> None:
 
 
 def _beside(path: str) -> list[str]:
-    """Return the files and folders in the folder of `path`, spelt with the same folder, without hidden ones.
+    """Return the paths of all files and folders in the folder of `path`, except hidden ones.
 
-    Return none if the folder cannot be read.
+    The folder is written as in `path`. Return none if the folder cannot be read.
     """
     folder = os.path.dirname(path)
     try:

@@ -32,7 +32,7 @@ def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Return the built-in data sets and the paths that start with `incomplete`, without those that end in .ledger."""
+    """Return the built-in data sets and the paths that start with `incomplete`, except paths that end in .ledger."""
     start = Path(incomplete)
     folder = start if incomplete.endswith("/") else start.parent
     beginning = "" if incomplete.endswith("/") else start.name
@@ -96,7 +96,11 @@ SEP = Annotated[str | None, option("The separator of a CSV file. Default: detect
 DECIMAL = Annotated[str | None, option("The decimal mark of a CSV file, such as a comma.")]
 ENCODING = Annotated[str | None, option("The encoding of a CSV file, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression. Needed only if the target could be either.")]
-LEDGER = Annotated[Path | None, option("The ledger file of the data set. Default: DATA.ledger, next to the data file.")]
+_LEDGER = (
+    "The ledger file of the data set. Default: DATA.ledger next to the data file; if it does not exist, the ledger "
+    "that was charged for these rows before, or else a new DATA.ledger. Built-in data: run.ledger in --out."
+)
+LEDGER = Annotated[Path | None, option(_LEDGER)]
 _NEW = "Create a new ledger although another ledger has similar rows. Use this only if the rows are about other people."
 NEW_LEDGER = Annotated[bool, option(_NEW, "--new-ledger")]
 LIMIT = Annotated[
@@ -107,7 +111,7 @@ DESCRIBE = Annotated[
     Path | None, option("A TOML file with the owner's statement: owner, contact, intended_use, limitations.")
 ]
 SEED = Annotated[int | None, option("The random seed. It makes the run reproducible and the result NOT for release.")]
-NO_SEED = Annotated[int | None, option("Has no effect here, because this command draws nothing at random.")]
+NO_SEED = Annotated[int | None, option("Has no effect, because this command draws nothing at random.")]
 _JSON = "Print one JSON object to standard output, and nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
 
@@ -133,12 +137,15 @@ FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DA
 def _at_a_terminal(context: typer.Context, wanted: bool) -> None:
     """Let error messages quote values of rows while the command runs, if `wanted`.
 
-    If `wanted`, raise `WrongInput` with `--json`, and if standard error is no terminal: others may read it later.
+    If `wanted`, raise `WrongInput` with `--json`, or if standard error is not a terminal, because others may read a
+    stored message later.
     """
     if not wanted:
         return
     if not sys.stderr.isatty() or context.params.get("json"):
-        raise WrongInput("expected --show-values at a terminal and without --json: it shows values of rows")
+        raise WrongInput(
+            "expected --show-values only at a terminal and without --json, because it shows values of rows"
+        )
     from privaware.data import show_values
 
     context.with_resource(show_values())
@@ -222,7 +229,7 @@ def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
 
 
 def feature(text: str) -> dict[str, Any]:
-    """Return a feature of --features, NAME or NAME,SETTING=VALUE, as a table.
+    """Return a feature of --features, NAME or NAME,SETTING=VALUE, as a dict.
 
     >>> feature("pca,components=8,norm=2.0")
     {'name': 'pca', 'components': 8, 'norm': 2.0}
@@ -236,4 +243,4 @@ def numbers(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise WrongInput(f"expected {option} as numbers with commas, got {text!r:.80}") from None
+        raise WrongInput(f"expected {option} as numbers separated by commas, got {text!r:.80}") from None

@@ -24,20 +24,26 @@ GRID = Annotated[
 STORE = Annotated[Path, o.option("The file for the results. A run with the same file resumes.")]
 WORKERS = Annotated[int, o.option("The number of processes that train models.")]
 RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains models, or auto.")]
-TIME_LIMIT = Annotated[float | None, o.option("The time in seconds after which no new training starts.")]
+TIME_LIMIT = Annotated[
+    float | None, o.option("The time in seconds after which no new batch of trainings or attacks starts.")
+]
 POPULATION = Annotated[
-    int, o.option("The largest number of models (seeds and epsilons) that a process trains at a time.")
+    int,
+    o.option(
+        "The largest number of cells (seeds and epsilons) that a process takes at a time. It trains them in turn."
+    ),
 ]
 SKIP = Annotated[
     bool, o.option("Run the grid without the combinations that are impossible. Default: such a grid is refused.")
 ]
-ONE_SEED = Annotated[int | None, o.option("Run this seed instead of those of the grid.")]
+ONE_SEED = Annotated[int | None, o.option("Run this seed instead of the seeds of the grid.")]
 FORMAT = Annotated[str, o.option("text, markdown, latex or csv.", "--format")]
 COLUMNS = Annotated[
     str | None,
     o.option(
-        "Columns with commas between them: seeds, score, spread, utility_loss, auc, tailored_auc, leakage, seconds, or"
-        " auc:ATTACK and so on for one attack. Default: all that have values. With one column, epsilons stand across."
+        "Columns, separated by commas: seeds, score, spread, utility_loss, auc, tailored_auc, leakage, seconds, or "
+        "auc:ATTACK and so on for one attack. Default: all that have values, except spread. With only one column, "
+        "`bench table` has a column for each epsilon, except as csv."
     ),
 ]
 OUT = Annotated[Path | None, o.option("A file to write. Default: the table is printed.")]
@@ -58,7 +64,7 @@ def run(
     seed: ONE_SEED = None,
     json: o.JSON = False,
 ) -> int:
-    """Train, test and attack every cell of the grid that has no result yet. The exit code is 1 if some failed."""
+    """Train, test and attack every cell of the grid that has no result or failed. The exit code is 1 if some fail."""
     from privaware._validate import expect_count
     from privaware.bench._cells import TrainingPlace
     from privaware.bench._grid import read_grid

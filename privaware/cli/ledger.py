@@ -14,7 +14,7 @@ from privaware.errors import WrongInput
 
 app = typer.Typer()
 _RESTORE = (
-    "Restore charges that are missing from a ledger file copied from a backup, from the records in your data folder."
+    "Restore charges that an older copy of the ledger file lacks, from your folder of ledgers ($PRIVAWARE_LEDGERS)."
 )
 
 
@@ -41,7 +41,7 @@ def ledger(
 
     beside = Path(f"{file}.ledger")
     if beside.is_file():
-        raise WrongInput(f"expected a ledger, got the data that it is for; type `privaware ledger {beside}`")
+        raise WrongInput(f"expected a ledger file, got the data of a ledger; type `privaware ledger {beside}`")
     lines = []
     if restore:
         lines = [f"Restored {len(Ledger.restore(file))} entries."]

@@ -23,10 +23,7 @@ KEEP = Annotated[
     typer.Option("--keep", metavar="COLUMN", help="Copy a column to the output, such as an identifier. Repeatable."),
 ]
 ALLOW_UNREADABLE = Annotated[
-    bool,
-    typer.Option(
-        "--allow-unreadable", help="Predict even if more than half of a column's values cannot be read (exit 2 else)."
-    ),
+    bool, typer.Option("--allow-unreadable", help="Predict even if more than half of a column's values cannot be read.")
 ]
 
 

@@ -14,13 +14,16 @@ from typer.core import TyperCommand
 from privaware.cli import _options as o
 
 app = typer.Typer()
-ITEM = Annotated[str | None, typer.Argument(help="PAPER/ITEM, or the beginning of several.")]
-LIST = Annotated[bool, typer.Option("--list", help="All items, and what became of each table and figure.")]
+ITEM = Annotated[
+    str | None, typer.Argument(help="A table or figure, as PAPER/ITEM, or the beginning of several names.")
+]
+LIST = Annotated[bool, typer.Option("--list", help="List all items, and what became of each table and figure.")]
 SCALE = Annotated[str, typer.Option(help="quick (a minute or two on two cores) or full.")]
-OUT = Annotated[Path, typer.Option(help="A folder of finished cells; the same one resumes.")]
-TIME_LIMIT = Annotated[float | None, typer.Option(help="Seconds after which no cell begins.")]
+OUT = Annotated[Path, typer.Option(help="The folder for finished cells. A run with the same folder resumes.")]
+TIME_LIMIT = Annotated[float | None, typer.Option(help="The time in seconds after which no new cell starts.")]
 RAY = Annotated[str | None, typer.Option(help="The address of a Ray cluster, or auto.")]
 PRICES = Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")]
+SEED = Annotated[int | None, typer.Option(help="Has no effect, because every table and figure has its own seeds.")]
 DEFAULT_OUT = Path("reproduced")
 PACKAGE = Path(__file__).parents[1]
 """Folder of the package privaware; in a clone, `research` is next to it."""
@@ -49,7 +52,7 @@ def reproduce(
     time_limit: TIME_LIMIT = None,
     ray: RAY = None,
     prices: PRICES = False,
-    seed: o.NO_SEED = None,
+    seed: SEED = None,
     json: o.JSON = False,
 ) -> int:
     """Run a table or figure of a paper again, and show it beside the published numbers."""

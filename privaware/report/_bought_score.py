@@ -24,7 +24,7 @@ class BoughtScore:
 
     `metric` is a key of `NAMES`. `rows` is the noisy number of held-out rows. `constant` has the score of a constant
     prediction and the ends of its interval, or is None if this score is not known. `confusion` has the noisy confusion
-    matrix, with value, low and high of each pair of classes; it is empty if the card has no matrix.
+    matrix, with value, low and high for each true class (rows) and predicted class; it is empty if the card has none.
     """
 
     metric: str

@@ -81,9 +81,15 @@ def _guarantee(card: ModelCard) -> list[ChecklistItem]:
     weak = protection(guarantee.epsilon) == "weak"
     large = f"epsilon {epsilon} is a weak guarantee. {attacker(card)}" if weak else ""
     likely = (
-        "" if guarantee.delta * schema.rows < 1 else "delta times the declared rows is 1 or more: it allows a row out."
+        ""
+        if guarantee.delta * schema.rows < 1
+        else "delta times the declared rows is 1 or more: such a delta allows publishing a row."
     )
-    several = "" if guarantee.unit != "row" else "somebody with several rows is protected less; is a row a person here?"
+    several = (
+        ""
+        if guarantee.unit != "row"
+        else "somebody with several rows is protected less; is each row a different person?"
+    )
     labels = "only labels are protected." if guarantee.unit in _words.LABEL_UNITS else several
     uncertified = "" if guarantee.certified else "the guarantee is not certified: its own sentence says why."
     return [
@@ -114,7 +120,7 @@ def _undermining(card: ModelCard) -> list[ChecklistItem]:
         else "ranges and categories were read from the rows without noise, and nobody has reviewed them."
     )
     tuned = "settings were chosen without noise." if card.search.get("workflow") == "standard" else drafted
-    seeded = "" if guarantee.seed is None else "the noise was seeded: whoever knows the seed can take it away."
+    seeded = "" if guarantee.seed is None else "the noise was seeded: whoever knows the seed can remove it."
     unproven = next((why for part in card.events if (why := _words.unproven_reason(part.event))), "")
     infinite = "" if math.isfinite(guarantee.epsilon) else "no finite epsilon is proven."
     score = bought_score(card)

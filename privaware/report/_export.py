@@ -90,14 +90,16 @@ def export(
     card = printable(ModelCard.read(folder))
     card = replace(card, description={**card.description, **owner_statement(describe)})
     if not math.isfinite(card.guarantee.epsilon):
-        raise WrongInput("expected a model with a finite epsilon, got one of which nothing is proven: it has no card")
+        raise WrongInput(
+            "expected a model with a finite epsilon, got one without a proven guarantee; it has no card to export"
+        )
     missing = [name for name in WANTED[to] if name not in card.description]
     path = Path(out) if out is not None else Path(f"{folder.name}-{to}" if to == "sacro" else FILES[to][0])
     if os.path.lexists(path):
         raise WrongInput(f"{path} exists already; name another place with --out, or remove it")
     if path.parent.resolve() == folder.resolve():
         raise WrongInput(
-            "expected --out outside the model folder: its ledger binds the files in it; name another place"
+            "expected --out outside the model folder, because the files in it are the release; name another place"
         )
     try:
         if to == "sacro":

@@ -40,7 +40,7 @@ MAX_TEXTS = 50
 
 
 def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the entries of a statement, or of the TOML file that holds it; unknown names or wrong types raise.
+    """Return the checked entries of a statement, or of the TOML file that holds it.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[st
     -------
     dict
         The entries. `intended_users` and `limitations` are lists of at most `MAX_TEXTS` texts; all others are texts. A
-        text has 1 to `MAX_CHARACTERS` characters. Anything else raises `WrongInput`.
+        text has 1 to `MAX_CHARACTERS` characters. An unknown name or another value raises `WrongInput`.
 
     Examples
     --------

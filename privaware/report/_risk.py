@@ -161,9 +161,9 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
 def _measured(audit: AuditRecord, fpr: float) -> str:
     """Return the measured true positive rate at the false positive rate `fpr`, with its interval, as percentages.
 
-    Both are those that the audit itself states. A file of an earlier version states none: then it is the largest rate
-    of the points at a false positive rate of at most `fpr`, and its Clopper-Pearson interval follows if the number of
-    members is known. Without such a point, the text says that there are too few canaries.
+    They are read from the audit. An audit of an earlier version does not state them: then the rate is the largest of
+    all points with a false positive rate of at most `fpr`, with its Clopper-Pearson interval if the number of members
+    is known. Without such a point, the text says that there are too few canaries.
     """
     if fpr in audit.rates:
         tpr, *ends = (f"{_words.number(100 * rate, 3)}%" for rate in audit.rates[fpr])

@@ -115,8 +115,8 @@ def origin_sentence(card: ModelCard) -> str:
 def unused_columns(card: ModelCard) -> list[str]:
     """Return the names of the columns that the model does not read.
 
-    They are the columns recorded as unused, those of a kind in `NOT_USED`, and all categories if the feature `drop`
-    is applied.
+    They are the columns recorded as unused, the columns of a kind in `NOT_USED`, and all categories if the feature
+    `drop` is applied.
     """
     recorded = card.data.get("unused")
     names = [name for name in recorded if isinstance(name, str)] if isinstance(recorded, list) else []
@@ -166,7 +166,7 @@ def accountants_sentence(card: ModelCard) -> str:
     known = {name: epsilon for name, epsilon in guarantee.accountants.items() if epsilon is not None}
     listed = ", ".join(f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in known.items())
     sentences = [f"Accountants: {listed}."] if listed else []
-    sentences.append(f"The reported epsilon is that of {guarantee.method}.")
+    sentences.append(f"The reported epsilon is the result of {guarantee.method}.")
     if {"pld", "cf"} <= set(known) and agree(card):
         sentences.append("pld and cf are independent implementations and agree.")
     return " ".join(sentences)
@@ -187,9 +187,9 @@ def noise_sentence(card: ModelCard) -> str:
 def arithmetic_sentence(card: ModelCard) -> str:
     """Return words that say how the trained learner sums over rows.
 
-    The text is empty if the learner is unknown or does not state it.
-    A learner that a search chose counts instead of the learners on the card. Sums are called exact only if they are
-    exact in every learner that counts.
+    The text is empty if the learner is unknown or does not state it. If a search chose a learner, only this learner
+    counts, and otherwise all learners on the card. Sums are called exact only if they are exact in every learner that
+    counts.
     """
     point = card.search.get("point")
     chosen = point.get("learner") if isinstance(point, dict) else None

@@ -130,7 +130,7 @@ def attack_bound(fpr: str, tpr: str) -> str:
 
 
 MAX_ITEMS = 6
-"""Largest number of items of a list that are shown; of more numbers only the range is shown."""
+"""Largest number of numbers of a list that are shown one by one; of more, their count and range are shown."""
 
 
 def setting(x: Any) -> str:
@@ -151,7 +151,7 @@ def setting(x: Any) -> str:
 
 
 def _list(items: Sequence[Any]) -> str:
-    """Format a list: its items if there are few, or else their number and, for numbers, their range."""
+    """Format a list as its items, in JSON if it is nested; more than `MAX_ITEMS` numbers as their count and range."""
     if not items:
         return "none"
     numbers = all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items)

@@ -41,7 +41,7 @@ AS_PASSED = "as passed"
 """Description of the neighbour that the caller of `check_mechanism` passed."""
 
 SEEDS = 12
-"""Number of seeds under which releases must not all agree; a fair choice between two values does so once in 2,000."""
+"""Number of seeds whose releases must not all be equal; those of a fair coin are all equal once in 2,000 checks."""
 
 
 def check_mechanism(
@@ -72,7 +72,7 @@ def check_mechanism(
     mechanism : Mechanism
         The mechanism.
     schema, data : Schema and Data, optional
-        The schema of synthetic rows, or rows to use instead of synthetic rows.
+        The schema of synthetic rows, or rows to use instead of synthetic rows. Default: synthetic rows of `example()`.
     epsilon, delta : float
         The budget at which to check.
     games : int
@@ -266,7 +266,7 @@ class _Check:
             return
         stated_epsilon, actual_epsilon = _epsilon(stated, self.delta), _epsilon(actual, self.delta)
         if actual_epsilon > stated_epsilon * (1 + 1e-6) + 1e-9:
-            reason = " (some are moved by a row outside the sample)" if outside else ""
+            reason = " (some values are moved by a row outside the sample)" if outside else ""
             raise BrokenPromise(
                 f"the price is too low: claims epsilon {stated_epsilon:.4g} for {stated!r:.200}, but the recorded "
                 f"calls cost {actual_epsilon:.4g}{reason}: {actual!r:.200}"

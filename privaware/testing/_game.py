@@ -36,8 +36,8 @@ def canary_game(
 ) -> float:
     """Return a lower bound on epsilon from runs on two neighbouring data sets.
 
-    A quarter of the runs determines the direction in which the releases differ. The remaining runs are scored along
-    this direction.
+    The first quarter of the runs on each data set (at least two runs) determines the direction in which the releases
+    differ. The remaining runs are scored along this direction.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def canary_game(
     delta : float
         The delta at which to bound epsilon.
     games : int
-        Number of runs on each data set.
+        Number of runs on each data set. Fewer than `MIN_GAMES` raise `WrongInput`.
     confidence : float
         The confidence of the bound.
 
@@ -108,8 +108,8 @@ def failure_game(
     """
     if any(reveals(mechanism.run(data, noise, Rng(seed=seed))) for seed in range(games)):
         raise BrokenPromise(
-            f"{type(mechanism).__name__}: expected `reveals` to be true only of runs on the rows with the unit, got "
-            "a run on the rows without it"
+            f"{type(mechanism).__name__}: expected `reveals` to be true only of runs on the rows with the unit, "
+            "but it is true of a run without the unit"
         )
     shown = sum(reveals(mechanism.run(neighbour, noise, Rng(seed=seed))) for seed in range(games, 2 * games))
     return float(stats.beta.ppf(1 - confidence, shown, games - shown + 1)) if shown else 0.0
@@ -117,11 +117,9 @@ def failure_game(
 
 @lru_cache(maxsize=64)
 def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> float:
-    """Return the largest epsilon that `games` games on each data set can prove.
+    """Return the largest epsilon that `games` games on each data set can prove; 0 for fewer than `MIN_GAMES` games.
 
     It is reached if every release shows whether the row was used.
-
-    Return 0 for fewer than `MIN_GAMES` games.
 
     >>> most_provable(40, delta=1e-5) < 1.0 < most_provable(80, delta=1e-5)
     True

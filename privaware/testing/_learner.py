@@ -83,7 +83,7 @@ def check_learner(
     if not learner.tasks or not set(learner.tasks) <= set(TASKS):
         raise BrokenPromise(f"{name}: expected tasks among {' and '.join(TASKS)}, got {learner.tasks!r:.80}")
     if learner.unit not in ("row", "label"):
-        raise BrokenPromise(f"{name}: expected unit as row or label, got {learner.unit!r:.80}")
+        raise BrokenPromise(f"{name}: expected unit = 'row' or 'label', got {learner.unit!r:.80}")
     classes = 2 if "classification" in learner.tasks else 0
     schema = schema or (data.schema if data is not None else example(classes=classes, unit=learner.unit))
     released = record(learner, data if data is not None else rows_for(schema, 24), 1.0).released

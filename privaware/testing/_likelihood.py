@@ -18,10 +18,11 @@ NODES = 100
 def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
     """Return `log p(returned | within) - log p(returned | without)`, where p is the density given the exact value.
 
-    There is one number for each separately noised part. `returned` may have more leading axes than the exact value, one
-    entry for each game; the result keeps these axes. For objective perturbation `returned` is not used, because the
-    exact value of such a call is the noise vector that the release implies. Raise `WrongInput` for calls of `iterate`,
-    whose likelihood is not known.
+    `without` and `within` are the same call on the data without and with the row. There is one number for each
+    separately noised part. `returned` may have more leading axes than the exact value, one entry for each game; the
+    result keeps these axes. For objective perturbation `returned` is not used, because the exact value of such a call
+    is the noise vector that the release implies. Raise `WrongInput` for calls of `iterate`, whose likelihood is not
+    known.
 
     >>> from privaware.testing._call import make_call
     >>> zero, one = (make_call("gaussian", exact, None, {"noise": 2.0, "sensitivity": 1.0}) for exact in (0.0, 1.0))
@@ -65,7 +66,7 @@ def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarr
 
 
 def _summed(losses: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Sum `losses` over the axes of the exact value along which `scale` has length 1: one scale for all."""
+    """Sum `losses` over the axes along which `scale` has length 1; leading axes, which `scale` lacks, are kept."""
     lead = losses.ndim - scale.ndim
     shared = tuple(lead + axis for axis in range(scale.ndim) if scale.shape[axis] == 1)
     return np.asarray(losses.sum(axis=shared))

@@ -74,8 +74,8 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
     """Return the number of maps that the row changed if above 1, otherwise the change divided by `sensitivity`.
 
-    A change within rounding error is no change.
-    `before` and `now` (maps, 2, ...) hold the point and the image of each map on the two data sets.
+    A change within rounding error is no change. `before` and `now` (maps, 2, ...) hold the point and the image of each
+    map on the two data sets.
     """
     distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
     tolerance = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))

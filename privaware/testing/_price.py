@@ -19,8 +19,8 @@ def spent(
     """Return the privacy cost of recorded calls.
 
     Releases after a Poisson sample and before the next sample are on the earlier sample. Several releases on one sample
-    are one joint event. Several samples in a row belong to one separately noised value each if there are as many of
-    these; otherwise they count as one sample, whose rate is the sum of their rates (at most 1).
+    are one joint event. If as many separately noised values follow consecutive samples, each value is on one of
+    them. Otherwise consecutive samples count as one sample, whose rate is the sum of their rates (at most 1).
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
     """Return synthetic rows that cover the declared ranges of a schema.
 
     The target depends on the first column of a table, the words of a text or the brightness of an image. Numbers
-    without declared bounds lie between -100 and 100. One value in twenty is NaN in a number column with
+    without declared bounds lie between -100 and 100. About one value in twenty is NaN in a number column with
     `missing="category"`.
 
     Parameters
@@ -149,7 +149,7 @@ class Edit:
     def between(cls, data: Data, neighbour: Data) -> Edit:
         """Return the edit that turns `data` into `neighbour`; raise `WrongInput` if more than one row differs.
 
-        If no row differs, return the last row as changed.
+        If no row differs, return an edit that changes the last row.
         """
         grown = len(neighbour) - len(data)
         small, large = (data, neighbour) if grown >= 0 else (neighbour, data)
@@ -161,7 +161,7 @@ class Edit:
             return cls(kind="changed", at=min(first, max(len(data) - 1, 0)), rows=len(data))
         raise WrongInput(
             "expected a neighbour that differs in one row (added, removed or changed in place), "
-            f"got {len(data)} rows and {len(neighbour)} rows that differ in more"
+            f"got {len(data)} rows and {len(neighbour)} rows, which differ in more than one"
         )
 
 

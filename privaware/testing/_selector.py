@@ -46,7 +46,7 @@ def check_selector(
     selector : Selector
         The selector.
     schema : Schema, optional
-        The schema of synthetic rows.
+        The schema of synthetic rows. Default: the schema of `data`, or else `example()`.
     data : Data, optional
         Rows to use instead of synthetic rows.
     epsilon, delta : float

@@ -81,7 +81,9 @@ def check_strategy(
     if not isinstance(strategy, SearchProcedure):
         expect_members(strategy, RoundStrategy)
     if strategy.adaptive not in (True, False):
-        raise BrokenPromise(f"{name}: expected the class attribute adaptive as True or False")
+        raise BrokenPromise(
+            f"{name}: expected the class attribute adaptive as True or False, got {strategy.adaptive!r:.80}"
+        )
     if isinstance(strategy, RoundStrategy):
         _check_rounds(name, strategy, space or Space.load("fcn"))
     search = Search(space=space or Space.load(SMALL_SPACE), strategy=strategy, build=_votes, held_out=0.3)
@@ -170,7 +172,7 @@ def _points_asked(
         count = min(round(round_.expected), 50) if round_.distribution else int(round_.count or 0)
         asks = searcher.ask(count)
         if len(asks) > count:
-            raise BrokenPromise(f"{name}: asks for {len(asks)} trials where {count} are paid for")
+            raise BrokenPromise(f"{name}: asks for {len(asks)} trials in a round that pays for {count}")
         trials = []
         for ask in asks:
             _expect_inside(name, space, ask.point)
@@ -181,7 +183,7 @@ def _points_asked(
         reported += report
         points += [ask.point for ask in asks]
     if searcher.best() not in reported:
-        raise BrokenPromise(f"{name}: its best is not a trial whose score it was given")
+        raise BrokenPromise(f"{name}: expected its best trial among the trials that were reported to it, got another")
     return points
 
 
@@ -189,6 +191,8 @@ def _expect_inside(name: str, space: Space, point: Point) -> None:
     try:
         inside = space.canonical(point) == point
     except WrongInput as problem:
-        raise BrokenPromise(f"{name}: asks for what is not in the space: {problem}") from problem
+        raise BrokenPromise(f"{name}: asks for a candidate that is not in the space: {problem}") from problem
     if not inside:
-        raise BrokenPromise(f"{name}: asks for {point}, which holds choices that do not count")
+        raise BrokenPromise(
+            f"{name}: asks for {point}, expected only choices that are active there: {space.canonical(point)}"
+        )

@@ -86,7 +86,10 @@ class Recorder(Rng):
         return returned.copy()
 
     def _implied(self, problem: Any, returned: np.ndarray, public: dict[str, Any]) -> Call:
-        """Return a call whose exact value is the noise vectors that `returned` implies, with the log volume last."""
+        """Return a call of `perturb` whose exact value has one row for each noise vector that `returned` implies.
+
+        The last column is the log volume.
+        """
         vectors, volume = problem.implied(returned)
         call = make_call("perturb", np.column_stack([vectors, volume]), returned, public)
         expect_valid(call, len(self.calls))
@@ -115,10 +118,10 @@ class Recorder(Rng):
         return examples
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Put `rows` into a possible random order in which at most one other row has another slot than without the row.
+        """Reorder `rows` so that runs with and without the row in question differ in the slot of one other row at most.
 
-        The order is unchanged, except that the row after the row in question moves to the end if this run has the row
-        in question. Without `self.edit`, shuffle as `Rng` does.
+        In the run that has the row in question, the row after it moves to the end. Otherwise the order is unchanged.
+        Without `self.edit`, shuffle as `Rng` does.
         """
         if self.edit is None:
             super().shuffle(rows)
@@ -139,8 +142,8 @@ class Recorder(Rng):
 
     def uniforms(self, shape: tuple[int, ...], device: Any) -> Any:
         raise BrokenPromise(
-            "a sample is not one call: the sampling stream was drawn from on a device, by rng.uniforms, so that it "
-            "cannot be repeated on neighbouring rows; replay on the CPU"
+            "expected samples by rng.poisson, got numbers drawn on a device by rng.uniforms, which cannot be replayed "
+            "on neighbouring rows; run the check on the CPU"
         )
 
     def _release(self, kind: str, exact: Any, **public: Any) -> Any:
@@ -163,7 +166,7 @@ class Recorder(Rng):
 
 
 class Replayer(Recorder):
-    """A generator that returns the values recorded on neighbouring rows, and compares exact values with theirs.
+    """A generator that returns the values recorded on a neighbouring data set, and compares the exact values of both.
 
     Parameters
     ----------
@@ -248,8 +251,8 @@ class Replayer(Recorder):
         self.ratios[at] = ratio
         if ratio > self.apart:
             raise BrokenPromise(
-                f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row moves what is implied by the "
-                f"release by {ratio:.4g} times what was declared"
+                f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row moves the result by {ratio:.4g} times "
+                "the declared amount"
             )
         self.calls.append(now)
 
@@ -319,7 +322,8 @@ class Replayer(Recorder):
         at = edit.at if all_rows or edit.at == 0 else len(before) - (grown < 0)
         if not all_rows and 0 < edit.at < edit.rows - (edit.kind == "removed"):
             raise WrongInput(
-                "expected the row added or removed first or last, since the mechanism samples from parts of the rows"
+                "expected the added or removed row to be the first or the last row, because the mechanism samples from "
+                "parts of the rows"
             )
         if grown == 1 and edit.kind == "added":
             return np.insert(before, at, extra)

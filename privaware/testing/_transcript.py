@@ -27,7 +27,7 @@ from privaware.testing._tape import Recorder, Replayer
 __all__ = ["privacy_losses", "redrawn_losses", "transcript_game"]
 
 NOISED_NUMBERS = 1_000_000
-"""How many numbers `redrawn_losses` noises on each side, if no number of games is given."""
+"""About how many numbers `redrawn_losses` noises for each data set, if no number of games is given."""
 
 MAX_GAMES = 10_000
 """Largest number of games of `redrawn_losses`, if no number of games is given."""
@@ -58,7 +58,7 @@ def transcript_game(
     delta : float
         The delta at which to bound epsilon.
     games : int
-        Number of runs on each data set.
+        Number of runs on each data set. Fewer than four raise `WrongInput`.
     confidence : float
         The confidence of the bound.
 
@@ -151,7 +151,8 @@ def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> li
     """Return one array of losses for each release, or one number for each Poisson sample with all releases on it.
 
     After several consecutive samples there is one array for each release, with one number for each sample.
-    `without` and `within` are the calls evaluated on the data without and with the row, and `recorded` those that ran.
+    `without` and `within` are the calls evaluated on the data without and with the row, and `recorded` the calls of the
+    run itself.
     """
     losses = []
     for rates, releases in blocks(recorded):
@@ -174,7 +175,9 @@ def _edit(data: Data, neighbour: Data) -> Edit:
     """Return how `neighbour` differs from `data`; raise `WrongInput` if it has one row less."""
     edit = Edit.between(data, neighbour)
     if edit.kind == "removed":
-        raise WrongInput("expected a neighbour with one row more or one changed, got one row less; exchange the two")
+        raise WrongInput(
+            "expected a neighbour with one row more or one changed, got one row less; exchange the two data sets"
+        )
     return edit
 
 
@@ -216,11 +219,11 @@ def redrawn_losses(
         _fixed_calls(mechanism, neighbour, noise, changed, seed, inside=inside) for inside in (True, False)
     )
     if len(without) != len(within) or not all(map(_same_settings, without, within)):
-        raise WrongInput("expected the same calls of the generator on both data sets; replay says where they differ")
+        raise WrongInput("expected the same calls of rng on both data sets, got others; `replay` names the first")
     for rates, releases in blocks(without):
         if 1 < len(rates) == sum(np.size(without[at].public.get("noise", 0)) for at in releases):
             raise WrongInput(
-                "expected one sample of rows for the releases on it, got one for each; use transcript_game"
+                "expected one Poisson sample for all releases on it, got one sample for each; use transcript_game"
             )
     if games is None:
         size = count * sum(call.exact.size for call in without)

@@ -48,7 +48,7 @@ def test_write_adds_a_missing_report_and_keeps_one_that_is_there(folder: Path) -
     """The ledger binds the report of a folder, so that another page there would make the model invalid."""
     path = folder / "report.html"
     path.write_text("old")
-    with pytest.raises(WrongInput, match="another page"):
+    with pytest.raises(WrongInput, match="exists with other content"):
         report.write(folder)
     assert path.read_text() == "old"
     path.unlink()

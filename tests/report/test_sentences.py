@@ -231,8 +231,8 @@ CARDS: dict[str, tuple[Callable[[ModelCard], str], list[Said]]] = {
         [
             Said("Sums over rows have no rounding error", same, (put("", learner="dpsgd"),)),
             Said("is a weak guarantee", weak, (same,)),
-            Said("it allows a row out", put("guarantee", delta=1e-3), (same,)),
-            Said("is a row a person here", same, (with_schema(unit="person"),)),
+            Said("such a delta allows publishing a row", put("guarantee", delta=1e-3), (same,)),
+            Said("is each row a different person", same, (with_schema(unit="person"),)),
             Said("only labels are protected", with_schema(unit="label"), (same,)),
             Said("the guarantee is not certified", UNCERTIFIED, (same,)),
             Said("the noise was seeded", SEEDED, (same,)),

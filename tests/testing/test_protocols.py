@@ -132,7 +132,7 @@ def test_learner_of_an_unknown_unit_is_caught() -> None:
     class Household(Majority):
         unit: ClassVar[str] = "household"
 
-    with pytest.raises(BrokenPromise, match="Household: expected unit as row or label"):
+    with pytest.raises(BrokenPromise, match="Household: expected unit = 'row' or 'label'"):
         check_learner(Household())
 
 

@@ -141,7 +141,7 @@ def test_sample_drawn_on_a_device_cannot_be_replayed() -> None:
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
             return rng.uniforms((len(data),), "cpu") < 0.5
 
-    with pytest.raises(BrokenPromise, match="drawn from on a device"):
+    with pytest.raises(BrokenPromise, match="drawn on a device"):
         record(OnDevice(), rows_for(example(), 5), 1.0, seed=1)
 
 

@@ -94,7 +94,7 @@ def test_releases_with_a_sample_each_are_not_noised_again() -> None:
             exact = np.array([float(rng.poisson(len(data), 0.5).sum()) for _ in range(4)])
             return rng.gaussian(exact, noise=np.full(4, noise), sensitivity=1.0)
 
-    with pytest.raises(WrongInput, match="one sample of rows"):
+    with pytest.raises(WrongInput, match="one Poisson sample"):
         redrawn_losses(Counts(), ROWS.take(slice(0)), ROWS.take(slice(1)), 1.0)
 
 
