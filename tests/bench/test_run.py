@@ -115,7 +115,7 @@ def test_training_is_stored_before_its_attack_begins(
     assert stored == [2]
 
 
-def test_failed_attack_is_stored_beside_the_training(tmp_path: Path, broken: list[bool]) -> None:
+def test_p60_failed_attack_is_stored_beside_the_training(tmp_path: Path, broken: list[bool]) -> None:
     store = Store(tmp_path / "cells.jsonl")
     state = run_cells(wanted(**ATTACKED), store, HERE)
     assert (state.done, len(state.failures), len(state.attack_failures)) == (2, 0, 2)

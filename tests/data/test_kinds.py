@@ -63,7 +63,7 @@ def right(kinds: list[str], rows_over_noise: float, wanted: list[str]) -> float:
 
 
 @pytest.mark.parametrize("columns", [10, 60, 300])
-def test_letters_are_categories_though_noise_is_half_the_rows(columns: int) -> None:
+def test_p57_letters_are_categories_though_noise_is_large(columns: int) -> None:
     assert right(["word"] * columns, 2.0, ["category"] * columns) >= 0.9
 
 

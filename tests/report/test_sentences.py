@@ -274,7 +274,7 @@ def page_of(change: Change, audit: AuditRecord | None) -> str:
 
 
 @pytest.mark.parametrize("said", PAGE, ids=lambda said: said.words[:50])
-def test_page_says_each_sentence_only_where_it_is_true(said: Said) -> None:
+def test_p58_page_says_each_sentence_only_where_it_is_true(said: Said) -> None:
     words = said.words if "<" in said.words else None
     pages = [page_of(said.where, said.audit), *(page_of(each, said.other_audit) for each in said.nowhere)]
     shown = [page if words else " ".join(re.sub(r"</?(?:p|td)>", " ", page).split()) for page in pages]

@@ -105,7 +105,7 @@ def test_risk_of_a_gaussian_is_below_that_of_epsilon_alone() -> None:
     assert middle["gaussian"] < middle["any"] == pytest.approx(np.e * 0.01 + 1e-5, abs=1e-4)
 
 
-def test_answer_without_spending_is_about_other_tables() -> None:
+def test_p59_answer_without_spending_is_about_other_tables() -> None:
     estimates = [advise("wisconsin", accuracy=accuracy).estimate for accuracy in (0.7, 0.8)]
     assert [estimate["about"] for estimate in estimates] == ["other tables"] * 2
     assert [estimate["epsilon"] for estimate in estimates] == [None] * 2
