@@ -142,7 +142,10 @@ def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
 
 
 def _price_key(event: Event, epsilon: float, delta: float) -> str:
-    """Return the name of a noise multiplier in `Prices`: the event at noise multiplier 1, epsilon and delta."""
+    """Return the name of a noise multiplier in `Prices`: the event at noise multiplier 1, epsilon and delta.
+
+    An event of more than 120 characters is shortened to its beginning and its hash.
+    """
     text = repr(event)
     named = text if len(text) <= 120 else f"{text[:60]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return f"{named} at ({epsilon:g}, {delta:g})"
@@ -290,7 +293,7 @@ def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[
 
 
 def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
-    """Return settings for the device, which a cell's own settings override.
+    """Return settings for the device and for printing progress, which a cell's own settings override.
 
     On a GPU, products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with
     probability 1e-10, which the computed cost (at delta 1e-5) leaves out.

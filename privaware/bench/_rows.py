@@ -262,7 +262,8 @@ def _dpmlbench(name: str, needs_public: bool, ensemble: bool, shuffled: bool) ->
     """Return half of the training rows and half of at most 10,000 test rows; the other halves are the attacker's.
 
     For ensembles, 9,000 test rows are public and 1,000 are for testing. For other learners with public rows, 2,000 of
-    the attacker's test rows are public. `shuffled` takes rows in the fixed public order instead of file order.
+    the attacker's test rows are public. Public rows have the label 0. `shuffled` takes rows in the fixed public order
+    instead of file order. Images are resized to 32 x 32 pixels.
     """
     loaded = datasets.load(name)
     halves = datasets.halves(loaded, shuffled=shuffled)

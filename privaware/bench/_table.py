@@ -120,7 +120,8 @@ def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] 
 def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Return head and lines of a table with one line for each of `rows`, ordered by the first four entries.
 
-    A line begins with data, network, learner and epsilon. The entries of `columns` follow.
+    A line begins with data, network, learner and epsilon (models without noise come last). The entries of `columns`
+    follow.
     """
     ordered = sorted(rows, key=lambda row: (*_place(row), row.epsilon is None, row.epsilon or 0.0))
     lines = [[*_place(row), _epsilon(row.epsilon), *(entry(row, column) for column in columns)] for row in ordered]

@@ -50,7 +50,7 @@ def schema(
 
 
 def _show_kinds(draft: str, out: Path | None, json: bool) -> None:
-    """Write the draft of kinds to `out`, or print it."""
+    """Write the draft of kinds (TOML) to `out`, or print it if `out` is None; with `json`, print the kinds as JSON."""
     import tomllib
 
     if out is not None:

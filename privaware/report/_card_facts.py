@@ -65,7 +65,7 @@ def neighbours(card: ModelCard) -> str:
 
 
 def mechanisms(card: ModelCard) -> list[str]:
-    """Return a line for every release: what it is, its event, and the epsilon of it alone if this is known."""
+    """Return a line for every release: what it is, its event, and the epsilon that it would cost alone, if known."""
     return [
         f"{part.what}: {_words.tidy(describe(part.event), card.guarantee.epsilon)}"
         + ("" if part.epsilon is None else f" (epsilon {_words.rounded_up(part.epsilon)} alone)")

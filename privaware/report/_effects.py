@@ -31,7 +31,7 @@ MAX_CLASSES = 12
 """Largest number of classes of a model whose effects are computed."""
 
 POINTS = 41
-"""Number of points at which the effect of a numeric column is computed."""
+"""Number of points at which the effect of a numeric column is computed, if it has no bins or at least as many."""
 
 KINDS = ("number", "category")
 TWO_SIDED = 1.96

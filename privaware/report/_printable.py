@@ -12,7 +12,7 @@ __all__ = ["printable"]
 # Scores are for the owner only; a stray copy in settings, features or architecture is removed.
 PRIVATE = frozenset({"internal", "test_score", "train_score", "accuracy", "auc", "mae", "scores"})
 ANY_NAMES = ("settings", "features", "architecture")
-"""Entries in which the format allows any names."""
+"""Entries of a card whose keys may have any name."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 

@@ -136,7 +136,10 @@ def _persons(card: ModelCard) -> list[str]:
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:
-    """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them."""
+    """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them.
+
+    The number of rows is stated only once.
+    """
     stated = card.guarantee.assumptions
     more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
     lines = dict.fromkeys((*stated, *more))

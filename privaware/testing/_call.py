@@ -87,7 +87,7 @@ def moved_ratio(before: Call, now: Call) -> float:
 
 
 def expect_valid(call: Call, at: int) -> None:
-    """Raise `BrokenPromise` unless the exact value is finite, and noise, sensitivity and epsilon are above 0.
+    """Raise `BrokenPromise` unless the exact value is finite and noise, sensitivity and epsilon, if given, are above 0.
 
     `at` is the position of the call, from 0, for the message.
     """

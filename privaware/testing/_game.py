@@ -21,7 +21,7 @@ CONFIDENCE = 0.999
 """Confidence of a lower bound."""
 
 MIN_GAMES = 6
-"""Smallest number of games on each side that gives a bound; two of them choose the direction."""
+"""Smallest number of games on each data set; two of them choose the direction, and four are scored."""
 
 
 def canary_game(
