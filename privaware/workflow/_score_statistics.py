@@ -188,7 +188,8 @@ class NoisyCells:
     def _rate(self, hits: np.ndarray, misses: np.ndarray, quantile: float = QUANTILE) -> dict[str, float]:
         """Return the fraction of hits, clipped to [0, 1], with its interval; `hits` and `misses` are summed.
 
-        If the noisy total is not positive, the fraction is the middle of the interval.
+        `quantile` is the half-width of the interval in standard deviations. If the noisy total is not positive, the
+        fraction is the middle of the interval.
         """
         low, high = fraction_interval(hits, misses, self.scale, quantile)
         value = float(np.clip(_ratio(hits.sum(), hits.sum() + misses.sum(), (low + high) / 2), 0, 1))
@@ -225,7 +226,11 @@ class NoisyCells:
         return np.stack([histogram[:, :, : edge + 1].sum(axis=2), histogram[:, :, edge + 1 :].sum(axis=2)], axis=2)
 
     def _balanced(self, cells: np.ndarray) -> np.ndarray:
-        """Return the balanced accuracy at each decile, of shape (samples, 9)."""
+        """Return the balanced accuracy with each decile as threshold, of shape (samples, 9).
+
+        `cells`, of shape (samples, cells), holds the cells of two classes. A class whose noisy number of rows is not
+        positive has the recall 0.5.
+        """
         tables = np.stack([self._split(cells, edge) for edge in self._decile_edges], axis=1)
         found = [_ratio(tables[:, :, at, at], tables[:, :, at].sum(axis=2), 0.5) for at in (0, 1)]
         return np.asarray(np.clip(found[0], 0, 1) + np.clip(found[1], 0, 1)) / 2

@@ -28,7 +28,8 @@ __all__ = ["ReleasedMap", "transform"]
 class ReleasedMap:
     """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both.
 
-    `sentence` states the guarantee, and `assumptions` what it takes for granted.
+    `sentence` states the guarantee, and `assumptions` what it takes for granted. `certified` is false if the run has a
+    seed or the schema was not reviewed.
     """
 
     schema: Schema
