@@ -29,7 +29,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A public network that may be installed: its module, and what a plan says of its training data."""
+    """A public network that may be installed: its `module`, and `warning`, what a plan says about its training data."""
 
     module: ModuleType
     warning: str
@@ -130,7 +130,8 @@ def _levels(schema: Schema) -> int:
 def _crosses(schema: Schema) -> float:
     """Return the number of pairs of levels of two columns.
 
-    It is infinite unless there are two columns or more, all categories with declared levels, and above `MOST_CROSSES`.
+    It is infinite if there are fewer than two columns, if a column is no category with declared levels, or if there are
+    more than `MOST_CROSSES` pairs.
     """
     known = len(schema.used) > 1 and all(column.kind == "category" and column.categories for column in schema.used)
     found = combinations_of(schema) if known else math.inf
@@ -150,7 +151,11 @@ def holds(condition: Any, value: Any) -> bool:
 
 
 def expect_condition(rule: str, fact: str, condition: Any) -> None:
-    """Raise `WrongInput` for a condition that is no known value of `fact`, or no number or comparison."""
+    """Raise `WrongInput` unless `condition` of the rule named `rule` fits `fact`.
+
+    For a fact in `WORDS` it must be one of its values. For any other fact it must be a number, a comparison such as ">=
+    5", or a list of them.
+    """
     if fact in WORDS:
         expect_one_of(f"rule {rule!r:.60}", WORDS[fact], **{fact: condition})
         return

@@ -466,7 +466,10 @@ class ChargedRun:
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
+        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`.
+
+        `release` is the kind of release, such as "model"; the closing entry names it.
+        """
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))
@@ -482,7 +485,10 @@ class ChargedRun:
         return self.ledger.finish(self.name, files=staged.hashes(), release=staged.release)
 
     def _end(self, staged: Staged, closing: Entry) -> None:
-        """Publish the staged files of a closed run, with a signature if one was requested."""
+        """Publish the staged files of a closed run, with a signature if one was requested.
+
+        `closing` is the ledger entry that closed the run; the signature signs its hash.
+        """
         if self._signer is not None:
             self._signer.write(staged.place, closing)
             (staged.place / SIGNATURE).chmod(0o600)

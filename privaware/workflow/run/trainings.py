@@ -114,8 +114,8 @@ def model_cost_in(plan: Plan) -> Event:
 def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
     """Return `choice` with a stage for each release that its rule names in `choice.releases`.
 
-    Bins are added as in `with_bins`. The range of the target is added for a regression only, as in
-    `with_target_range`.
+    `metric` is the metric that the training optimises, or None. Bins are added as in `with_bins`. The range of the
+    target is added for a regression only, as in `with_target_range`.
     """
     if "bins" in choice.releases:
         choice = with_bins(choice, schema)
