@@ -163,7 +163,7 @@ class _Pages:
         return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
 
     async def model(self, request: Request) -> Response:
-        """Show a model; a form verifies it."""
+        """Show a model; a posted form verifies it, with the ledger that the form names, if any."""
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
         return await self._answer(lambda: self._model_page(name, up, form), up=up)
@@ -193,7 +193,7 @@ class _Pages:
         return await self._answer(rendered, up=_up(request))
 
     async def file(self, request: Request) -> Response:
-        """Offer a file with predictions."""
+        """Offer the file with predictions that the address names as a download."""
         name = request.path_params["name"]
 
         def offered() -> Response:

@@ -97,8 +97,9 @@ class NoisyCells:
         """Return the threshold from 0.1 to 0.9 with the largest noisy balanced accuracy, for two classes.
 
         The threshold `value` is on the probability of the second class; its interval is from `low` to `high`.
-        `balanced_accuracy` and `at_half` are the balanced accuracies at the threshold and at 0.5. These,
-        `sensitivity` and `specificity` have a `value`, `low` and `high` each.
+        `balanced_accuracy` and `at_half` are the balanced accuracies at the threshold and at 0.5. `sensitivity` and
+        `specificity` are at the threshold, for the second class; their intervals hold at all thresholds at once. These
+        four have a `value`, `low` and `high` each. `criterion` names what is maximised.
         """
         best = int(self._balanced(self.noisy[None])[0].argmax())
         draws = DECILES[self._balanced(self._samples[0]).argmax(axis=1)]
@@ -122,7 +123,8 @@ class NoisyCells:
 
         With two classes it is the probability of the second class, and the rate is the frequency of this class. With
         more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
-        `needed` is the number of rows from which on the interval is narrower than `INFORMATIVE`.
+        `needed` is the number of rows from which on the interval is at most `INFORMATIVE` wide, if half of them are
+        hits.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
@@ -274,7 +276,8 @@ def fraction_interval(
 def rows_needed(cells: int, scale: float) -> int:
     """Return the number of rows, half of them hits, from which on their fraction has an informative interval.
 
-    Hits and misses are each spread over this number of cells, with Laplace noise of this scale.
+    `cells` is the number of cells over which the hits are spread, and as many hold the misses. `scale` is the scale of
+    the Laplace noise of each cell. An interval of at most the width `INFORMATIVE` is informative.
 
     >>> rows_needed(1, 1.0), rows_needed(1, 10.0), rows_needed(3, 10.0)
     (19, 101, 170)

@@ -78,13 +78,13 @@ def transform(
     name : str
         `normalise` or `pca`.
     what : str
-        A description of the release for the ledger.
+        A plural that names the release in the ledger ("release WHAT") and in the guarantee ("these WHAT").
     settings : mapping
         The settings of the mechanism.
     epsilon : float
         The total privacy budget.
     **run_options
-        As for `privaware.fit`.
+        As for `privaware.fit`, without `dry_run` and `out`.
 
     Returns
     -------

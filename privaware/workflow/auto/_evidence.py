@@ -89,9 +89,9 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
 def _kind(form: str, classes: int, colours: int) -> tuple[bool, bool]:
     """Return what two sets of one form must share to be compared.
 
-    `classes` is the number of classes (0 for a regression), and `colours` is the number of colour channels. For tables
-    it is the task, and whether there are at least `MANY_CLASSES` classes. For images it is whether they are grey. Texts
-    are always compared.
+    `classes` is the number of classes (0 for a regression), and `colours` is the number of colour channels. Tables must
+    share the task, and whether there are at least `MANY_CLASSES` classes. Images must share whether they are grey.
+    Texts are always compared.
     """
     if form == "table":
         return classes > 0, classes >= MANY_CLASSES

@@ -153,8 +153,8 @@ def holds(condition: Any, value: Any) -> bool:
 def expect_condition(rule: str, fact: str, condition: Any) -> None:
     """Raise `WrongInput` unless `condition` of the rule named `rule` fits `fact`.
 
-    For a fact in `WORDS` it must be one of its values. For any other fact it must be a number, a comparison such as ">=
-    5", or a list of them.
+    For a fact in `WORDS` it must be one of the values there. For any other fact it must be a number or a comparison
+    such as ">= 5", or a list of numbers and comparisons.
     """
     if fact in WORDS:
         expect_one_of(f"rule {rule!r:.60}", WORDS[fact], **{fact: condition})
@@ -219,7 +219,8 @@ def fourier_features(facts: Facts) -> int:
 def trees(facts: Facts) -> int | None:
     """Return 800, a number of trees, for a regression with a large rows x epsilon and not too many rows.
 
-    Otherwise return None: the default of `boosted`.
+    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. Otherwise return None: the
+    default of `boosted`.
     """
     return 800 if _deep(facts) else None
 
@@ -227,7 +228,8 @@ def trees(facts: Facts) -> int | None:
 def depth(facts: Facts) -> int | None:
     """Return 5, a depth of trees, for a regression with a large rows x epsilon and not too many rows.
 
-    Otherwise return None: the default of `boosted`.
+    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. Otherwise return None: the
+    default of `boosted`.
     """
     return 5 if _deep(facts) else None
 

@@ -367,7 +367,10 @@ def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) 
 
 
 def _time_sentence(seconds: float, device: str) -> str:
-    """Return how long features and training take; `seconds` is the time on two cores, or on a GPU.
+    """Return a sentence on how long features and training take; `seconds` is the time on `CORES` cores, or on a GPU.
+
+    `device` is "cpu" or any other word for a GPU. With fewer cores than `CORES`, the time on a CPU is longer in
+    proportion.
 
     >>> _time_sentence(10.0, "cuda")
     'Features and training take about 10 s.'
