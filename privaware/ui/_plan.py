@@ -65,8 +65,8 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
 
     `data` is the built-in name or the path of the data, and `planned` is the dry run of the form. The entries of the
     result are `ledger` (its name, only if it is full and in the folder, else empty), `budget` and `refused` (empty if
-    the charge fits). `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives
-    another limit than the ledger has.
+    the run would not be refused). `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the
+    form gives another limit than the ledger has.
     """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:

@@ -286,7 +286,7 @@ class ChargedRun:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.
 
         Without `--out`, no file is written, and only the run is closed. The entries `seconds`, `internal` and `out` of
-        `result` are not written. `name` is one of `result_file.NAMES`.
+        `result` are not written. With `--out`, `name` must be one of `result_file.NAMES`.
         """
         folder = self.options.folder
         kind = Path(name).stem

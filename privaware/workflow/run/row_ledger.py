@@ -187,7 +187,7 @@ def existing_place(source: Source, options: RunOptions, event: Event) -> Path | 
 
 
 def expect_new_limit(epsilon: float, limit: float) -> None:
-    """Raise `BudgetExceeded` unless a new ledger with this limit has room for `epsilon`.
+    """Raise `BudgetExceeded` unless a new ledger with this `limit` has room for `epsilon`, the cost of a run.
 
     Raise `WrongInput` for a limit that is not positive.
     """

@@ -264,7 +264,7 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
 
 
 def _expect_there(data: Any) -> Path:
-    """Return the path of `data`; raise `WrongInput` if there is no such file. The file is not opened."""
+    """Return the path of `data`; raise `WrongInput` if there is no such file or folder. It is not opened."""
     try:
         if os.path.exists(data):
             return Path(data)

@@ -170,7 +170,7 @@ def _chosen(
     """Return the learner that `recipe` requests, the learner of `space`, or the choice of `auto` by `policy`.
 
     `auto` chooses only if `recipe` names no learner and `space` is None. `budget` has `epsilon` and `delta`.
-    `time_limit`, in seconds, replaces the limit of `policy`.
+    `time_limit`, in seconds, replaces the limit of `policy`; it may also set the sampling rate (`_within_time`).
     """
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS

@@ -127,7 +127,8 @@ def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> 
 def with_bins(choice: Choice, schema: Schema) -> Choice:
     """Return `choice` with a release of bins of numbers before its learner.
 
-    Return `choice` unchanged if no column needs bins, or if bounds are not declared: their release includes bins.
+    The learner must be in `BINS`, which has the number of bins. Return `choice` unchanged if no column needs bins, or
+    if bounds are not declared: their release includes bins.
     """
     if not schema.bounded or Bins().cost(schema, 1.0) == NOTHING:
         return choice
