@@ -55,10 +55,10 @@ class Audit(Summarised):
     `found` has the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is
     empty if the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry
     run; it is 0 for attacks that cost nothing. `charged` says in a sentence what was charged, or why nothing was.
-    `plan` are the sentences of the audited plan. `certified` is false for a seeded run, and for an audit on data whose
-    schema was not reviewed. `seconds` is the running time. `out` is the folder of the result, or the audit file in a
-    model folder; it is None if nothing was written. If `owner_only` is true, nothing was charged, and `json` puts all
-    numbers of the attack under `internal`.
+    `plan` are the sentences of the audited plan. `certified` is false for a seeded run, and for an attack on rows (not
+    on crafted rows) whose schema was not reviewed. `seconds` is the running time. `out` is the folder of the result, or
+    the audit file in a model folder; it is None if nothing was written. If `owner_only` is true, nothing was charged,
+    and `json` puts all numbers of the attack under `internal`.
     """
 
     subject: str

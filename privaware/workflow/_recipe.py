@@ -93,10 +93,10 @@ class Recipe:
 
         `plan` is a mapping, or a TOML or JSON file. Given settings are added to the settings of `plan`; a given setting
         has precedence; this holds for `settings` (of the learner), `select_settings` and `search_settings`. The
-        `settings` of `plan` are dropped if `learner` names another learner. `use` (as in `chosen_columns`) or `select`
-        (a selector) replaces both the columns and the selector of `plan`. `searched` are `search`, `search_settings`,
-        `workflow`, `metric` and `policy`. Raise `WrongInput` if `plan` was made with another policy and its learner is
-        "auto".
+        `settings` of `plan` are dropped if `learner` names another learner; its `select_settings` and `search_settings`
+        are never dropped. `use` (as in `chosen_columns`) or `select` (a selector) replaces both the columns and the
+        selector of `plan`. `searched` are `search`, `search_settings`, `workflow`, `metric` and `policy`. Raise
+        `WrongInput` if `plan` was made with another policy and its learner is "auto".
         """
         base = cls() if plan is None else cls.read(plan)
         policy = searched.get("policy") or ""

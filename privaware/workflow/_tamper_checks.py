@@ -75,10 +75,11 @@ def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
 
 
 def against_signature(folder: Path, key: str | Path | None, ledger: Path | None, claim: Claim) -> Check:
-    """Check that the owner of `key`, a public key, signed the files in `folder`; `claim` is what the folder states.
+    """Check that the owner of the public key in the file `key` signed the files in `folder`.
 
-    With a sound `ledger`, also check that the signed closing entry is the closing entry of the run there. Without
-    `ledger`, also look for files that the signature does not name. Without `key`, a signature stays unchecked.
+    `claim` is what the folder states. With a sound `ledger`, also check that the signed closing entry is the closing
+    entry of the run there. Without `ledger`, also look for files that the signature does not name. Without `key`, a
+    signature stays unchecked.
     """
     signature = read_signature(folder)
     if key is None:

@@ -42,7 +42,7 @@ def setting_names(make: Any) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One setting of an algorithm: its `type` in words, its default, the `range` that it accepts, and `what` it is.
+    """One setting of an algorithm: its `type` as text, its default, the `range` that it accepts, and `what` it is.
 
     `default` is `dataclasses.MISSING` if the setting is required. `range` and `what` are empty if they are not known.
     """

@@ -134,9 +134,9 @@ def register_rows(
     """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
     `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
-    and None is returned. For a temporary ledger nothing is recorded, and None is returned. The warnings name the
-    epsilon of all ledgers with `event`, which is not counted a second time if `run` is already charged. They go to
-    `say`; without it they are Python warnings.
+    and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
+    warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
+    charged. They go to `say`; without it they are Python warnings.
     """
     if not ledger.lasting and not knows_rows():
         return None
