@@ -89,7 +89,10 @@ class _Pages:
         return await self._answer(page, up=".")
 
     async def plan(self, request: Request) -> Response:
-        """Show the form of a training; a form that was sent by POST is planned, without training or charging."""
+        """Show the form of a training; a form that was sent by POST is planned, without training or charging.
+
+        A request by GET fills the form with the values of its query.
+        """
         posted = request.method == "POST"
         form = await _form(request) if posted else dict(request.query_params)
 
@@ -99,7 +102,10 @@ class _Pages:
         return await self._answer(page, up=".", again=lambda problem: self._plan_page(form, problem=problem))
 
     async def fit(self, request: Request) -> Response:
-        """Charge and train what was planned, in a process of its own."""
+        """Start the charged training that the posted form describes, in a process, and redirect to the page of its run.
+
+        A form that is refused is shown again with the reason.
+        """
         form = await _form(request)
         again = lambda problem: self._plan_page(form, problem=problem)  # noqa: E731
         return await self._started(lambda: fit_task(self.folder, form), up=".", again=again)
@@ -132,7 +138,11 @@ class _Pages:
         return await self._answer(page, up=up)
 
     async def ledger(self, request: Request) -> Response:
-        """Show a ledger; a form changes its limit, or closes a run that was charged and has not finished."""
+        """Show a ledger; a posted form sets its `limit`, or closes a run that was charged and has not finished.
+
+        The entry `close` of the form is the number of the charge. Nothing is closed while a training of this page is
+        active. A change that is refused shows the page again with the reason.
+        """
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
         typed = "" if form is None else form.get("limit", "")
@@ -153,13 +163,17 @@ class _Pages:
         return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
 
     async def model(self, request: Request) -> Response:
-        """Show a model; a form verifies it."""
+        """Show a model; a posted form verifies it, with the ledger that the form names, if any."""
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
         return await self._answer(lambda: self._model_page(name, up, form), up=up)
 
     async def audit(self, request: Request) -> Response:
-        """Attack the mechanism of a model on crafted rows, in a process of its own."""
+        """Start an audit of the model in the address, with the settings of the posted form, in a process of its own.
+
+        The audit attacks the mechanism on crafted rows. The answer leads to the page of the run. A form that is refused
+        is shown again with the reason.
+        """
         name, up = request.path_params["name"], _up(request)
         form = await _form(request)
         again = lambda problem: self._model_page(name, up, None, audit=form, problem=problem)  # noqa: E731
@@ -179,7 +193,7 @@ class _Pages:
         return await self._answer(rendered, up=_up(request))
 
     async def file(self, request: Request) -> Response:
-        """Offer a file with predictions."""
+        """Offer the file with predictions that the address names as a download."""
         name = request.path_params["name"]
 
         def offered() -> Response:
@@ -212,7 +226,9 @@ class _Pages:
     ) -> Response:
         """Return the page of a model; a `form` verifies it with the ledger that the form names, if any.
 
-        `audit` is what was typed into the form of an audit that was refused, and `problem` says why.
+        `up` is the relative path to the start page. `audit` is what was typed into the form of an audit that was
+        refused, and `problem` says why; the status is then 400, else 200. Raise `WrongInput` for a model or a ledger
+        that is not in the folder.
         """
         path, ledgers = _known(self.folder.models(), name), self.folder.ledgers()
         verdict: dict[str, Any] | None = None
@@ -229,7 +245,10 @@ class _Pages:
         return {"data": list(self.folder.data_files()), "built_in": registry.names("datasets")}
 
     async def _started(self, task: Callable[[], Task], *, up: str, again: Callable[[str], Response]) -> Response:
-        """Start the run of a task, and lead to its page."""
+        """Start the run of the task that `task` returns, and redirect to the page of the run.
+
+        `up` is the relative path to the start page. If the task cannot start, `again` renders the form with the reason.
+        """
 
         def started() -> Response:
             run = self.runs.start(task())
@@ -242,7 +261,9 @@ class _Pages:
     ) -> Response:
         """Render a page in a thread; an error becomes one sentence, with paths of the folder relative to it.
 
-        `again` renders the form with what was typed and the sentence. Without it the sentence is a page of its own.
+        `again` renders the form with what was typed and the sentence. Without it the sentence is a page of its own,
+        with status 400. `up` is the relative path from that page to the start page. Only a `PrivawareError` and an
+        `OSError` are caught.
         """
         try:
             return await run_in_threadpool(page)
@@ -316,7 +337,10 @@ def _see(up: str, *parts: str) -> Response:
 
 
 def _up(request: Request) -> str:
-    """Return the relative path from an address back to the start page."""
+    """Return the relative path from the address of `request` back to the start page, such as "." or "../..".
+
+    It has no slash at its end.
+    """
     return "/".join([".."] * request.url.path.count("/", 1)) or "."
 
 

@@ -63,8 +63,10 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
 def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
     """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
 
-    `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the form gives another limit than
-    the ledger has.
+    `data` is the built-in name or the path of the data, and `planned` is the dry run of the form. The entries of the
+    result are `ledger` (its name, only if it is full and in the folder, else empty), `budget` and `refused` (empty if
+    the run would not be refused). `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the
+    form gives another limit than the ledger has.
     """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:

@@ -313,7 +313,11 @@ class Runs:
         return False
 
     def _remember(self, task: Task, charged: bool, entry: int | None) -> None:
-        """Record the form of a training, so that a later page can resume it; nothing is recorded for other verbs."""
+        """Record the form of a training, so that a later page can resume it; nothing is recorded for other verbs.
+
+        `charged` is whether the training is charged, and `entry` is the number of its charge in the ledger, if known.
+        An earlier record of the same output folder is replaced.
+        """
         if task.verb != "fit":
             return
         owner_folder()

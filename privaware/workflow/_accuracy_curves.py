@@ -179,7 +179,7 @@ def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expect
 
     The weight of a variant falls with the distance of its accuracy at `pilot.signal` from `pilot.accuracy`, with the
     ratio of table sizes, with its shift and with its power. If `pilot.constant` is not None, it replaces the accuracy
-    of a constant prediction on every curve.
+    of a constant prediction on every curve. `facts` are the facts of the table of the pilot.
     """
     signals = np.append(facts.signal(GRID), pilot.signal)
     error = math.hypot(pilot.error, SEED_SPREAD)

@@ -102,7 +102,10 @@ def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[st
 
 
 def advice_page(advised: Any) -> str:
-    """Return the answer, a plot and the findings with their evidence, as an HTML page that needs no other file."""
+    """Return the answer, a plot and the findings with their evidence, as an HTML page that needs no other file.
+
+    `advised` is the `Advised` that `advise` returns.
+    """
     answer = "\n".join(f"<p>{html.escape(line)}</p>" for line in answer_lines(advised))
     findings = "\n".join(
         f"<li>{html.escape(finding['rule'])}.<ul>{_items(_evidence_lines(finding))}</ul></li>"

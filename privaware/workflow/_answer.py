@@ -142,8 +142,8 @@ def _of_other_tables(expected: Expected, accuracy: float | None, tables: int) ->
 def _of_this_table(expected: Expected, accuracy: float | None, constant: float | None) -> dict[str, Any]:
     """Return the estimate for the table of a pilot: the epsilon that `accuracy` needs, its interval and its `chance`.
 
-    Return only a reason if `accuracy` is None, if `constant`, the released accuracy of a constant prediction, reaches
-    it, or if the chance to reach it is below `LIKELY_ENOUGH`.
+    `expected` are the accuracies to expect after the pilot. Return only a reason if `accuracy` is None, if `constant`,
+    the released accuracy of a constant prediction, reaches it, or if the chance to reach it is below `LIKELY_ENOUGH`.
     """
     about = {"about": "this table"}
     if accuracy is None:

@@ -54,8 +54,11 @@ class Audit(Summarised):
     `subject` is the audited learner or model folder. `settings` has the attack and its settings (`AuditSettings.json`).
     `found` has the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is
     empty if the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry
-    run; it is 0 for attacks that cost nothing. If `owner_only` is true, nothing was charged, and `json` puts all
-    numbers of the attack under `internal`.
+    run; it is 0 for attacks that cost nothing. `charged` says in a sentence what was charged, or why nothing was.
+    `plan` are the sentences of the audited plan. `certified` is false for a seeded run, and for an attack on rows (not
+    on crafted rows) whose schema was not reviewed. `seconds` is the running time. `out` is the folder of the result, or
+    the audit file in a model folder; it is None if nothing was written. If `owner_only` is true, nothing was charged,
+    and `json` puts all numbers of the attack under `internal`.
     """
 
     subject: str
@@ -133,7 +136,7 @@ class Audit(Summarised):
 
 
 def _interval(found: Mapping[str, Any]) -> str:
-    """Return the interval of the AUC in words; an empty text if it is not known."""
+    """Return the interval of the AUC in words, from the numbers `found` by an attack; an empty text if it has none."""
     low, high = found.get("auc_interval") or (None, None)
     return "" if low is None else f" ({100 * found.get('confidence', 0.95):g}% interval {low:.3f} to {high:.3f})"
 
@@ -256,7 +259,7 @@ def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipGame:
-    """Train a model on some of the rows, and attack it to tell its training rows from other rows.
+    """Train a model by `mechanism` on some of the rows, and attack it to tell its training rows from other rows.
 
     The cost is zero because nothing is released: on private rows the result is for the data owner only.
     """

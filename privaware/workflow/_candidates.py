@@ -67,8 +67,9 @@ NETWORKS = "tuning"
 class SearchSettings:
     """The settings of a search.
 
-    `trials` is the number of trials, or None for the default of the strategy. `options` go to the strategy. The
-    fraction `held_out` of the rows scores the candidates.
+    `space` has the candidates, and `strategy` is the name of a strategy. `trials` is the number of trials, or None for
+    the default of the strategy. `options` are other settings of the strategy. The fraction `held_out` of the rows
+    scores the candidates.
     """
 
     space: Space
@@ -142,7 +143,10 @@ def workers_of(workers: int, ray: str | None) -> Workers:
 
 
 def expect_workers(run: ChargedRun, search: Search) -> None:
-    """Raise `WrongInput`, before anything is charged, if a Ray cluster does not answer; not checked in a dry run."""
+    """Raise `WrongInput`, before a charge, if the workers of `search` are on a Ray cluster that does not answer.
+
+    Nothing is checked in a dry run.
+    """
     if not run.options.dry_run:
         _ = search.workers.capacity  # connects to the cluster
 
@@ -225,7 +229,7 @@ def named_space(recipe: Recipe) -> Space | None:
 
 
 def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
-    """Return the settings of the search, in `space` or else in the default space of the chosen learner.
+    """Return the settings of the search, in `space` or else in the default space of the learner of `choice`.
 
     Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise `WrongInput` if a
     learner of the space needs public rows, or if the chosen learner has no default space.
@@ -264,7 +268,10 @@ def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> t
 
 
 def shown_search(settings: SearchSettings, recipe: Recipe) -> Mapping[str, Any]:
-    """Return the search as plain values for the settings of a plan; a space without a name is shown by its choices."""
+    """Return the search as plain values for the settings of a plan.
+
+    The space is shown by the name that `recipe` gives it or, without a name, by its choices.
+    """
     named = recipe.search_settings.get("space")
     return {
         "strategy": settings.strategy,

@@ -50,8 +50,9 @@ class ComparisonScores:
 class Comparison:
     """Train every model of both sides on one part of the rows, and release noisy scores on the held-out part.
 
-    `noise` scales all noise multipliers, so `noise = 1` runs them as planned. With `held_out = 0` every row trains,
-    nothing is scored, and the models are released. `score_noise` is the noise multiplier of the scores.
+    Each side trains `repeats` models at each of its noise multipliers. `held_out` is the fraction of the rows that is
+    held out. `noise` scales all noise multipliers, so `noise = 1` runs them as planned. With `held_out = 0` every row
+    trains, nothing is scored, and the models are released. `score_noise` is the noise multiplier of the scores.
 
     Privacy:
 
@@ -134,7 +135,7 @@ def correct(model: Model, data: Data) -> float:
 
 
 def _repeated(mechanism: Mechanism[Model], data: Data, noise: float, repeats: int, rng: Rng) -> Sequence[Model]:
-    """Train and return `repeats` models, as one population if the learner supports it, else one after another.
+    """Train and return `repeats` models by the learner `mechanism`, as one population if it can, else one by one.
 
     Each of them has the noise multiplier `noise` and is a release of its own.
     """

@@ -295,7 +295,11 @@ def _side(plans: Sequence[Plan]) -> Side:
 
 
 def _reasons(sides: Mapping[str, Contender], design: Design, source: Source) -> tuple[str, ...]:
-    """Return the sentences of the plan about the models, their number, and where they are scored."""
+    """Return the sentences of the plan about the models, their number, and where they are scored.
+
+    `sides` are the two models by their names, `design` has the epsilons and repeats, and `source` has the rows: on a
+    built-in data set the models are scored on its public test rows, else on held-out rows with noise.
+    """
     shown = ", ".join(f"{epsilon:g}" for epsilon in design.epsilons)
     models, each = 2 * design.repeats * len(design.epsilons), design.repeats
     return (

@@ -129,7 +129,8 @@ def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.nd
     """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them.
 
     `grid` holds the epsilons. `gaps`, of shape (repeats, epsilons), holds the score of the simple model minus the score
-    of the complex model.
+    of the complex model. `confidence` is the level of the interval at each point, such as 0.95. Between epsilons each
+    repeat is interpolated linearly in log epsilon.
     """
     from scipy import stats
 

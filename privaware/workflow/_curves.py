@@ -74,7 +74,10 @@ def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, 
 
 
 def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
-    """Return the point at `x` of the curve called `curve`; `share=True` limits the interval of its scores to [0, 1]."""
+    """Return the point at `x` of the curve called `curve`, with the t-interval of `scores` at the level `confidence`.
+
+    `share=True` limits the interval to [0, 1].
+    """
     low, high = interval(scores, confidence)
     if share:
         low, high = max(low, 0.0), min(high, 1.0)

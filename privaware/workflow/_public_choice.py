@@ -96,7 +96,7 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
 def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]], schema: Schema) -> tuple[str, ...]:
     """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one.
 
-    `schema` has the columns to select among.
+    `selector` is the mechanism of the selection, and `schema` has the columns to select among. Nothing is charged.
     """
     rows = run.public_rows().keep(tuple(column.name for column in schema.used))
     kept = keep_columns(rows, selector.run(rows, NO_NOISE, run.rng.spawn()))
@@ -106,8 +106,9 @@ def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]],
 def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
     """Return `choice` with the settings of the candidate that a search on public rows finds.
 
-    In a dry run this is the first candidate of the space. Candidates train with the noise multiplier of the plan for
-    this first candidate, or with `NO_NOISE` in the standard workflow.
+    `plan` has the search, and `plan_of` returns the plan of a recipe. In a dry run the candidate is the first of the
+    space. Candidates train with the noise multiplier of the plan for this first candidate, or with `NO_NOISE` in the
+    standard workflow.
     """
     recipe, search = choice.recipe, _search_of(plan)
     point = search.space.priced_points()[0]

@@ -92,9 +92,11 @@ class Recipe:
         """Build a recipe from the arguments; an argument that is not given is taken from `plan`.
 
         `plan` is a mapping, or a TOML or JSON file. Given settings are added to the settings of `plan`; a given setting
-        has precedence. The `settings` of `plan` are dropped if `learner` names another learner. `use` or `select`
-        replaces both the columns and the selector of `plan`. `searched` are `search`, `search_settings`, `workflow`,
-        `metric` and `policy`. Raise `WrongInput` if `plan` was made with another policy and its learner is "auto".
+        has precedence; this holds for `settings` (of the learner), `select_settings` and `search_settings`. The
+        `settings` of `plan` are dropped if `learner` names another learner; its `select_settings` and `search_settings`
+        are never dropped. `use` (as in `chosen_columns`) or `select` (a selector) replaces both the columns and the
+        selector of `plan`. `searched` are `search`, `search_settings`, `workflow`, `metric` and `policy`. Raise
+        `WrongInput` if `plan` was made with another policy and its learner is "auto".
         """
         base = cls() if plan is None else cls.read(plan)
         policy = searched.get("policy") or ""
@@ -126,7 +128,7 @@ class Recipe:
 
     @classmethod
     def read(cls, plan: Any) -> Recipe:
-        """Read a recipe from a mapping, or from a TOML or JSON file; `reasons` are ignored.
+        """Read a recipe from `plan`, a mapping or the path of a TOML or JSON file; its entry `reasons` is ignored.
 
         Raise `WrongInput` for an unknown entry or an entry of another type than in `KINDS`.
         """

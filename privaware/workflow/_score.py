@@ -77,11 +77,11 @@ MOST_ROWS = 5000
 class Score:
     """A noisy score `value` with its 95% interval from `low` to `high`, released with `epsilon`.
 
-    `rows` is the noisy number of held-out rows. `constant` is the score of a constant prediction, with `value`, `low`
-    and `high`. `confusion[true][predicted]` is the noisy confusion matrix, and `confusion_low` and `confusion_high` are
-    the ends of its intervals; with two classes it comes with every accuracy. `threshold` is the threshold with the
-    largest noisy balanced accuracy. `calibration` compares predicted probabilities with observed rates, by tenths.
-    Tables that were not requested are None.
+    `metric` is "accuracy", "auc", "r2" or "mae". `rows` is the noisy number of held-out rows. `constant` is the score
+    of a constant prediction, with `value`, `low` and `high`. `confusion[true][predicted]` is the noisy confusion
+    matrix, and `confusion_low` and `confusion_high` are the ends of its intervals; with two classes it comes with every
+    accuracy. `threshold` is the threshold with the largest noisy balanced accuracy. `calibration` compares predicted
+    probabilities with observed rates, by tenths. Tables that were not requested are None.
     """
 
     metric: str
@@ -146,6 +146,8 @@ def _interval_words(estimate: Mapping[str, float]) -> str:
 def constant_words(metric: str, constant: Mapping[str, float]) -> str:
     """Return the score of a constant prediction in one sentence; an interval without width means "by definition".
 
+    `metric` is a key of `NAMES`. `constant` has the entries `value`, `low` and `high`.
+
     >>> constant_words("accuracy", {"value": 0.6, "low": 0.55, "high": 0.65})
     'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'
     """
@@ -169,10 +171,10 @@ class ScoredModel:
 class ScoredTraining:
     """A training on most rows, and a noisy score of its model on the held-out rows.
 
-    `held_out` is the fraction of the rows that score. `epsilon` is the cost of the score for one unit. `rows` is the
-    largest number of rows that a neighbouring data set adds or removes. `also` names tables of `SCORE_ALSO` to release.
-    The proof is at the top of the file. A large table is split and scored part by part, with the same result for each
-    row.
+    `metric` is a key of `NAMES`. `held_out` is the fraction of the rows that score. `epsilon` is the cost of the score
+    for one unit. `rows` is the largest number of rows that a neighbouring data set adds or removes. `also` names tables
+    of `SCORE_ALSO` to release. The proof is at the top of the file. A large table is split and scored part by part,
+    with the same result for each row.
     """
 
     in_parts: ClassVar[bool] = True
@@ -230,7 +232,10 @@ class ScoredTraining:
         return ScoredModel(model=model, score=score, point=point)
 
     def _constant(self, held_out: Rows, schema: Schema, rng: Rng) -> float:
-        """Release the private median of the held-out targets, in their unit, for the metric mae; otherwise return 0."""
+        """Release the private median of the targets of the rows `held_out`, in their unit, for the metric mae.
+
+        For any other metric return 0. `schema` has the range of the target.
+        """
         if not self.constant_share:
             return 0.0
         noise = self.changes * self.rows / (self.epsilon * self.constant_share)
@@ -337,7 +342,8 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
 def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float, total: float) -> str:
     """Return the sentence of a plan about its score.
 
-    `share` is the fraction of the rows that is held out, and `bought` names the metric and the tables.
+    `share` is the fraction of the rows that is held out, and `bought` names the metric and the tables. `epsilon` is the
+    cost of the score, and `total` is the budget of the whole plan.
     """
     words = [{"confusion": "confusion matrix"}.get(name, name) for name in bought]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

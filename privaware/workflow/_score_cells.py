@@ -70,8 +70,9 @@ def train_schema(schema: Schema, held_out: float) -> Schema:
 class ScoreCells:
     """The layout of the cells of a score; the top of the file says what a row adds.
 
-    `edges` are the bin edges, in log-odds for two classes and in probabilities for more. `confusion` is whether the
-    second group of more than two classes is the confusion matrix.
+    `metric` is "accuracy", "auc", "r2" or "mae". `classes` is the number of classes, 0 for a regression. `edges` are
+    the bin edges, in log-odds for two classes and in probabilities for more. `confusion` is whether the second group of
+    more than two classes is the confusion matrix.
     """
 
     metric: str
@@ -143,7 +144,11 @@ class ScoreCells:
 
 @dataclass(frozen=True, kw_only=True)
 class CellSums(Sum[Data, np.ndarray, np.ndarray]):
-    """The cells summed over all rows, released with Laplace noise of scale `noise * sensitivity`."""
+    """The cells summed over all rows, released with Laplace noise of scale `noise * sensitivity`.
+
+    `cells` is the layout, `model` predicts, and `sensitivity` is the L1 sensitivity. `constant` is the constant
+    prediction, in units of the target; only MAE uses it.
+    """
 
     cells: ScoreCells
     model: Model

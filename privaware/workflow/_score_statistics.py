@@ -97,8 +97,9 @@ class NoisyCells:
         """Return the threshold from 0.1 to 0.9 with the largest noisy balanced accuracy, for two classes.
 
         The threshold `value` is on the probability of the second class; its interval is from `low` to `high`.
-        `balanced_accuracy` and `at_half` are the balanced accuracies at the threshold and at 0.5. These,
-        `sensitivity` and `specificity` have a `value`, `low` and `high` each.
+        `balanced_accuracy` and `at_half` are the balanced accuracies at the threshold and at 0.5. `sensitivity` and
+        `specificity` are at the threshold, for the second class; their intervals hold at all thresholds at once. These
+        four have a `value`, `low` and `high` each. `criterion` names what is maximised.
         """
         best = int(self._balanced(self.noisy[None])[0].argmax())
         draws = DECILES[self._balanced(self._samples[0]).argmax(axis=1)]
@@ -122,7 +123,8 @@ class NoisyCells:
 
         With two classes it is the probability of the second class, and the rate is the frequency of this class. With
         more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
-        `needed` is the number of rows from which on the interval is narrower than `INFORMATIVE`.
+        `needed` is the number of rows from which on the interval is at most `INFORMATIVE` wide, if half of them are
+        hits.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
@@ -188,7 +190,8 @@ class NoisyCells:
     def _rate(self, hits: np.ndarray, misses: np.ndarray, quantile: float = QUANTILE) -> dict[str, float]:
         """Return the fraction of hits, clipped to [0, 1], with its interval; `hits` and `misses` are summed.
 
-        If the noisy total is not positive, the fraction is the middle of the interval.
+        `quantile` is the half-width of the interval in standard deviations. If the noisy total is not positive, the
+        fraction is the middle of the interval.
         """
         low, high = fraction_interval(hits, misses, self.scale, quantile)
         value = float(np.clip(_ratio(hits.sum(), hits.sum() + misses.sum(), (low + high) / 2), 0, 1))
@@ -225,7 +228,11 @@ class NoisyCells:
         return np.stack([histogram[:, :, : edge + 1].sum(axis=2), histogram[:, :, edge + 1 :].sum(axis=2)], axis=2)
 
     def _balanced(self, cells: np.ndarray) -> np.ndarray:
-        """Return the balanced accuracy at each decile, of shape (samples, 9)."""
+        """Return the balanced accuracy with each decile as threshold, of shape (samples, 9).
+
+        `cells`, of shape (samples, cells), holds the cells of two classes. A class whose noisy number of rows is not
+        positive has the recall 0.5.
+        """
         tables = np.stack([self._split(cells, edge) for edge in self._decile_edges], axis=1)
         found = [_ratio(tables[:, :, at, at], tables[:, :, at].sum(axis=2), 0.5) for at in (0, 1)]
         return np.asarray(np.clip(found[0], 0, 1) + np.clip(found[1], 0, 1)) / 2
@@ -269,7 +276,8 @@ def fraction_interval(
 def rows_needed(cells: int, scale: float) -> int:
     """Return the number of rows, half of them hits, from which on their fraction has an informative interval.
 
-    Hits and misses are each spread over this number of cells, with Laplace noise of this scale.
+    `cells` is the number of cells over which the hits are spread, and as many hold the misses. `scale` is the scale of
+    the Laplace noise of each cell. An interval of at most the width `INFORMATIVE` is informative.
 
     >>> rows_needed(1, 1.0), rows_needed(1, 10.0), rows_needed(3, 10.0)
     (19, 101, 170)

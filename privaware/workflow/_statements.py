@@ -208,7 +208,7 @@ def _last_event(event: Event) -> tuple[Event | None, int]:
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:
-    """Return a sentence for each event whose group size is not the number of rows that one unit changes.
+    """Return a sentence for each event of `card` whose group size is not the number of rows that one unit changes.
 
     A replaced row counts as two rows, except for the releases in `FOR_REPLACED_ROWS`, which may count it as one.
     Nothing is checked if a unit is one row that is added or removed, nor for label privacy, because a cost alone does

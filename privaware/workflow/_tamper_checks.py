@@ -75,10 +75,11 @@ def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
 
 
 def against_signature(folder: Path, key: str | Path | None, ledger: Path | None, claim: Claim) -> Check:
-    """Check that the owner of `key` signed the files in `folder`.
+    """Check that the owner of the public key in the file `key` signed the files in `folder`.
 
-    With a sound `ledger`, also check that the signed closing entry is the closing entry of the run there. Without
-    `ledger`, also look for files that the signature does not name. Without `key`, a signature stays unchecked.
+    `claim` is what the folder states. With a sound `ledger`, also check that the signed closing entry is the closing
+    entry of the run there. Without `ledger`, also look for files that the signature does not name. Without `key`, a
+    signature stays unchecked.
     """
     signature = read_signature(folder)
     if key is None:
@@ -102,8 +103,9 @@ def against_signature(folder: Path, key: str | Path | None, ledger: Path | None,
 def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger: Path, claim: Claim) -> Check:
     """Compare the files of a folder with the hashes in the ledger; unchecked if the `closing` entry has no hashes.
 
-    A file that the `closing` entry names must have the hash in that entry. A file that only `audits` name must have the
-    hash in one of them. A file that neither names is reported by `_unnamed`.
+    `claim` is what the folder states. `ledger` is the path of the ledger, which may itself be in the folder. A file
+    that the `closing` entry names must have the hash in that entry. A file that only `audits` name must have the hash
+    in one of them. A file that neither names is reported by `_unnamed`.
     """
     if closing.files is None:
         return Check(unchecked=[NOT_BOUND if closing.release is None else SAVED_LATER])
@@ -125,7 +127,8 @@ def _closed_files(folder: Path, closing: Entry, audits: Iterable[Entry], ledger:
 def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[str]:
     """Return a sentence if the signed closing entry is not the closing entry of this run in `ledger`.
 
-    Also return a sentence if that entry names other files, another run or another kind of release than the signature.
+    `claim.entry` is the hash of the charge of this run. Also return a sentence if the signed entry names other files,
+    another run or another kind of release than the signature. Return no sentence if all agree.
     """
     signed, charged = ledger.entry(signature.closing), ledger.entry(claim.entry or "")
     if signed is None or charged is None or (signed.kind, signed.run) != ("finished", charged.run):
@@ -155,7 +158,8 @@ def _wrong_files(folder: Path, by: str, release: str | None, files: Mapping[str,
 def _unnamed(folder: Path, known: set[str], claim: Claim, *, by: str) -> Check:
     """Check for files in `folder` that are not in `known`; `by` says in the sentences who does not name them.
 
-    Such a file is a problem if it could be taken for a file of a release. Any other such file is listed as unchecked.
+    Such a file is a problem if it could be taken for a file of a release (`other_release_files`). Any other such file
+    is listed as unchecked.
     """
     unknown = sorted(item.name for item in folder.iterdir() if item.name not in known)
     others = other_release_files(unknown, claim.release)

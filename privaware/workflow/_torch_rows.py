@@ -63,7 +63,7 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
 
 
 def _expect_plain(loader: Any) -> None:
-    """Raise `WrongInput` for a collate function of the caller, which could make a row depend on other rows.
+    """Raise `WrongInput` if a DataLoader has a collate function of the caller: it could make a row depend on others.
 
     A DataLoader whose `batch_size` is None has no batches, so its collate function is allowed.
     """

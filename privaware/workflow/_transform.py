@@ -28,7 +28,8 @@ __all__ = ["ReleasedMap", "transform"]
 class ReleasedMap:
     """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both.
 
-    `sentence` states the guarantee, and `assumptions` what it takes for granted.
+    `sentence` states the guarantee, and `assumptions` what it takes for granted. `certified` is false if the run has a
+    seed or the schema was not reviewed.
     """
 
     schema: Schema
@@ -77,13 +78,13 @@ def transform(
     name : str
         `normalise` or `pca`.
     what : str
-        A description of the release for the ledger.
+        A plural that names the release in the ledger ("release WHAT") and in the guarantee ("these WHAT").
     settings : mapping
         The settings of the mechanism.
     epsilon : float
         The total privacy budget.
     **run_options
-        As for `privaware.fit`.
+        As for `privaware.fit`, without `dry_run` and `out`.
 
     Returns
     -------

@@ -59,15 +59,17 @@ INFORMATIVE = 2.0
 class Advised(Summarised):
     """The result of `advise`.
 
-    `estimate` has the `epsilon` that the accuracy needs (after a pilot only), and its 10% and 90% quantiles `low` and
-    `high`. Its entry `about` says whether they are about "other tables" or "this table"; it is absent if no measured
-    curve applies. After a pilot, `chance` is the probability that this table reaches the accuracy at epsilon 10 or
-    less. Values that are not known are None, and `reason` says why. `curve` has the accuracy to expect at several
-    epsilons. `pilot` has the accuracy that a pilot released, its standard `error` and the pilot's `epsilon`. `choice`
-    has the rule by which `fit` chooses, its learner, its reason `why`, its page of `evidence` and its `warning`.
-    `advice` has the findings that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate
-    of any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for
-    any mechanism with this epsilon and delta.
+    `data` is the name of the data. `epsilon` and `delta` are the budget of the planned `fit`, and `accuracy` is the
+    requested accuracy, if any. `facts` has `form`, `task`, `rows`, `columns` (a number), `classes` (a number) and
+    `unit`. `charged` says in a sentence what was charged. `estimate` has the `epsilon` that the accuracy needs (after a
+    pilot only), and its 10% and 90% quantiles `low` and `high`. Its entry `about` says whether they are about "other
+    tables" or "this table"; it is absent if no measured curve applies. After a pilot, `chance` is the probability that
+    this table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why.
+    `curve` has the accuracy to expect at several epsilons. `pilot` has the accuracy that a pilot released, its standard
+    `error` and the pilot's `epsilon`. `choice` has the rule by which `fit` chooses, its learner, its reason `why`, its
+    page of `evidence` and its `warning`. `advice` has the findings that apply. `risk` has, for each false positive rate
+    `fpr`, the largest true positive rate of any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as
+    the learner `linear`), and `any` for any mechanism with this epsilon and delta.
     """
 
     data: str

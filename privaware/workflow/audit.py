@@ -185,8 +185,9 @@ def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None
     """Return strategy, search space and place of the canaries; earlier spellings of these options give a notice.
 
     As everywhere, `search` is a strategy and `space` is a search space. Earlier `search` was a search space, and
-    `space` was the place of the canaries. Raise `WrongInput` for another strategy than "rs", or if only one of `search`
-    and `space` is given.
+    `space` was the place of the canaries, which is now `insert`. A notice goes to `say`; without it, it is a
+    `DeprecationWarning`. Raise `WrongInput` for another strategy than "rs", or if only one of `search` and `space` is
+    given.
     """
     notices = []
     if isinstance(space, str) and space in SPACES:
@@ -288,8 +289,8 @@ def _result(
 def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
     """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model.
 
-    The claim that is tested is the epsilon of all events on the card. A dry run neither attacks nor writes. Raise
-    `WrongInput` for an attack without canaries, and if an output folder is given.
+    `asked` are the settings of the attack. The claim that is tested is the epsilon of all events on the card. A dry run
+    neither attacks nor writes. Raise `WrongInput` for an attack without canaries, and if an output folder is given.
     """
     card = ModelCard.read(folder)
     if not asked.of_canaries:
@@ -322,6 +323,7 @@ def _on_crafted_rows(
 ) -> Audit:
     """Audit the mechanism of `plan` on crafted rows; no private row is used, and nothing is charged.
 
+    `asked` are the settings of the attack, and `subject` names the audited learner or model folder in the result.
     `claim` is the event whose epsilon is tested. Default: the event of `plan`. A dry run returns no numbers of an
     attack.
     """
@@ -367,7 +369,7 @@ def _evidence(
 
 
 def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
-    """Return crafted rows, and one more row, the canary, that changes the release as much as possible.
+    """Return crafted rows, and apart from them one more row, the canary, which is made to change the release of `plan`.
 
     For a search there are no rows beside the canary: a search scores few rows, so other rows would hide the canary.
     """

@@ -66,8 +66,11 @@ PLOT = "crossover.svg"
 class Crossover(Summarised, Result):
     """The crossover epsilon, both score curves, and the total cost; `models` are the two models by their names.
 
-    In a dry run `crossover` is None, and the curves have no points. `evaluation` says whether the scores are exact
-    scores on the public test rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
+    In a dry run `crossover` is None, and the curves have no points. `repeats` is the number of trainings of each model
+    at each epsilon. `note` says in words what the scores are. `plan` are the sentences of the plan. `certified` is
+    false if the run has a seed, the plan has a flaw, or the schema was not reviewed. `seconds` is the running time.
+    `out` is the folder of the result, or None. `evaluation` says whether the scores are exact scores on the public test
+    rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
     """
 
     crossover: Crossing | None
@@ -248,7 +251,8 @@ def _bound(total: float | None, run: ChargedRun) -> float:
 def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], design: Design) -> bool:
     """Charge `plan`, and return whether its mechanism is left to execute; not after a dry run or a published result.
 
-    If the ledger has no room for it, raise `BudgetExceeded` and name a smaller design that fits into the ledger.
+    `planned` returns the plan of a design, and `design` is the design of `plan`. If the ledger has no room for the
+    charge, raise `BudgetExceeded` and name a smaller design that fits into the ledger.
     """
     try:
         return run.charge(plan, what=f"crossover on {run.source.name}")

@@ -56,6 +56,8 @@ class Fit(Summarised):
     """The result of `fit`.
 
     `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
+    `certified` is false if the run has a seed, the plan has a flaw, or the schema was not reviewed. `workflow` is
+    "aware" or "standard". `metric` is the name of the metric. `score` is the charged score as in `Score.json`, or None.
     `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
     test score; `notices` say which rows and columns were left out, and which columns may identify persons. `search` has
@@ -89,7 +91,7 @@ class Fit(Summarised):
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
-        """Build the result of a published run, or of a dry run."""
+        """Build the result of a published run, or of a dry run; `workflow` is "aware" or "standard"."""
         plan = run.plan
         secret = plan.has_secret_trials
         return cls(
@@ -310,7 +312,10 @@ def fit(
 def _plan_of(
     run: ChargedRun, recipe: Recipe, *, epsilon: float, time_limit: float | None, score: ScoreRequest, policy: Policy
 ) -> Plan:
-    """Return the plan of `recipe`, with a charged score if `score.epsilon` is not None; store the metric in `run`."""
+    """Return the plan of `recipe`, with a charged score if `score.epsilon` is not None; store the metric in `run`.
+
+    `epsilon` is the total budget. `time_limit`, in seconds, replaces the limit of `policy`, by which `auto` chooses.
+    """
     options, schema = run.options, run.schema
     run.metric = expect_metric(recipe.metric, schema.task, len(schema.classes))
     plan = recipe_plan(
@@ -377,7 +382,7 @@ def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str
 def plan_to_write(plan: Any, dry_run: bool) -> Path | None:
     """Return the new file to which a dry run writes its plan.
 
-    Return None if the run is no dry run, or if `plan` is an existing file, a mapping or None.
+    Return None if `dry_run` is false, or if `plan` is an existing file, a mapping or None.
     """
     is_path = isinstance(plan, (str, Path)) and not Path(plan).exists()
     return Path(plan) if dry_run and is_path else None

@@ -203,9 +203,10 @@ def _pieces(
 ) -> Iterator[tuple[Data, Raw]]:
     """Yield the rows to predict, coded (`Data`) and as they are (`Raw`), in parts if the table is large.
 
-    Values that the model does not know are counted in `outside`. For a table that is not large, `Raw` is empty unless
-    `keep` names columns. For images it is empty only if they are built-in. Unless `allow_unreadable`, raise
-    `WrongInput` for a column most of whose values cannot be read.
+    `reading` has the format of a CSV file: `header`, `sep`, `decimal` and `encoding`. Values that the model does not
+    know are counted in `outside`. For a table that is not large, `Raw` is empty unless `keep` names columns. For images
+    it is empty only if they are built-in. Unless `allow_unreadable`, raise `WrongInput` for a column most of whose
+    values cannot be read.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.form == "image":
@@ -227,7 +228,7 @@ def _pieces(
 
 
 def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
-    """Return the column `file` with the name of each image of a folder; no column for other data.
+    """Return the column `file` with the name of each image in `raw.files`; no column for data other than images.
 
     Unless `formulas`, raise `WrongInput` for a name that a spreadsheet would run.
     """

@@ -46,7 +46,10 @@ class Searched(Summarised):
     `best` is the chosen candidate, a value for each active choice of the space; None in a dry run. `epsilon_model` is
     the cost of training one candidate, and `epsilon_total` is the cost of the search with its model. `trials` is the
     number of trials, or its expectation if the number is secret. In that case `seconds` is None, and the running time
-    is only in `internal`.
+    is only in `internal`. `strategy` is the name of the strategy. `workflow` is "aware" or "standard". `plan` are the
+    sentences of the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema was not
+    reviewed. `out` is the folder of the result, or None. `model` is None in a dry run. `sentence` states the guarantee;
+    it is empty without a model.
     """
 
     best: Point | None
@@ -66,7 +69,10 @@ class Searched(Summarised):
 
     @classmethod
     def of(cls, run: ChargedRun, search: Search, strategy: str, workflow: str) -> Searched:
-        """Build the result of a published run, or of a dry run, which has no chosen candidate."""
+        """Build the result of a published run, or of a dry run, which has no chosen candidate.
+
+        `search` is the mechanism of the search. `strategy` and `workflow` are as in `Searched`.
+        """
         plan = run.plan
         one_model = accounting.epsilon(model_event(search, run.schema, plan.noise), plan.delta)
         return cls(
@@ -215,7 +221,9 @@ def _search_public_rows(
     """Search on public rows without a charge, then train the chosen candidate with one charged run.
 
     In the standard workflow the public rows are the training rows of a built-in data set, and the search has no noise.
-    A dry run does not search: it plans the first candidate of the space.
+    A dry run does not search: it plans the first candidate of the space. `settings` go to every candidate, `epsilon` is
+    the cost of the one training, and `public` are the public rows, None in the standard workflow. `strategy` and
+    `workflow` are as in `Searched`.
     """
     began = time.perf_counter()
     aware = workflow == "aware"

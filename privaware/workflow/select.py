@@ -29,9 +29,11 @@ class Selection(Summarised):
     """The selected columns and their cost.
 
     `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. A single
-    category has a name such as "job (nurse)". `sentence` states the guarantee, and `assumptions` what it takes for
-    granted. `internal` is for the data owner only. If the
-    number of trials is secret, `seconds` is None, and the running time is only in `internal`.
+    category has a name such as "job (nurse)". `sentence` states the guarantee, or after the standard workflow that the
+    columns are not private. `assumptions` are what the guarantee takes for granted. `event` is the cost. `method` is
+    the name of the selector. `plan` are the sentences of the plan. `certified` is false if the run has a seed, the plan
+    has a flaw, or the schema was not reviewed. `out` is the folder of the result, or None. `internal` is for the data
+    owner only. If the number of trials is secret, `seconds` is None, and the running time is only in `internal`.
     """
 
     columns: tuple[str, ...] | None

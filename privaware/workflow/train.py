@@ -202,7 +202,8 @@ def train(
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
     """Return the update by `optimizer`, else the update in `more`, else gradient descent with learning rate `lr`.
 
-    Raise `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
+    `module` has the parameters that `optimizer` changes. Raise `WrongInput` if both `optimizer` and an update are
+    given, or if nothing gives a learning rate.
     """
     if optimizer is not None:
         if "update" in more:
@@ -224,12 +225,12 @@ def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Call
 
 
 def _bound_to(entry: Entry, digest: str) -> str:
-    """Return the text that binds a checkpoint to one charge, which names its run, and to one set of rows."""
+    """Return the text that binds a checkpoint to one charge, `entry`, and to the rows that `digest` identifies."""
     return f"{entry.hash} {digest}"
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
-    """Raise `WrongInput`, before any charge, if the checkpoint belongs to other rows or another charge.
+    """Raise `WrongInput`, before any charge, if the checkpoint `saved` belongs to other rows or another charge.
 
     Resuming from such a checkpoint would repeat noise. `entry` is the earlier charge of this run, or None, and `digest`
     identifies the rows. A missing file passes.

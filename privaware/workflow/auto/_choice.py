@@ -30,8 +30,8 @@ BESIDE = "All other columns are read by random Fourier features beside the featu
 class Stage:
     """A release before the learner, such as private quantiles; `what` describes it in a few words for the plan.
 
-    `join(rows, release)` returns the rows that the learner sees, and `outline(schema)` returns their schema. `share` is
-    the noise multiplier of the release divided by the noise multiplier of the learner.
+    `mechanism` makes the release. `join(rows, release)` returns the rows that the learner sees, and `outline(schema)`
+    returns their schema. `share` is the noise multiplier of the release divided by the noise multiplier of the learner.
     """
 
     what: str
@@ -79,7 +79,10 @@ def constant_learner(schema: Schema, metric: str | None = None) -> str:
 
 
 def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choice:
-    """Return the choice of a private constant prediction; `why` is the reason that its sentence in the plan gives."""
+    """Return the choice of a private constant prediction; `why` is the reason that its sentence in the plan gives.
+
+    `schema` and `metric` decide which constant it is (see `constant_learner`).
+    """
     constant = constant_learner(schema, metric)
     return Choice(learner=constant, reasons=(f"Learner: {constant} (a constant prediction), because {why}.",))
 

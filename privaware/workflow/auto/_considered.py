@@ -41,9 +41,10 @@ WEIGHTS = ("scores", "slopes", "leaves", "swings", "output.weight")
 
 
 def considered(learner: str, reason: str, *, taken: bool | None, rule: str = "") -> Row:
-    """Return one row; `reason` becomes a sentence with a capital letter and a full stop.
+    """Return the row of one learner; `reason` becomes a sentence with a capital letter and a full stop.
 
-    `taken` is None while a paid comparison has not run yet.
+    `rule` is the name of the rule of the policy, or empty. `taken` is whether the learner was chosen; it is None while
+    a paid comparison has not run yet.
     """
     sentence = f"{reason[0].upper()}{reason[1:].removesuffix('.')}."
     return {"learner": learner, "rule": rule, "taken": taken, "reason": sentence}

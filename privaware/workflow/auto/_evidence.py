@@ -54,10 +54,10 @@ def _alike(candidate: str, facts: Mapping[str, Any]) -> list[Mapping[str, float]
 
 
 def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
-    """Return how far `candidate` was below the best on average, and whether all other candidates were further below.
+    """Return a sentence: how far `candidate` was below the best on average, and whether all others were further below.
 
-    The average is over the runs that `_alike` returns; there must be at least one. Other candidates count only if they
-    have a score in every run.
+    `facts` are the values of `FACTS`. The average is over the runs that `_alike` returns; there must be at least one.
+    Other candidates count only if they have a score in every run.
     """
     alike = _alike(candidate, facts)
     common = set(alike[0]).intersection(*alike)
@@ -89,8 +89,9 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
 def _kind(form: str, classes: int, colours: int) -> tuple[bool, bool]:
     """Return what two sets of one form must share to be compared.
 
-    For tables it is the task, and whether there are at least `MANY_CLASSES` classes. For images it is whether they are
-    grey. Texts are always compared.
+    `classes` is the number of classes (0 for a regression), and `colours` is the number of colour channels. Tables must
+    share the task, and whether there are at least `MANY_CLASSES` classes. Images must share whether they are grey.
+    Texts are always compared.
     """
     if form == "table":
         return classes > 0, classes >= MANY_CLASSES

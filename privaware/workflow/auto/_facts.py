@@ -29,7 +29,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A public network that may be installed: its module, and what a plan says of its training data."""
+    """A public network that may be installed: its `module`, and `warning`, what a plan says about its training data."""
 
     module: ModuleType
     warning: str
@@ -130,7 +130,8 @@ def _levels(schema: Schema) -> int:
 def _crosses(schema: Schema) -> float:
     """Return the number of pairs of levels of two columns.
 
-    It is infinite unless there are two columns or more, all categories with declared levels, and above `MOST_CROSSES`.
+    It is infinite if there are fewer than two columns, if a column is no category with declared levels, or if there are
+    more than `MOST_CROSSES` pairs.
     """
     known = len(schema.used) > 1 and all(column.kind == "category" and column.categories for column in schema.used)
     found = combinations_of(schema) if known else math.inf
@@ -150,7 +151,11 @@ def holds(condition: Any, value: Any) -> bool:
 
 
 def expect_condition(rule: str, fact: str, condition: Any) -> None:
-    """Raise `WrongInput` for a condition that is no known value of `fact`, or no number or comparison."""
+    """Raise `WrongInput` unless `condition` of the rule named `rule` fits `fact`.
+
+    For a fact in `WORDS` it must be one of the values there. For any other fact it must be a number or a comparison
+    such as ">= 5", or a list of numbers and comparisons.
+    """
     if fact in WORDS:
         expect_one_of(f"rule {rule!r:.60}", WORDS[fact], **{fact: condition})
         return
@@ -214,7 +219,8 @@ def fourier_features(facts: Facts) -> int:
 def trees(facts: Facts) -> int | None:
     """Return 800, a number of trees, for a regression with a large rows x epsilon and not too many rows.
 
-    Otherwise return None: the default of `boosted`.
+    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. Otherwise return None: the
+    default of `boosted`.
     """
     return 800 if _deep(facts) else None
 
@@ -222,7 +228,8 @@ def trees(facts: Facts) -> int | None:
 def depth(facts: Facts) -> int | None:
     """Return 5, a depth of trees, for a regression with a large rows x epsilon and not too many rows.
 
-    Otherwise return None: the default of `boosted`.
+    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. Otherwise return None: the
+    default of `boosted`.
     """
     return 5 if _deep(facts) else None
 

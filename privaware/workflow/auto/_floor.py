@@ -47,7 +47,10 @@ class Floor:
     checked: Mapping[str, float] = field(default_factory=dict)
 
     def least(self, schema: Schema, learner: str = "") -> float:
-        """Return the least signal with which `learner` is trained on rows of this schema."""
+        """Return the least signal with which `learner` is trained on rows of this schema.
+
+        The name of the learner matters for a regression only (`checked`).
+        """
         count = len(schema.classes)
         if not count:
             return self.checked.get(learner, self.regression)

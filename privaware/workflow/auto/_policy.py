@@ -136,7 +136,10 @@ class Rule:
         return ""
 
     def fits_memory(self, facts: Mapping[str, Any], limits: Limits) -> bool:
-        """Whether the features of all rows, 4 bytes a number, fit into the memory that `limits` give to the device."""
+        """Whether the features of all rows, 4 bytes a number, fit into the memory that `limits` give to the device.
+
+        `facts` are the values of `FACTS`, which give the number of rows and the device. A rule without a `width` fits.
+        """
         size = 4 * facts["rows"] * self.cost.get("width", 0)
         return bool(size <= (limits.memory if facts["device"] == "cpu" else limits.gpu_memory))
 
@@ -156,7 +159,7 @@ class Policy:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any] | None) -> Policy:
-        """Return the policy in a TOML file or a mapping; the default policy for None.
+        """Return the policy in `source`, a TOML file or a mapping; the default policy if `source` is None.
 
         A missing table `floor` or `limits` is taken from the default policy. Raise `WrongInput` for a wrong entry, and
         for a file that cannot be read.
@@ -323,7 +326,10 @@ def _considered(
 
 
 def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str]) -> Choice:
-    """Return the choice of `rule`, with the sentences of the plan; `better` are sentences about rules passed over."""
+    """Return the choice of `rule` with `learner`, its settings for `facts`, and the sentences of the plan.
+
+    `better` are sentences about rules passed over.
+    """
     settings = resolved(rule.use.get("settings", {}), facts)
     reasons = [rule.why.replace("{learner}", learner)]
     if (network := rule.when.get("installed")) is not None:
@@ -346,7 +352,7 @@ def _choice(rule: Rule, learner: str, facts: Mapping[str, Any], better: list[str
 def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) -> list[str]:
     """Return a sentence about `absent`, the first rule that lacked only a network, and one about `slower`.
 
-    `slower` is the first rule that lacked only time. None gives no sentence.
+    `slower` is the first rule that lacked only time; `facts` give its running time. None gives no sentence.
     """
     sentences = []
     if absent is not None:
@@ -361,7 +367,10 @@ def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) 
 
 
 def _time_sentence(seconds: float, device: str) -> str:
-    """Return how long features and training take; `seconds` is the time on two cores, or on a GPU.
+    """Return a sentence on how long features and training take; `seconds` is the time on `CORES` cores, or on a GPU.
+
+    `device` is "cpu" or any other word for a GPU. With fewer cores than `CORES`, the time on a CPU is longer in
+    proportion.
 
     >>> _time_sentence(10.0, "cuda")
     'Features and training take about 10 s.'

@@ -105,8 +105,8 @@ class ChargedRun:
     owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
     `result` is the earlier release of a repeated run, if that release is not a model. `metric` names a score that
     `internal` has beside the usual ones ("auc"). `seconds` is the time that `execute` took. `refusal` says why the
-    charge of a dry run would be refused. `ranks_on` is the address of a Ray cluster whose processes train a network
-    together with this process, if there is one.
+    charge of a dry run would be refused. `check` is the requested check of persons, or None. `ranks_on` is the address
+    of a Ray cluster whose processes train a network together with this process, if there is one.
     """
 
     plan: Plan
@@ -190,8 +190,9 @@ class ChargedRun:
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
         run, nothing is shown or charged before the input is known to be usable. `what` describes the charge; by default
         it names verb, data and learner. A flaw of `plan` is added to it. Raise `WrongInput` if the epsilon of `plan` is
-        not finite, and `BudgetExceeded` if the ledger has no room for it; a dry run sets `refusal` instead of raising
-        the latter.
+        not finite, and `BudgetExceeded` if the ledger has no room for it. Raise `Refused` if a requested check of
+        persons finds that values repeat; then only the check is charged. A dry run does not run this check, and sets
+        `refusal` instead of raising what the ledger or the output folder would refuse.
         """
         expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
@@ -285,7 +286,7 @@ class ChargedRun:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.
 
         Without `--out`, no file is written, and only the run is closed. The entries `seconds`, `internal` and `out` of
-        `result` are not written. `name` is one of `result_file.NAMES`.
+        `result` are not written. With `--out`, `name` must be one of `result_file.NAMES`.
         """
         folder = self.options.folder
         kind = Path(name).stem
@@ -389,7 +390,10 @@ class ChargedRun:
         expect_new_limit(self.plan.epsilon, self._new_limit if limit is None else limit)
 
     def _foretell(self) -> None:
-        """Say, in a dry run, that the ledger would refuse the charge, if it would; nothing is written."""
+        """In a dry run, set `refusal` and say so if the ledger or the output folder would refuse the run.
+
+        Without a listener it is a warning. Nothing is written.
+        """
         try:
             self._expect_room()
         except PrivawareError as problem:
@@ -466,7 +470,10 @@ class ChargedRun:
         return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`."""
+        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`.
+
+        `release` is the kind of release, such as "model"; the closing entry names it.
+        """
         with _output.disk_errors(folder, RESUMES):
             staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
             self._end(staged, self._close_staged(staged))
@@ -482,7 +489,10 @@ class ChargedRun:
         return self.ledger.finish(self.name, files=staged.hashes(), release=staged.release)
 
     def _end(self, staged: Staged, closing: Entry) -> None:
-        """Publish the staged files of a closed run, with a signature if one was requested."""
+        """Publish the staged files of a closed run, with a signature if one was requested.
+
+        `closing` is the ledger entry that closed the run; the signature signs its hash.
+        """
         if self._signer is not None:
             self._signer.write(staged.place, closing)
             (staged.place / SIGNATURE).chmod(0o600)
@@ -510,7 +520,10 @@ class ChargedRun:
         return True
 
     def _load(self, folder: Path) -> None:
-        """Read the published model or the published result that is not a model."""
+        """Read the published result in `folder`: set `model`, `search` and `score`, or `result` if it is not a model.
+
+        For a model, the considered learners of the plan are read, too.
+        """
         self.result = published_result(folder)
         if (folder / "model.json").is_file():
             released = load(folder)

@@ -38,7 +38,11 @@ Piece = Callable[[], Iterable[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A chain of functions, the first applied first, to each part of a piece, or to the parts held under `key`."""
+    """A chain of functions, the first applied first.
+
+    They apply to each part of a piece as it is read or, with `key`, to the results that an earlier step computed from
+    the piece and holds under this number.
+    """
 
     key: int | None = None
     functions: tuple[Callable[[Any], Any], ...] = ()
@@ -55,12 +59,15 @@ Step = Callable[[Piece, Held], None]
 
 
 def _hold(key: int, view: View, make: Callable[[Any], Any], join: Join[Any] | None, piece: Piece, held: Held) -> None:
-    """Compute `make` of each part of `view` and hold the results under `key`; `join` is as in `Parts.held`."""
+    """Compute `make` of each part of `view` on `piece`, and store the results in `held` under `key`.
+
+    `join` is as in `Parts.held`.
+    """
     held[key] = view.parts(piece, held).held(make, join)
 
 
 def _change(key: int, change: Callable[[Any], None], piece: Piece, held: Held) -> None:
-    """Call `change` with each part held under `key`, which changes the part in place."""
+    """Call `change` with each part held under `key`, which changes the part in place; `piece` is not read."""
     held[key].update(change)
 
 
@@ -101,7 +108,11 @@ class Worker:
         self._held: dict[tuple[int, int], Held] = {}
 
     def partials(self, question: Question) -> list[Run] | PrivawareError:
-        """Return sums over runs of neighbouring pieces, or the error that describes what is wrong with the rows."""
+        """Return the sums by `question.what`, or the error that describes what is wrong with the rows.
+
+        Before its sum, each piece follows the log steps that it has not followed yet. The sums of pieces with
+        consecutive numbers are merged into one `Run`. The error is returned, not raised.
+        """
         runs: list[Run] = []
         try:
             for number, piece, followed in question.pieces:
@@ -116,7 +127,10 @@ class Worker:
         return runs
 
     def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> Held:
-        """Return what is held of a piece after all log steps; a piece that has followed no step starts empty."""
+        """Apply the log steps that a piece has not followed yet, and return what is held of it.
+
+        `number` is the number of the piece, and `followed` is how many steps it has followed; at 0 it starts empty.
+        """
         place = question.cluster, number
         if not followed:
             self._held[place] = {}
@@ -134,7 +148,9 @@ class Pool(Protocol):
         ...
 
     def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, list[Run] | PrivawareError | None]]:
-        """Yield each worker with its answer, in any order; the answer of a lost worker is None.
+        """Send each worker the question under its number; yield each worker's number with its answer, in any order.
+
+        The answer of a lost worker is None.
 
         An answer is a list of sums over runs of pieces, or the error that says what is wrong with the rows.
         """
@@ -172,7 +188,7 @@ class Cluster:
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
-        """Add a step that holds `make` of each part from the next sum on, and return the key of the held parts.
+        """Add a step that holds `make` of each part of `view` from the next sum on; return the key of the held parts.
 
         `join` joins small neighbouring parts, as in `Parts.held`.
         """

@@ -33,7 +33,7 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
     """Return the charge of the run that wrote the files in `folder`, or None.
 
     The charge is returned only if the command (`key`) and the rows are the same, the run is closed, and its files are
-    unchanged. The rows are not compared if the charge does not name them.
+    unchanged. `digest` returns the digest of the rows; it is not called if the charge does not name rows.
     """
     entry = None if (charge := _charge_named(folder)) is None else ledger.entry(charge)
     if entry is None or entry.run is None or entry.run.rpartition("-")[0] != key:

@@ -42,7 +42,10 @@ def setting_names(make: Any) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One setting of an algorithm: its type, its default, the values that it accepts, and what it is."""
+    """One setting of an algorithm: its `type` as text, its default, the `range` that it accepts, and `what` it is.
+
+    `default` is `dataclasses.MISSING` if the setting is required. `range` and `what` are empty if they are not known.
+    """
 
     name: str
     type: str
@@ -83,7 +86,8 @@ def described_settings(make: Any) -> list[Setting]:
 def _range(make: Any, name: str) -> str:
     """Return the values that the setting `name` accepts, read from the error message about the value NaN.
 
-    So the range is stated once, in the check of the algorithm. Return an empty text if no message states a range.
+    `make` is the class of the algorithm. So the range is stated once, in the check of the algorithm. Return an empty
+    text if no message states a range.
     """
     try:
         make(**{name: math.nan})
@@ -96,7 +100,10 @@ def _range(make: Any, name: str) -> str:
 
 
 def _said(make: Any) -> dict[str, str]:
-    """Return what the docstrings of an algorithm and of its base classes say about each setting."""
+    """Return, by setting, what the docstrings of the class `make` and of its base classes say about it.
+
+    They are read from the section `Parameters`. The text of a subclass has precedence.
+    """
     said: dict[str, str] = {}
     for base in reversed(inspect.getmro(make)):
         _, _, listed = inspect.cleandoc(base.__doc__ or "").partition("Parameters\n----------\n")

@@ -57,9 +57,9 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
 def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str, type[Warning]]]]:
     """Return the question whether columns identify persons, and the warnings for a caller without a listener.
 
-    Each warning is a sentence and its class. The question is empty if no column may identify persons; else it is also
-    a warning. Without a written schema, there is a warning about columns that are not used, unless the question names
-    all of them.
+    `source` has the rows and their schema. Each warning is a sentence and its class. The question is empty if no column
+    may identify persons; else it is also a warning. Without a written schema, there is a warning about columns that are
+    not used, unless the question names all of them.
     """
     warned: list[tuple[str, type[Warning]]] = []
     repeated = source.repeated()

@@ -104,7 +104,7 @@ class RunArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of one run, as one value that is checked once. `RunArguments` describes the shared ones.
+    """The options of one run, as one value that is checked once. `RunArguments` describes those not listed here.
 
     Attributes
     ----------

@@ -66,8 +66,8 @@ class PaidFeatures:
     """A learner after charged features.
 
     `described` are all features, plain and charged, in order, each as a table with its `name` and settings. `build`
-    returns the learner for a list of plain features. `shares` are, for each charged feature, its noise
-    multiplier divided by the noise multiplier of the learner.
+    returns the learner for a list of plain features. `shares` are, for each charged feature, its noise multiplier
+    divided by the noise multiplier of the learner. `_learners` caches the learner of each schema.
 
     Privacy: the composition of all releases, each of which is a mechanism of its own.
     """

@@ -114,10 +114,10 @@ class PersonsCheck:
 
     @classmethod
     def of(cls, source: Source, options: RunOptions, epsilon: float) -> PersonsCheck | None:
-        """Build the check that `options.check_persons` requests; None if it requests none.
+        """Build the check of the rows of `source` that `options.check_persons` requests; None if it requests none.
 
-        Raise `WrongInput` for another unit than row, for built-in data, for an `epsilon` of 0, and if no column is
-        named and no name of a column suggests persons.
+        `epsilon` is the cost of the check. Raise `WrongInput` for another unit than row, for built-in data, for an
+        `epsilon` of 0, and if no column is named and no name of a column suggests persons.
         """
         asked: Any = options.check_persons
         if not asked:
@@ -162,11 +162,14 @@ class PersonsCheck:
         return self.noise * math.log(len(self.columns) / (2 * ERROR))
 
     def repeated(self, counts: dict[str, float]) -> list[str]:
-        """Return the columns whose noisy number of different values is below the number of rows by over `margin`."""
+        """Return the columns whose noisy number of different values is below the number of rows by over `margin`.
+
+        `counts` has the noisy number of different values of each column.
+        """
         return [name for name, count in counts.items() if self.schema.rows - count > self.margin]
 
     def sentences(self, counts: dict[str, float]) -> list[str]:
-        """Return the result of the check in words, one sentence for each column."""
+        """Return the result of the check in words, one sentence for each column of `counts` (see `repeated`)."""
         return [self._sentence(name, count) for name, count in counts.items()]
 
     def _sentence(self, name: str, count: float) -> str:
@@ -216,7 +219,11 @@ class PersonsCheck:
         return self.sentences(counts)
 
     def refusal(self, repeated: Sequence[str], counts: dict[str, float]) -> str:
-        """Return why a run stops: values repeat, so the guarantee would protect rows and not persons."""
+        """Return why a run stops: values repeat, so the guarantee would protect rows and not persons.
+
+        `repeated` are the columns whose values clearly repeat, at least one. `counts` has their noisy numbers of
+        different values.
+        """
         found = " ".join(self._sentence(name, counts[name]) for name in repeated)
         first = repeated[0]
         return (

@@ -79,12 +79,13 @@ BINS = {"linear": 8, "boosted": 16, "fourier": 16}
 class Plan:
     """A mechanism, its noise multiplier, and `parts`: each release in words, with the event that will be charged.
 
-    `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although its parts
-    are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no ledger adds to
-    this one; a result with an overlap is not certified either. `reasons` are the sentences that every reader needs, and
-    `details` are sentences that its summary may leave out. `data` holds public facts about the data set for the
-    model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row for each learner
-    that was considered: `learner`, `rule`, `taken` and `reason`.
+    `learner` is the name of the learner, or else of the selector, the strategy or another mechanism; `settings` are its
+    settings. `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although
+    its parts are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no
+    ledger adds to this one; a model card with an overlap is not certified either. `reasons` are the sentences that
+    every reader needs, and `details` are sentences that its summary may leave out. `data` holds public facts about the
+    data set for the model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row
+    for each learner that was considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     learner: str
@@ -337,7 +338,10 @@ def _calibrated(
     delta: float,
     noise: float | None = None,
 ) -> Plan:
-    """Return the plan of `mechanism` as `priced` does, without a release of bounds before it."""
+    """Return the plan of `mechanism` as `priced` does, without a release of bounds before it.
+
+    The parameters are those of `priced`.
+    """
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
     return Plan(

@@ -38,7 +38,10 @@ Answer = list[Run] | PrivawareError | None
 
 
 class RayPool:
-    """The workers of a run on the Ray cluster at `address`; they end with this object."""
+    """The workers of a run on the Ray cluster at `address`, one for each free CPU; they end with this object.
+
+    A worker that does not start within `START_TIMEOUT` seconds is not used.
+    """
 
     def __init__(self, address: str) -> None:
         self._ray = connected(address)

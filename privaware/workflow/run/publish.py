@@ -25,7 +25,7 @@ __all__ = ["Release"]
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
-    """The facts of a ledger entry that a model card states."""
+    """The facts of a ledger entry that a model card states: its `time`, its `hash`, and its `run`, if it names one."""
 
     time: str
     hash: str
@@ -36,7 +36,8 @@ class Charged:
 class Protects:
     """A placeholder for a mechanism that has run; its `cost` and `run` raise `RuntimeError`.
 
-    It knows the unit that it protects, "row" or "label", and `bounds_deviation` for the sentences of its plan.
+    `unit` is what it protects, "row" or "label". `bounds_deviation` is the standard deviation of the noise in the
+    counts that estimated column ranges (0 if there were none), for the sentences of the plan.
     """
 
     unit: str
@@ -69,7 +70,9 @@ class Release:
     def of(cls, plan: Plan, model: Model, entry: Entry, *, seed: int | None, **said: Mapping[str, Any]) -> Release:
         """Build the release of a run, without its rows, its listeners and the digest of its rows.
 
-        `said` are the `score`, the `search` and the `description` on the model card.
+        `plan` is the plan of the run, and `entry` is its charge. The mechanism of the plan is replaced by a
+        placeholder, because it may hold rows. `said` are the `score`, the `search` and the `description` on the model
+        card.
         """
         protects = Protects(unit=unit(plan.mechanism), bounds_deviation=plan.bounds_deviation)
         bare = replace(plan, mechanism=protects)
@@ -77,7 +80,10 @@ class Release:
         return cls(plan=bare, model=model, charged=charged, seed=seed, **said)
 
     def overlapping(self, overlap: str) -> Release:
-        """Return the release with the sentence that says which releases of the same rows are not in its ledger."""
+        """Return a copy with `overlap`, which says which releases of the same rows are not in the ledger of this one.
+
+        A copy with an overlap that is not empty is not certified.
+        """
         return replace(self, plan=replace(self.plan, overlap=overlap))
 
     def card(self, tensors: str = "") -> ModelCard:

@@ -84,8 +84,9 @@ def result_content(
 class ResultFile:
     """The statements of a result file about its guarantee.
 
-    `plan` are the sentences of the plan, `events` the releases with their epsilon, and `ledger` is the hash of the
-    ledger entry that paid for the run.
+    `unit` and `relation` are those of the schema. `certified` is false if the run has a seed, the plan has a flaw, or
+    the schema was not reviewed. `plan` are the sentences of the plan, `events` the releases with their epsilon, and
+    `ledger` is the hash of the ledger entry that paid for the run.
     """
 
     epsilon: float

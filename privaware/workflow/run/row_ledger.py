@@ -133,9 +133,10 @@ def register_rows(
 ) -> str | None:
     """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
-    Rows of built-in data have no digest. For a temporary ledger nothing is recorded, and None is returned. The warnings
-    name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already charged. They
-    go to `say`; without it they are Python warnings.
+    `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
+    and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
+    warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
+    charged. They go to `say`; without it they are Python warnings.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -173,8 +174,8 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
 def existing_place(source: Source, options: RunOptions, event: Event) -> Path | Ledger | None:
     """Return the existing ledger that `ledger_place` would return, or None if there is none; nothing is written.
 
-    This is for a dry run. Raise what `ledger_place` raises. With a written schema no file is opened, so a ledger is
-    found by its name only; say so if other tables are known.
+    This is for a dry run. `source` has the rows, and `event` is the cost of the run. Raise what `ledger_place` raises.
+    With a written schema no file is opened, so a ledger is found by its name only; say so if other tables are known.
     """
     place = _named_place(source, options)
     if place is None and not source.builtin and knows_rows():
@@ -186,7 +187,7 @@ def existing_place(source: Source, options: RunOptions, event: Event) -> Path | 
 
 
 def expect_new_limit(epsilon: float, limit: float) -> None:
-    """Raise `BudgetExceeded` unless a new ledger with this limit has room for `epsilon`.
+    """Raise `BudgetExceeded` unless a new ledger with this `limit` has room for `epsilon`, the cost of a run.
 
     Raise `WrongInput` for a limit that is not positive.
     """
@@ -213,14 +214,15 @@ def _named_place(source: Source, options: RunOptions) -> Path | Ledger | None:
 
 
 def _beside(source: Source) -> Path | None:
-    """Return the path of the ledger next to the data file; None for rows from memory."""
+    """Return the path of the ledger next to the data file of `source`, new or existing; None for rows from memory."""
     return None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
 
 
 def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
-    """Return the path of the ledger that was charged for these rows, or of a new one.
+    """Return the path of the ledger that was charged for the rows of `source`, or of a new one next to the data.
 
-    Raise `WrongInput` in the cases of `ledger_place`.
+    For rows from memory, the new one is in the user's data folder. `event` is the cost of the run, for messages. Raise
+    `WrongInput` in the cases of `ledger_place`.
     """
     digest, sketch = source.digest(), source.sketch()
     assert digest is not None
@@ -240,9 +242,9 @@ def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
 
 
 def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
-    """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of these rows.
+    """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of the rows of `source`.
 
-    The owner must say whether the rows get a new budget.
+    `event` is the cost of this run, for the message. The owner must say whether the rows get a new budget.
     """
     if not similar:
         return

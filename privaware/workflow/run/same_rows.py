@@ -185,7 +185,10 @@ def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
 
 
 def _known_of(digest: str, sketch: Sketch | None) -> list[tuple[str, KnownLedger]]:
-    """Return the known ledgers of a table, each with "all" (charged for these rows) or "most" (for a similar table)."""
+    """Return the known ledgers of a table, each with "all" (charged for these rows) or "most" (for a similar table).
+
+    `digest` identifies the rows exactly. `sketch` finds similar tables; None finds none.
+    """
     similar = [(MOST, known) for known in similar_ledgers(digest, sketch)]
     return [*((ALL, known) for known in known_ledgers(digest)), *similar]
 

@@ -64,14 +64,15 @@ MIN_CELLS_FOR_PROCESSES = 20_000_000
 class Source:
     """The public facts about rows, and functions that read the rows.
 
-    `read_private_rows` returns the training rows and the test rows (or None). They hold whole texts if the schema that
-    it is given does. Without declared bounds, their values are not yet checked against bounds. `public` are unlabelled
-    public rows for a learner that needs them; `read_public_rows` returns the rows of `--public` with labels, for a
-    search. `digest` and `sketch` read the training rows to recognise them later; built-in data are public and have
-    neither. `notices` are sentences for the owner only, before a charge. `left_out` are the notices about rows without
-    a target. `dry_notices` are the notices of a dry run, which opens no file if the schema was written by the user.
-    `unused` says which declared columns no learner sees. `persons` returns the columns that may identify persons or
-    cases by their names, `repeated` the columns named like identifiers whose values repeat (for the owner only), and
+    `builtin` is whether the rows are a built-in data set, and `path` is the file or folder of other rows (None for a
+    DataFrame). `read_private_rows` returns the training rows and the test rows (or None). They hold whole texts if the
+    schema that it is given does. Without declared bounds, their values are not yet checked against bounds. `public` are
+    unlabelled public rows for a learner that needs them; `read_public_rows` returns the rows of `--public` with labels,
+    for a search. `digest` and `sketch` read the training rows to recognise them later; built-in data are public and
+    have neither. `notices` are sentences for the owner only, before a charge. `left_out` are the notices about rows
+    without a target. `dry_notices` are the notices of a dry run, which opens no file if the schema was written by the
+    user. `unused` says which declared columns no learner sees. `persons` returns the columns that may identify persons
+    or cases by their names, `repeated` the columns named like identifiers whose values repeat (for the owner only), and
     `read_words` the words of some columns of the training rows; built-in data have no `read_words`.
     """
 
@@ -222,7 +223,10 @@ def _outside_unused(schema: Schema) -> list[str]:
 
 
 def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, names: tuple[str, ...]) -> Rows:
-    """Return some columns of the training rows as words, before categories are known."""
+    """Return the columns `names` of the training rows as words, before categories are known.
+
+    The rows are those of `table`, read in parts, or if `table` is None those that `kept` returns.
+    """
     columns = tuple(Column(name=name, kind="category", missing="category", unseen="other") for name in names)
     bare = replace(schema, columns=columns, form="table")
     return coded_rows(kept(), bare) if table is None else table.streamed(bare)
@@ -233,14 +237,20 @@ def _not_persons(options: RunOptions) -> tuple[str, ...]:
 
 
 def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
-    """Return rows with the names of the columns, or the declared names without rows in a dry run with a schema."""
+    """Return the rows that `raw` reads or, in a dry run with a written schema, the declared columns without rows.
+
+    In that case no file is opened.
+    """
     if options.schema is None or not options.dry_run:
         return raw()
     return Raw(cells={column.name: np.zeros(0) for column in schema.columns}, rows=0)
 
 
 def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> None:
-    """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target or no column of the table."""
+    """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target or no column of the table.
+
+    The columns are those of `_named`. `raw` reads the rows; it is called only if one of the options names a column.
+    """
     counted = options.check_persons if isinstance(options.check_persons, tuple) else ()
     asked = (*_not_persons(options), *counted)
     if not asked:
@@ -254,7 +264,7 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
 
 
 def _expect_there(data: Any) -> Path:
-    """Return the path of `data`; raise `WrongInput` if there is no such file. The file is not opened."""
+    """Return the path of `data`; raise `WrongInput` if there is no such file or folder. It is not opened."""
     try:
         if os.path.exists(data):
             return Path(data)

@@ -61,7 +61,11 @@ class Staged:
 
     @classmethod
     def write(cls, folder: Path, contents: dict[str, bytes], *, run: str, charge: str, release: str) -> Staged:
-        """Write the hashes of a set of files to the private folder in `folder`, then the files in their order."""
+        """Write the hashes of a set of files to the private folder in `folder`, then the files in their order.
+
+        `contents` has the content of each file by name, the main file first. `run`, `charge` and `release` are as for
+        `Staged`. The private folder must exist.
+        """
         files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         facts: dict[str, Any] = {"run": run, "charge": charge, "release": release, "files": files}
         staged = cls(folder=folder, **facts)

@@ -149,7 +149,8 @@ def recipe_plan(
 def _beside_constant(plan: Plan, schema: Schema, recipe: Recipe, reason: str) -> Plan:
     """Return `plan` with a row about the constant prediction that was considered beside its learner.
 
-    The row says `reason`. It is undecided if `reason` is `CHECKED`, and otherwise says that no constant was taken.
+    `schema` and `recipe.metric` decide which constant it is. The row says `reason`. It is undecided if `reason` is
+    `CHECKED`, and otherwise says that no constant was taken.
     """
     taken = None if reason == CHECKED else False
     row = considered(constant_choice(schema, "", recipe.metric).learner, reason, taken=taken)
@@ -166,7 +167,11 @@ def _chosen(
     space: Space | None,
     policy: Policy,
 ) -> Choice:
-    """Return the requested learner, the learner of the requested space, or the choice of `auto`."""
+    """Return the learner that `recipe` requests, the learner of `space`, or the choice of `auto` by `policy`.
+
+    `auto` chooses only if `recipe` names no learner and `space` is None. `budget` has `epsilon` and `delta`.
+    `time_limit`, in seconds, replaces the limit of `policy`; it may also set the sampling rate (`_within_time`).
+    """
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
         choose_for = partial(
@@ -232,8 +237,9 @@ def _with_selection(
 ) -> Choice:
     """Return `choice` with the selection of columns that `recipe` requests before its other releases.
 
-    If `recipe` requests none, or if the learner reads the target only, return `choice` unchanged. Raise `WrongInput` if
-    the learner needs public rows.
+    `budget` has `epsilon` and `delta`. `search` are the settings of the search, or None for one training. If `recipe`
+    requests none, or if the learner reads the target only, return `choice` unchanged. Raise `WrongInput` if the learner
+    needs public rows.
     """
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
@@ -261,8 +267,9 @@ def planned(
 ) -> Plan:
     """Return the plan: the releases in `choice.before`, then the training of the chosen learner.
 
-    With `search` the training is a search. The noise is calibrated so that all releases together cost at most `budget`.
-    Raise `WrongInput` if a learner does not fit the task, the unit or the texts of `schema`, or lacks public rows.
+    With `search` the training is a search. `runtime` is as for `training_plan`. The noise is calibrated so that all
+    releases together cost at most `budget`. Raise `WrongInput` if a learner does not fit the task, the unit or the
+    texts of `schema`, or lacks public rows.
     """
     name = choice.learner
     make = find_learner(name)
@@ -305,7 +312,10 @@ def planned(
 
 
 def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
-    """Raise `WrongInput` if a table holds whole texts that no feature of the learner reads."""
+    """Raise `WrongInput` if a table holds whole texts that no feature in `choice.settings` reads.
+
+    `name` is the name of the learner for the message.
+    """
     if schema.form == "table" and schema.has_whole_texts and not reads_texts(choice.settings):
         raise WrongInput(
             f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "
@@ -322,7 +332,7 @@ def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def expect_time_limit(time_limit: float | None) -> None:
-    """Raise `WrongInput` for a time limit that is not positive; None is allowed."""
+    """Raise `WrongInput` for a `time_limit`, in seconds, that is not positive; None is allowed."""
     if time_limit is not None and not time_limit > 0:
         raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
 
@@ -330,7 +340,8 @@ def expect_time_limit(time_limit: float | None) -> None:
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
     """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing.
 
-    The rate samples at least 64 rows on average, or all rows if there are fewer.
+    `make` is the class of the learner. `time_limit` is in seconds, or None for no limit. The rate samples at least 64
+    rows on average, or all rows if there are fewer.
     """
     if time_limit is None or "rate" not in setting_names(make):
         return {}

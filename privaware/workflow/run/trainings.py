@@ -114,8 +114,8 @@ def model_cost_in(plan: Plan) -> Event:
 def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
     """Return `choice` with a stage for each release that its rule names in `choice.releases`.
 
-    Bins are added as in `with_bins`. The range of the target is added for a regression only, as in
-    `with_target_range`.
+    `metric` is the metric that the training optimises, or None. Bins are added as in `with_bins`. The range of the
+    target is added for a regression only, as in `with_target_range`.
     """
     if "bins" in choice.releases:
         choice = with_bins(choice, schema)
@@ -127,7 +127,8 @@ def with_releases(choice: Choice, schema: Schema, metric: str | None = None) -> 
 def with_bins(choice: Choice, schema: Schema) -> Choice:
     """Return `choice` with a release of bins of numbers before its learner.
 
-    Return `choice` unchanged if no column needs bins, or if bounds are not declared: their release includes bins.
+    The learner must be in `BINS`, which has the number of bins. Return `choice` unchanged if no column needs bins, or
+    if bounds are not declared: their release includes bins.
     """
     if not schema.bounded or Bins().cost(schema, 1.0) == NOTHING:
         return choice
