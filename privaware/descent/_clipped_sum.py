@@ -113,7 +113,8 @@ class _Setup:
 def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_Setup | None, Prepared]:
     """Return the cached setup of `module` with its present parameters, or a new setup if anything else has changed.
 
-    The setup is None if the module or the loss has no fingerprint, so that it cannot be cached.
+    The second result holds the stack and the examples on its device. The setup is None if the module or the loss has no
+    fingerprint, so that it cannot be cached. Raise `WrongInput` if no parameter is trainable.
     """
     parameter = next((p for p in module.parameters() if p.requires_grad), None)
     if parameter is None:
@@ -139,7 +140,7 @@ def _context(device: torch.device) -> tuple[Any, ...]:
 
 
 def _shapes(prepared: Prepared) -> list[Any]:
-    """Return the shapes and types of the examples, which are all that the probe uses of them."""
+    """Return shape and type of one example, for each input and then the targets: all that the probe uses of them."""
     return [(item.shape[1:], item.dtype) for item in (*prepared.inputs, prepared.targets)]
 
 

@@ -95,7 +95,7 @@ class Descent(DescentRecipe):
         device: str = "cpu",
         callbacks: Callbacks | None = None,
     ) -> nn.Module:
-        """Train a copy of one module.
+        """Train a copy of one module. Nothing is charged here: the caller charges `cost(noise)` before.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Descent(DescentRecipe):
         inputs, targets : array, tensor or tuple of them
             The private examples.
         noise : float
-            The noise multiplier.
+            The noise multiplier; 0 trains without noise and without a guarantee.
         rows : int
             The declared number of rows. Gradient sums are divided by `sampler.rate * rows`.
         rng : Rng
@@ -118,6 +118,11 @@ class Descent(DescentRecipe):
         -------
         nn.Module
             The trained copy, on the device of `module`.
+
+        Raises
+        ------
+        Refused
+            If the module cannot be trained privately.
         """
         member = Member(module, noise)
         return self.run_population([member], inputs, targets, rows=rows, rng=rng, device=device, callbacks=callbacks)[0]
@@ -150,7 +155,8 @@ class Descent(DescentRecipe):
     ) -> list[nn.Module]:
         """Train several models together, each with its own samples, noise, learning rate and clipping norm.
 
-        Each model is a separate release, so the cost of a population is the composition of the costs of its models.
+        Each model is a separate release, so the cost of a population is the composition of the costs of its models. The
+        caller charges it before. Raise `Refused` if a module cannot be trained privately.
 
         Parameters
         ----------

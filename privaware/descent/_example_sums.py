@@ -125,7 +125,10 @@ def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
 
 
 def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
-    """Add to `out` (models, *shape) the sum of `factors * gradients` over the examples of each model."""
+    """Add to `out` (models, *shape) the sum of `factors * gradients` over the examples of each model.
+
+    `factors` are (examples,) and `gradients` (examples, *shape), in model-major order.
+    """
     models = len(out)
     width = math.prod(out.shape[1:])
     if models == 1:

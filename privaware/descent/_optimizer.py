@@ -191,7 +191,7 @@ def torch_optimizer(optimizer: Any, module: nn.Module, lr: float | None = None) 
     ------
     WrongInput
         If the optimiser has taken steps, needs a closure, or has other parameters than the trainable ones of `module`;
-        or if `lr` is given together with an optimiser.
+        if `lr` is given together with an optimiser; or if `optimizer` is something else, or fails when it is called.
 
     Examples
     --------
@@ -231,7 +231,10 @@ def _built(make: Any, parameters: Sequence[nn.Parameter], lr: float | None) -> O
 
 
 def _order(optimizer: Optimizer, trainable: dict[str, nn.Parameter]) -> tuple[str, ...]:
-    """Return the names of the optimiser's parameters; raise `WrongInput` unless they are exactly `trainable`."""
+    """Return the names of the optimiser's parameters, in its order, from `trainable` (parameters by name).
+
+    Raise `WrongInput` unless the optimiser has exactly the parameters in `trainable`.
+    """
     names = {id(value): name for name, value in trainable.items()}
     given = [names.get(id(value)) for group in optimizer.param_groups for value in group["params"]]
     order = tuple(name for name in given if name is not None)

@@ -58,7 +58,7 @@ class PerExampleGradient(Protocol):
 
 
 class Materialised:
-    """Materialised per-example gradients (examples, *shape)."""
+    """Materialised per-example gradients (examples, *shape); `squares` are their squared norms, if known already."""
 
     def __init__(self, gradients: Tensor, squares: Tensor | None = None, part: slice | None = None) -> None:
         self.gradients, self.part = gradients, part

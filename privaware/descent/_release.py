@@ -49,7 +49,8 @@ class GaussianRelease:
     def _with_count(self, clip: quantile, exact: Tensor, settings: StepSettings) -> tuple[Tensor, Any]:
         """Release the gradient sum and the count as one vector, and update the clipping norms by the noisy count.
 
-        The count is scaled so that both have the same noise. The joint noise multiplier is `settings.noise`.
+        `exact` has the count in its last column. The count is scaled, in place, so that both have the same noise. The
+        joint noise multiplier is `settings.noise`. Return the noisy vector and the standard deviation of its noise.
         """
         norms = self.norms[:, None]
         deviation = settings.gradient_noise * norms * self.rounding
@@ -62,7 +63,10 @@ class GaussianRelease:
         return noisy, deviation
 
     def _gaussian(self, exact: Tensor, noise: Any, sensitivity: Any) -> Tensor:
-        """Return `exact` with noise; a rank that does not lead gets it from rank 0, and its own `exact` is not used."""
+        """Return `exact` plus noise of standard deviation `noise * sensitivity`: floats, or (models, 1) tensors.
+
+        A rank that does not lead gets the result from rank 0, and its own `exact` is not used.
+        """
         if self.ranks is not None and not self.ranks.leads:
             return self.ranks.broadcast(torch.empty_like(exact))
         noisy: Tensor = self.rng.gaussian(exact, noise=noise, sensitivity=sensitivity)

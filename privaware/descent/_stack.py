@@ -31,7 +31,10 @@ Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop - 1`."""
+    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop - 1`.
+
+    `name` and `shape` are those of the parameter in the module.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -54,7 +57,8 @@ class Tape:
     def per_example_gradients(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[PerExampleGradient]]:
         """Run one backward pass from `end` and return per-example gradients by parameter name.
 
-        `seeds` is the gradient of the loss with respect to `end`; None if `end` is the loss.
+        `seeds` is the gradient of the loss with respect to `end`; None if `end` is the loss. A parameter that `end`
+        does not depend on is left out; one that is used several times has several entries.
         """
         by_parameter: dict[str, list[PerExampleGradient]] = {}
         if not self.edges or not end.requires_grad:
@@ -214,7 +218,7 @@ class Stack:
             self.tape.builders.append(build)
 
     def record_inputs_of(self, kinds: Sequence[str]) -> None:
-        """Record the inputs of modules with a class name in `kinds`, for a loss that penalises them."""
+        """Record the first input of each module with a class name in `kinds`, for a loss that penalises it."""
         for module in self.module.modules():
             if type(module).__name__ in kinds:
                 module.register_forward_pre_hook(lambda _, inputs: self.tape.hidden.append(inputs[0]))
@@ -301,7 +305,7 @@ def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
 
 
 def _layer_numbers(slots: list[Slot]) -> dict[str, int]:
-    """Return, for each parameter, the number of its layer, which is the module that owns it."""
+    """Return, by parameter name, the number (from 0, in order of `slots`) of its layer, the module that owns it."""
     owners: dict[str, int] = {}
     return {slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots}
 

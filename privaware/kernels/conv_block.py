@@ -54,7 +54,7 @@ if triton is not None:
 
     @triton.jit
     def _slope(value, KIND: tl.constexpr):
-        """Return the derivative of the activation, computed from the activation's output `value`."""
+        """Return the derivative of ReLU if `KIND` is "relu", else of tanh, from the activation's output `value`."""
         if KIND == "relu":
             return tl.where(value > 0.0, 1.0, 0.0)
         return 1.0 - value * value

@@ -31,7 +31,11 @@ if triton is not None:
 
     @triton.jit
     def seen_from(inside, down, across, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Return a mask of the places whose neighbour at kernel tap `tap` lies inside the image."""
+        """Return a mask of the places whose neighbour at kernel tap `tap` (0 to 8, line by line) lies inside the image.
+
+        `inside` is the mask of existing places, `down` and `across` are their lines and columns, and `HIGH` and `WIDE`
+        are the image's size.
+        """
         if tap < 3:
             inside = inside & (down > 0)
         if tap > 5:

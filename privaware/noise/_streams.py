@@ -169,7 +169,10 @@ MERSENNE = slice(24, 24 + 8 * 624)
 
 
 def _fill(generator: Any, source: np.random.Generator) -> None:
-    """Write every word of a Mersenne Twister's state, because `manual_seed` uses 32 bits of a seed only."""
+    """Set the whole state of the torch `generator` on the CPU by draws from `source`.
+
+    `manual_seed` would use 32 bits of a seed only.
+    """
     import torch
 
     generator.manual_seed(0)

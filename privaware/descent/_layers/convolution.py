@@ -41,7 +41,8 @@ class ConvolutionGradient:
     """The per-example gradients of a convolution's filters.
 
     `inputs` and `gradients` (with respect to the outputs) hold all augmented copies of the `examples` examples of all
-    models; `weight` (models, out, in, *kernel) gives the shape of a gradient.
+    models; `weight` (models, out, in, *kernel) gives the shape of a gradient. `geometry` says how the filters slide.
+    `zeroing(inputs, keep)` sets the inputs of examples outside the mask `keep` to zero.
 
     Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
     traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
@@ -214,7 +215,10 @@ class ConvolutionGradient:
             add_weighted(factors, self.materialised, out)
 
     def _add_recomputed(self, factors: Tensor, out: Tensor) -> None:
-        """Recompute the per-example gradients and add their weighted sum to `out`."""
+        """Recompute the per-example gradients and add their sum, weighted by `factors` (examples,), to `out`.
+
+        `out` (groups, out, in, *kernel) has a row for each model, or for each of several equal groups of its examples.
+        """
         models, geometry = len(out), self.kernel_geometry()
         if geometry is not None:
             x, g = _as_image(self.inputs), _as_image(self.gradients)
@@ -252,8 +256,8 @@ def convolution_by(
 ) -> Callable[[Tensor], Tensor]:
     """Return the replacement of the forward function of a layer that convolves with filters computed from its weight.
 
-    `filters_of(weight)` returns the filters, and the function that turns per-example gradients with respect to the
-    filters into per-example gradients with respect to the weight.
+    `geometry` says how the filters slide. `filters_of(weight)` returns the filters, and the function that turns
+    per-example gradients with respect to the filters into per-example gradients with respect to the weight.
     """
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)

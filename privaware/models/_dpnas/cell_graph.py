@@ -263,9 +263,10 @@ def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
 def run_kernels(
     first: Tensor, calls: list[KernelCall], nodes: int, weights: Sequence[Tensor], dtype: torch.dtype, keep: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return all nodes concatenated, stored as `dtype`, and with `keep` the tensors that the backward pass needs.
+    """Return nodes 1 to `nodes` concatenated, stored as `dtype`, and the tensors that the backward pass needs.
 
-    `weights` are the filters of the convolutions in the order of `calls`, each (models, channels, 1, 3, 3).
+    Without `keep` the second result is incomplete. `first` is node 0. A node without calls is zero. `weights` are the
+    filters of the convolutions in the order of `calls`, each (models, channels, 1, 3, 3).
     """
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
     saved: list[Tensor] = []
@@ -301,8 +302,9 @@ def run_kernels_backward(
 ) -> tuple[Tensor | None, list[Tensor]]:
     """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights.
 
-    `out` and `saved` are what `run_kernels` returned with `keep`, and `gradient` is the gradient with respect to `out`.
-    The first result is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
+    `first`, `calls` and `weights` are the arguments of `run_kernels`. `out` and `saved` are what `run_kernels` returned
+    with `keep`, and `gradient` is the gradient with respect to `out`. The first result is None if no edge starts at
+    node 0. The gradients of the weights are in the order of `weights`, each (examples, channels, 9).
     """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]

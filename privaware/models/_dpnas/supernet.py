@@ -104,6 +104,6 @@ def _edges(description: Dpnas, channels: int) -> list[dict[str, nn.Module]]:
 
 
 def shared_network(description: Dpnas, rng: Any) -> Supernet:
-    """Return a supernet with initial weights from `rng`."""
+    """Return the supernet of `description` with initial weights from `rng`, or from entropy if `rng` is None."""
     with seeded(rng):
         return Supernet(description)

@@ -61,7 +61,7 @@ def _filled(template: Any, point: Mapping[str, Any]) -> Any:
 
 
 def _references(template: Any) -> list[str]:
-    """Return the choices in "$name" or "$one|other"."""
+    """Return the names of the choices if `template` is "$name" or "$one|other"; no names for any other value."""
     marked = isinstance(template, str) and template.startswith("$")
     return template[1:].split("|") if marked else []
 
