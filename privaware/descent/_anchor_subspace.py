@@ -135,7 +135,10 @@ class _Block:
 
 
 class AnchorSubspace:
-    """The projection `anchored`, bound to one stack: each model's subspaces, and the sums in their coordinates."""
+    """The projection `anchored`, bound to one stack: each model's subspaces, and the sums in their coordinates.
+
+    `rng` draws the random labels of the public examples, and the start of the power iterations.
+    """
 
     def __init__(self, settings: anchored, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng

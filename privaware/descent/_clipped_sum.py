@@ -34,10 +34,9 @@ def clipped_sum(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the sum of per-example gradients, each clipped to `clipping_norm`.
 
-    The first call probes the module and caches a copy with its layer rules, so later calls are faster. A change of the
-    module (except of the values of its trainable parameters), of the loss, of the shape or type of an example, or of
-    torch's precision settings makes the next call probe it again. `module` itself is not changed. Dropout masks depend
-    on one draw from torch's generator in each call, and on an example's position.
+    The first call probes the module and caches a copy with its layer rules. A change of the module (except of trainable
+    values), the loss, the shape or type of an example, or torch's precision makes the next call probe again. `module`
+    is not changed. Dropout masks depend on a draw from torch's generator in each call, and on an example's position.
 
     The sum has no noise yet. Give its sensitivity a margin for rounding: n examples are added in float32, so removing
     one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if
@@ -57,7 +56,7 @@ def clipped_sum(
     Returns
     -------
     sums : dict of str to Tensor
-        The clipped gradient sum of each trainable parameter, by name.
+        The clipped gradient sum of each trainable parameter, by name; zeros without examples.
     norms : Tensor
         The norm of each per-example gradient before clipping, in the order of the examples.
 
@@ -65,6 +64,8 @@ def clipped_sum(
     ------
     Refused
         If per-example gradients of the module cannot be computed, for example because it mixes examples.
+    WrongInput
+        If no parameter is trainable, `clipping_norm` is not above 0, or there is not one target for each example.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
 
 @dataclass(frozen=True)
 class _Setup:
-    """A probed stack, and the fingerprints of everything that it was built from."""
+    """A probed stack, and in `fingerprint` the facts of module, loss, torch's settings and examples that it is for."""
 
     stack: Stack
     fingerprint: Any

@@ -68,7 +68,7 @@ class GradientQueries:
             self.buffers[name].copy_(values)
 
     def __call__(self, module: nn.Module) -> dict[str, Tensor]:
-        """Answer one query at the parameters and buffers of `module`.
+        """Answer one query at the parameters and buffers of `module`, which is not changed.
 
         Parameters
         ----------
@@ -112,6 +112,8 @@ def gradient_queries(
     device: str = "cpu",
 ) -> Iterator[GradientQueries]:
     """Open a context for `recipe.steps` gradient queries, which together cost `recipe.cost(noise)`.
+
+    Nothing is charged here: the caller charges this cost before.
 
     Parameters
     ----------

@@ -89,7 +89,10 @@ class low_rank:
 
 
 class LowRank:
-    """The projection `low_rank`, bound to one stack: the factors of each model's matrices."""
+    """The projection `low_rank`, bound to one stack: the factors of each model's matrices.
+
+    `rng` draws the start of the power method.
+    """
 
     parts, cancelling = 1, 1.0
 

@@ -96,8 +96,8 @@ class MicrobatchLayout:
 class Microbatch:
     """The examples of one microbatch.
 
-    `index` holds their positions, model by model, or is one slice of positions. `valid` is 1 for an example and 0 for
-    padding; without padding it is None.
+    `index` holds their positions, model by model, or is one slice of positions (one model). `valid` is 1 for an example
+    and 0 for padding; without padding it is None.
     """
 
     index: Tensor | slice
@@ -107,7 +107,8 @@ class Microbatch:
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
     """Return how many slots each model needs, so that all samples fit with probability `chance` (normal approximation).
 
-    `rows` is the declared number of rows. The result is from 1 to `rows`.
+    `rows` is the declared number of rows, of which `sampler` draws a sample for each of `models`. The result is from 1
+    to `rows`.
     """
     mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))

@@ -25,7 +25,7 @@ NUMBERS: dict[str, Callable[[float], Any]] = {"int": int, "float": float, "bool"
 
 
 class OptimizerState(dict[str, Tensor]):
-    """The state of an optimiser as named tensors, which a checkpoint saves and restores.
+    """The state of `optimizer` as named tensors, which a checkpoint saves and restores; empty before the first step.
 
     An entry is `N.key` for parameter number N, or `N.key:type` for a plain number. `group N.key:type` is an option of
     parameter group N that steps have changed.

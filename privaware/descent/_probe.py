@@ -83,7 +83,7 @@ def _synthetic(like: Tensor, seed: int, examples: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Case:
-    """A module on synthetic examples."""
+    """A module with its loss, and `EXAMPLES` synthetic examples (`inputs` and `targets`)."""
 
     module: nn.Module
     loss: Loss
@@ -217,7 +217,7 @@ def _generator_states(device: torch.device) -> list[Tensor]:
 def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
     """Return squared norms as (models, slots, norms of an example); an example has two with the projection `anchored`.
 
-    With `bf16` layers compute in bfloat16. NaN counts as 0.
+    With `bf16` layers compute in bfloat16. NaN becomes 0, and infinity the largest finite number.
     """
     unused = stack.theta.new_zeros(stack.models, stack.columns)
     squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)

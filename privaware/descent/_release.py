@@ -23,7 +23,7 @@ class GaussianRelease:
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
     `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
     square root of the number of `parts` that a projection releases.
-    If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
+    `rng` draws the noise. If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
     """
 
     clip: Clip
@@ -63,9 +63,10 @@ class GaussianRelease:
         return noisy, deviation
 
     def _gaussian(self, exact: Tensor, noise: Any, sensitivity: Any) -> Tensor:
-        """Return `exact` plus noise of standard deviation `noise * sensitivity`: floats, or (models, 1) tensors.
+        """Return `exact` plus Gaussian noise of standard deviation `noise * sensitivity`, on the lattice of the noise.
 
-        A rank that does not lead gets the result from rank 0, and its own `exact` is not used.
+        Both factors are floats, or (models, 1) tensors. A rank that does not lead gets the result from rank 0, and its
+        own `exact` is not used.
         """
         if self.ranks is not None and not self.ranks.leads:
             return self.ranks.broadcast(torch.empty_like(exact))

@@ -90,7 +90,9 @@ class Stack:
     `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
     `module` is a copy of the first module; `stacked` gives its layers their rules. `layer_numbers` has the number of
     the layer of each parameter. `excluded` has, for each parameter of a layer that some model does not train, 1 for the
-    models that train the layer and 0 for the others.
+    models that train the layer and 0 for the others. The given modules are not changed. Raise `WrongInput` if they have
+    no trainable parameter or differ in architecture, and `Refused` if trainable parameters are not of one
+    floating-point type.
     """
 
     def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:

@@ -49,7 +49,10 @@ __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A stack with layer rules, and the examples on its device; if ranks hold `parts`, the examples of this rank."""
+    """A stack with layer rules, and the examples (`inputs`, `targets`) on its device.
+
+    If ranks hold `parts` of the examples, `inputs` and `targets` are the part of this rank; otherwise `parts` is None.
+    """
 
     stack: Stack
     inputs: tuple[Tensor, ...]

@@ -350,8 +350,8 @@ class _Launch(NamedTuple):
     """The arguments of one launch.
 
     `examples` is the number of examples of all models, `each` of one model. With `factors`, a model's examples are
-    summed in `parts` parts of `many` examples (the last may have fewer). The other fields are the tensors that the
-    kernel reads and writes.
+    summed in `parts` parts of `many` examples (the last may have fewer). The kernel reads `centred` and `factors`, and
+    writes gradients or their weighted sums to `kept` and sums for norms to `sums`; each may be None.
     """
 
     examples: int

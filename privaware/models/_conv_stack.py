@@ -16,7 +16,7 @@ __all__ = ["Conv", "ConvLayer", "Pool", "build_stack", "conv_layers", "flattened
 
 
 class Conv(NamedTuple):
-    """A convolution with bias, followed by the activation; `kernel` is the side of a filter."""
+    """A convolution with bias, then the activation; `kernel` is a filter's side, `padding` the zeros on each side."""
 
     filters: int
     kernel: int

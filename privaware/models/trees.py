@@ -44,7 +44,7 @@ class Trees(Description):
     outputs : int
         Number of outputs.
     numbers : int
-        Number of numbers that follow the codes of an input row; each has a slope.
+        Number of columns that also have a slope. Their numbers follow the codes in an input row.
     trees, depth : int
         Number and depth of the trees. With neither trees nor `waves` the model is additive in columns.
     waves : int

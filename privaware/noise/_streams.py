@@ -38,7 +38,10 @@ KEY_BYTES = 32
 
 
 class Streams:
-    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is used."""
+    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is used.
+
+    Keys follow from `seed`, or if it is None from the operating system's entropy.
+    """
 
     def __init__(self, seed: int | None) -> None:
         self.seed = seed

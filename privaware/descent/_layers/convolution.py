@@ -98,7 +98,8 @@ class ConvolutionGradient:
     def sums_by_kernel(self, geometry: Conv2dGeometry, centred: Tensor | None = None) -> Tensor:
         """Return the sums from which the kernel's caller computes norms; keep the gradients if that is cheaper.
 
-        Without `centred` they are squared norms. With `centred` they are sums for each filter (`StandardisedGradient`).
+        `geometry` is the result of `kernel_geometry`. Without `centred` the sums are squared norms (examples,). With
+        the centred filters they are (3, examples, filters), as `StandardisedGradient._from_sums` takes them.
         """
         self.inputs, self.gradients = self.inputs.contiguous(), self.gradients.contiguous()
         if centred is not None:
@@ -134,7 +135,10 @@ class ConvolutionGradient:
         return self.count * (products + transferred) + self._recomputing() < direct
 
     def _overlap_norms(self, geometry: Conv2dGeometry) -> Tensor:
-        """Return ghost norms from products of positions, summed over channels, filters and kernel taps."""
+        """Return squared ghost norms from products of positions, summed over channels, filters and kernel taps.
+
+        `geometry` is the result of `kernel_geometry`.
+        """
         self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
         x, g = _as_image(self.inputs), _as_image(self.gradients)
         out = []

@@ -27,8 +27,8 @@ GROUPED_LIMIT = 2**28
 class Geometry:
     """How the filters of a convolution slide: kernel size, stride, dilation, groups and padding.
 
-    `padding` is the number of zeros, in each dimension, that the convolution itself adds on both sides. `padded` does
-    any other padding before the convolution.
+    `layer` is a convolution of torch, whose settings are read. `padding` is the number of zeros, in each dimension,
+    that the convolution itself adds on both sides. `padded` does any other padding before the convolution.
     """
 
     def __init__(self, layer: Any) -> None:

@@ -62,7 +62,8 @@ Named = tuple[str | None, Tensor | None]
 class Affine:
     """The matrix and the bias of a linear map.
 
-    Each may be a slice (`weight_part`, `bias_part`) of the first dimension of a larger parameter.
+    `weight` and `bias` are pairs of slot name and stacked values. Each may be a slice (`weight_part`, `bias_part`) of
+    the first dimension of a larger parameter; None means the whole parameter.
     """
 
     weight: Named

@@ -54,7 +54,8 @@ def edge_ends(nodes: int) -> list[tuple[int, int]]:
 class CellGraph(nn.Module):
     """Base of graphs whose nodes are computed from the output of `entry` by `node_outputs`.
 
-    Subclasses define `forward`. A training engine may replace `node_outputs`.
+    `nodes` is the number of nodes after the entry. Subclasses define `forward`. A training engine may replace
+    `node_outputs`.
 
     With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
     The next layer must accept BF16, as `MaxPool2x2` does.
@@ -85,7 +86,8 @@ class CellGraph(nn.Module):
 class Cell(CellGraph):
     """A fully connected directed graph, whose output is the concatenation of the nodes' channels.
 
-    An edge is (start node, end node, module), where node 0 is the entry; an absent edge contributes zero.
+    An edge is (start node, end node, module), where node 0 is the entry; an absent edge contributes zero. `entry`,
+    `nodes` and `bf16` are as in `CellGraph`.
     """
 
     def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, bf16: bool = False) -> None:
@@ -304,7 +306,7 @@ def run_kernels_backward(
 
     `first`, `calls` and `weights` are the arguments of `run_kernels`. `out` and `saved` are what `run_kernels` returned
     with `keep`, and `gradient` is the gradient with respect to `out`. The first result is None if no edge starts at
-    node 0. The gradients of the weights are in the order of `weights`, each (examples, channels, 9).
+    node 0. The gradients of the weights are in the order of `weights`, each (rows of `first`, channels, 9).
     """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]
