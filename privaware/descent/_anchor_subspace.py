@@ -261,7 +261,10 @@ class AnchorSubspace:
         return out.flatten(0, 1)
 
     def _add_coordinates(self, factors: Tensor, coordinates: Tensor, out: Tensor) -> None:
-        """Add, for each group of examples, the sum of `factors * coordinates` to the group's row of `out`."""
+        """Add, for each group of examples, the sum of `factors * coordinates` to the group's row of `out`.
+
+        `factors` are (examples, 1), and `coordinates` (examples, directions). `out` is (groups, directions).
+        """
         groups = len(out)
         weighted = torch.bmm(factors.view(groups, 1, -1), coordinates.view(groups, -1, self.directions))
         out.add_(weighted[:, 0])
@@ -295,14 +298,20 @@ class AnchorSubspace:
 
 
 def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
-    """Return upper bounds on residual norms, from squared gradient norms and squared coordinate norms (`embedded`)."""
+    """Return upper bounds on residual norms, from squared gradient norms and squared coordinate norms (`embedded`).
+
+    The bounds allow for rounding (`SQUARE_SLACK`, `LENGTH_SLACK`), and are at least `sqrt(squares) / CANCELLING`.
+    """
     sizes = squares.sqrt()
     lengths = (squares * (1 + SQUARE_SLACK) - embedded).clamp_min(0).sqrt() + LENGTH_SLACK * sizes
     return torch.maximum(lengths, sizes / CANCELLING)
 
 
 def _orthonormal(vectors: Tensor) -> Tensor:
-    """Return orthonormal columns (models, parameters, directions) that span the columns of `vectors`."""
+    """Return orthonormal columns (models, parameters, directions) that span the columns of `vectors`.
+
+    Entries of `vectors` that are not finite count as 0.
+    """
     vectors = vectors.nan_to_num(0.0, 0.0, 0.0)
     largest = vectors.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(vectors.dtype).tiny)
     return torch.linalg.qr(vectors / largest).Q

@@ -135,7 +135,7 @@ def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_
 
 
 def _context(device: torch.device) -> tuple[Any, ...]:
-    """Return the settings of torch that the probe depends on."""
+    """Return the settings of torch that the probe depends on: TF32, autocast on `device`, and the default type."""
     autocast = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
     return tf32_allowed(), torch.backends.cudnn.allow_tf32, autocast, torch.get_default_dtype()
 

@@ -102,7 +102,7 @@ def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: 
 
 
 def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
-    """Return `values` with all examples outside the mask `keep` set to zero, even where they are not finite."""
+    """Return a copy of `values` with all examples outside the mask `keep` set to zero, even if they are not finite."""
     return torch.where(keep.view(-1, *[1] * (values.ndim - 1)), values, 0)
 
 

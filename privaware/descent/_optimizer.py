@@ -38,7 +38,10 @@ class OptimizerState(dict[str, Tensor]):
         self.options = [_numbers(group) for group in optimizer.param_groups]
 
     def pull(self) -> None:
-        """Set the entries from the state of the optimiser."""
+        """Replace all entries by the state of the optimiser.
+
+        Raise `WrongInput` if the state of a parameter has anything but tensors, numbers and None.
+        """
         self.clear()
         for at, parameter in enumerate(self.parameters):
             for key, value in self.optimizer.state.get(parameter, {}).items():

@@ -210,7 +210,7 @@ def _check_draws(stack: Stack, case: _Case) -> None:
 
 
 def _generator_states(device: torch.device) -> list[Tensor]:
-    """Return the states of torch's generators that a forward pass may draw from."""
+    """Return the states of torch's generator on the CPU and, if `device` is a GPU, on `device`."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 

@@ -164,7 +164,8 @@ class Disagreed(Exception):
 def agreed(ranks: Ranks | None) -> Iterator[None]:
     """Let every rank leave the training if one of them raises a `PrivawareError` inside the block.
 
-    Rank 0 raises this error, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
+    Rank 0 raises its own error, or `WrongInput` with the message of another rank's error. The other ranks raise
+    `Disagreed`. Without `ranks` an error is raised as it is.
     """
     if ranks is None:
         yield

@@ -180,7 +180,8 @@ class Stack:
     def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
         """Return the slot name (None if frozen) and the stacked values of a parameter of `self.module`.
 
-        The values are (models, *shape), or (1, *shape) for a frozen parameter that is equal in all models.
+        The values are (models, *shape), or (1, *shape) for a frozen parameter that is equal in all models. A
+        `parameter` of None, such as an absent bias, gives (None, None).
         """
         if parameter is None:
             return None, None
@@ -271,7 +272,8 @@ class Stack:
     def inputs(self, inputs: Any) -> tuple[Tensor, ...]:
         """Return the inputs of the module as a tuple of tensors, from one array or several of equal length.
 
-        Raise `WrongInput` if lengths differ.
+        Floats get the stack's type. Raise `WrongInput` if lengths differ, or if there is no input or one without
+        length.
         """
         several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = tuple(self.tensor(item) for item in several)

@@ -57,7 +57,7 @@ if triton is not None:
 
     @triton.jit
     def _words(key, at):
-        """Return the 16 words of the blocks with the counters `at` (uint64)."""
+        """Return the 16 words of the blocks with the counters `at` (uint64); `key` points to the 8 words of the key."""
         zero = (at ^ at).to(tl.uint32)
         i0, i1, i2, i3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
         i4, i5 = zero + tl.load(key).to(tl.uint32), zero + tl.load(key + 1).to(tl.uint32)

@@ -352,7 +352,7 @@ class Rng:
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Put row positions into uniformly random order, in place."""
+        """Put row positions into uniformly random order, in place, by the sampling stream."""
         self._streams.cpu["sampling"].shuffle(rows)
 
     def shuffle_each(self, samples: np.ndarray, inside: np.ndarray) -> None:
@@ -390,7 +390,7 @@ class Rng:
         return self._streams.on("sampling", device).uniform(shape)
 
     def counters(self, device: Any) -> list[Any]:
-        """Return the tensors that drawing on a device changes; the capture of a graph restores them afterwards."""
+        """Return the tensors that drawing on `device`, not the CPU, changes; the capture of a graph restores them."""
         return [self._streams.on(stream, device).counter for stream in ("sampling", "noise")]
 
     def torch(self, stream: str, device: str = "cpu") -> Any:

@@ -69,7 +69,11 @@ class Streams:
             self._torch.clear()
 
     def on(self, stream: str, device: Any) -> ChaCha20:
-        """Return the generator of the stream called `stream` on `device`, which is not the CPU."""
+        """Return the generator of the stream called `stream` on `device`, which is not the CPU.
+
+        The first call makes it, with a key from the operating system or, in a seeded run, from the stream on the CPU.
+        Later calls return the same generator.
+        """
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20

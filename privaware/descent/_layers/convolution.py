@@ -124,7 +124,7 @@ class ConvolutionGradient:
         return size <= materialised_limit(self.inputs.device) and 2 * size < self._recomputing()
 
     def _overlaps_pay(self) -> bool:
-        """Return whether ghost norms from products of positions, with a recomputed sum, cost less than gradients."""
+        """Return whether ghost norms by `_overlap_norms`, with a recomputed sum, cost less than `sums_by_kernel`."""
         size, height = self.weight[0].numel(), self.weight.shape[1]
         before, after = (t.shape[2:].numel() * self.copies for t in (self.inputs, self.gradients))
         taps = self.weight[0, 0, 0].numel()
@@ -173,7 +173,11 @@ class ConvolutionGradient:
         return slices(self.count, self.weight[0].numel(), self.inputs.device)
 
     def _columns_and_gradients(self) -> tuple[Tensor, Tensor]:
-        """Return unfolded inputs (examples x groups, in, positions), and gradients likewise with `out` for `in`."""
+        """Return unfolded inputs and output gradients, for each example and group of channels.
+
+        Inputs are (examples x groups, in x kernel, positions), and gradients (examples x groups, out, positions), where
+        `in` and `out` are channels of a group. The positions of all copies of an example follow one another.
+        """
         groups = self.geometry.groups
         columns = self.geometry.columns(self.inputs, tuple(self.gradients.shape[2:]))
         split = [t.reshape(len(self.inputs), groups, -1, columns.shape[2]) for t in (columns, self.gradients)]

@@ -26,7 +26,7 @@ CHANNELS = {
 
 
 def has_dropout(layer: nn.Module) -> bool:
-    """Return whether the layer drops units in training mode."""
+    """Return whether the layer is dropout, attention or recurrent with a dropout rate above 0."""
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return layer.p > 0
     return isinstance(layer, (nn.MultiheadAttention, nn.RNNBase)) and layer.dropout > 0
