@@ -49,7 +49,7 @@ def clipped_sum(
     loss : callable
         `loss(outputs, targets)` returns one value for each example.
     inputs, targets : array, tensor or tuple of them
-        The examples.
+        The examples. Only `inputs` may be a tuple, for a module with several inputs.
     clipping_norm : float
         The clipping norm.
 

@@ -102,7 +102,7 @@ class Descent(DescentRecipe):
         module : nn.Module or callable
             The module, or a function that builds it and is called with seeded generators.
         inputs, targets : array, tensor or tuple of them
-            The private examples.
+            The private examples. Only `inputs` may be a tuple, for a module with several inputs.
         noise : float
             The noise multiplier; 0 trains without noise and without a guarantee.
         rows : int
@@ -135,7 +135,7 @@ class Descent(DescentRecipe):
         module : nn.Module
             The module that `run` would train.
         inputs, targets : array, tensor or tuple of them
-            The examples that `run` would train it on.
+            The examples that `run` would train it on. Only `inputs` may be a tuple, for a module with several inputs.
         device : str
             Where `run` would train it.
         """

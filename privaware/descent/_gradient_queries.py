@@ -122,7 +122,7 @@ def gradient_queries(
     module : nn.Module
         Any network of the architecture.
     inputs, targets : array, tensor or tuple of them
-        The private examples.
+        The private examples. Only `inputs` may be a tuple, for a module with several inputs.
     noise : float
         The noise multiplier.
     rows : int
