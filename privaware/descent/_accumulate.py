@@ -44,7 +44,7 @@ class Batch:
 
     `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
     augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
-    padding. `draws` gives dropout its masks; each augmented copy has its own masks.
+    padding. `draws` gives dropout its masks; each augmented copy has its own masks. It is None without dropout.
     """
 
     inputs: tuple[Tensor, ...]
@@ -65,14 +65,15 @@ def accumulate(
     capturing: bool = False,
     bf16: bool = False,
 ) -> Tensor:
-    """Add the clipped per-example gradients of `batch` to `total`, and return their squared norms.
+    """Add the clipped per-example gradients of `batch` to `total`, and return their squared norms before clipping.
 
-    The squared norms have shape (examples, 1), or (examples, layers) for a `per_layer` clip. `total` has shape (models,
-    trainable). If `total` has more rows than models, each row takes the sum over one of several groups of equal size
-    into which a model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A
-    `quantile` clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on
-    the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
-    returned. `bf16` is passed to `example_gradients`.
+    `loss(outputs, targets)` returns one value for each augmented copy. Padding adds nothing to `total`. The squared
+    norms have shape (examples, 1), or (examples, layers) for a `per_layer` clip. `total` has shape (models, trainable).
+    If `total` has more rows than models, each row takes the sum over one of several groups of equal size into which a
+    model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A `quantile`
+    clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on the host, as
+    a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is returned.
+    `bf16` is passed to `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -84,8 +85,9 @@ def accumulate(
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
     """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16.
 
-    The gradient of an example is the mean over its augmented copies. The entries of a list are disjoint slices of one
-    parameter; a parameter that is not used in slices has one entry.
+    The gradient of an example is the mean over its augmented copies, for each of which `loss` returns one value. The
+    entries of a list are disjoint slices of one parameter; a parameter that is not used in slices has one entry. A
+    parameter that the loss does not depend on is left out.
     """
     with torch.autocast(stack.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext():
         outputs, tape = stack.forward(batch.inputs, batch.examples, batch.draws)

@@ -135,7 +135,10 @@ class _Block:
 
 
 class AnchorSubspace:
-    """The projection `anchored`, bound to one stack: each model's subspaces, and the sums in their coordinates."""
+    """The projection `anchored`, bound to one stack: each model's subspaces, and the sums in their coordinates.
+
+    `rng` draws the random labels of the public examples, and the start of the power iterations.
+    """
 
     def __init__(self, settings: anchored, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng
@@ -162,7 +165,10 @@ class AnchorSubspace:
         return zip(self.blocks, self.tensors.values(), strict=True)
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Compute new bases from public gradients at the present parameters if `settings.refresh` divides `step`."""
+        """Compute new bases from public gradients if `settings.refresh` divides `step`; otherwise keep them.
+
+        The gradients are those of `loss` on the public examples, at the present parameters.
+        """
         if step % self.settings.refresh:
             return
         generator = self.rng.torch("initial", str(self.stack.device))
@@ -178,7 +184,10 @@ class AnchorSubspace:
                 basis.copy_(_orthonormal(product))
 
     def _public_gradients(self, loss: Any, step: int) -> Iterator[dict[str, Tensor]]:
-        """Yield, for one slice of the public examples at a time, gradients (models, examples, size) by parameter."""
+        """Yield, for one slice of the public examples at a time, gradients (models, examples, size) by parameter.
+
+        They are gradients of `loss`, in float64. Dropout masks depend on `step`.
+        """
         numbers = torch.arange(len(self.labels), device=self.stack.device)
         models, width = self.stack.theta.shape
         size = max(1, FLOATS_AT_ONCE[self.stack.device.type] // (models * width))
@@ -195,7 +204,7 @@ class AnchorSubspace:
                 }
 
     def _draws(self, numbers: Tensor, step: int) -> ExampleDraws | None:
-        """Return the draws of dropout masks for public examples.
+        """Return the draws of dropout masks at `step` for the public examples `numbers`, which count from 0.
 
         Public examples have negative example numbers and private examples do not, so they never share a mask. The
         result is None if the training has no key, because it uses no dropout and no augmentation.
@@ -215,8 +224,9 @@ class AnchorSubspace:
         """Add each example's clipped coordinates to `total`, and the sums that residuals are computed from.
 
         With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates. Without residuals
-        there are only clipped coordinates. Return (examples, 2): squared norms of the gradients, and of their
-        coordinates before clipping.
+        there are only clipped coordinates. Padding and examples that are not finite add nothing. Return (examples, 2):
+        squared norms of the gradients, and of their coordinates before clipping. The arguments are as in `accumulate`
+        of `_accumulate.py`.
         """
         squares = squared_norms(self.stack, gradients, batch.examples, by_layer=False)
         coordinates = self._coordinates(gradients, batch.examples)
@@ -251,7 +261,10 @@ class AnchorSubspace:
         return out.flatten(0, 1)
 
     def _add_coordinates(self, factors: Tensor, coordinates: Tensor, out: Tensor) -> None:
-        """Add, for each group of examples, the sum of `factors * coordinates` to the group's row of `out`."""
+        """Add, for each group of examples, the sum of `factors * coordinates` to the group's row of `out`.
+
+        `factors` are (examples, 1), and `coordinates` (examples, directions). `out` is (groups, directions).
+        """
         groups = len(out)
         weighted = torch.bmm(factors.view(groups, 1, -1), coordinates.view(groups, -1, self.directions))
         out.add_(weighted[:, 0])
@@ -259,7 +272,7 @@ class AnchorSubspace:
     def released(self, exact: Tensor) -> Tensor:
         """Return the float64 sums that get noise: clipped residuals divided by `residual`, then clipped coordinates.
 
-        If `residual` is None there are only coordinates.
+        `exact` has the columns that `accumulate` fills. If `residual` is None there are only coordinates.
         """
         if self.settings.residual is None:
             return exact
@@ -285,14 +298,20 @@ class AnchorSubspace:
 
 
 def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
-    """Return upper bounds on residual norms, from squared gradient norms and squared coordinate norms (`embedded`)."""
+    """Return upper bounds on residual norms, from squared gradient norms and squared coordinate norms (`embedded`).
+
+    The bounds allow for rounding (`SQUARE_SLACK`, `LENGTH_SLACK`), and are at least `sqrt(squares) / CANCELLING`.
+    """
     sizes = squares.sqrt()
     lengths = (squares * (1 + SQUARE_SLACK) - embedded).clamp_min(0).sqrt() + LENGTH_SLACK * sizes
     return torch.maximum(lengths, sizes / CANCELLING)
 
 
 def _orthonormal(vectors: Tensor) -> Tensor:
-    """Return orthonormal columns (models, parameters, directions) that span the columns of `vectors`."""
+    """Return orthonormal columns (models, parameters, directions) that span the columns of `vectors`.
+
+    Entries of `vectors` that are not finite count as 0.
+    """
     vectors = vectors.nan_to_num(0.0, 0.0, 0.0)
     largest = vectors.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(vectors.dtype).tiny)
     return torch.linalg.qr(vectors / largest).Q
@@ -314,7 +333,7 @@ def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
 
 
 def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Yield at most `settings.blocks` blocks of about equal size, cut between parameters.
+    """Yield at most `settings.blocks` blocks of about equal size, each of consecutive `slots` of parameters.
 
     `rows` is the number of public examples; a block has at most this many directions.
     """

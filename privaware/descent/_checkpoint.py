@@ -33,7 +33,8 @@ __all__ = ["Checkpoint", "TrainingState"]
 class TrainingState:
     """The state that a step of training changes, and the two digests that a checkpoint must match.
 
-    `theta` holds the parameters and `norms` the clipping norms. `update`, `averages` and `projection` hold the tensors
+    `theta` holds the parameters and `norms` the clipping norms. `rng` draws samples and noise, and `step` is the number
+    of steps taken. `update`, `averages` and `projection` hold the tensors
     of these parts of the recipe. `draws` holds the secret key of dropout and augmentation, which no step changes.
     `fingerprint` is a digest of the public settings that the result depends on. `examples` is a digest of the examples.
     """
@@ -58,7 +59,10 @@ class TrainingState:
         return tensors | {f"average.{name}": value for name, value in self.averages.items()}
 
     def share(self, ranks: Ranks) -> None:
-        """Give every rank the state of rank 0, which may come from a checkpoint, but not its noise stream."""
+        """Give every rank the state of rank 0, which may come from a checkpoint, but not its noise stream.
+
+        Every rank has to call this. Step, tensors and the other streams are replaced in place.
+        """
         tensors = {name: value.detach().cpu() for name, value in self.tensors().items()}
         facts = ranks.shared((self.step, tensors, self.rng.state_without_noise()) if ranks.leads else None)
         if not ranks.leads:
@@ -67,7 +71,10 @@ class TrainingState:
             vars(self.rng).update(vars(Rng.restore(streams)))
 
     def copy(self, tensors: dict[str, Tensor]) -> None:
-        """Copy `tensors`, which have their names in a checkpoint, into the tensors of this state, in place."""
+        """Copy `tensors`, which have their names in a checkpoint, into the tensors of this state, in place.
+
+        Tensors of the update that this state does not have yet are added to it.
+        """
         for name, tensor in tensors.items():  # an optimiser makes its state in its first step
             if name.startswith("update."):
                 self.update.setdefault(name.removeprefix("update."), tensor)
@@ -123,7 +130,7 @@ class Checkpoint:
             return str(json.loads(file.metadata()["privaware"]).get("run"))
 
     def remove(self) -> None:
-        """Remove the file, because a run that has ended does not need it."""
+        """Remove the file, if it exists, because a run that has ended does not need it."""
         Path(self.path).unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> None:

@@ -34,10 +34,9 @@ def clipped_sum(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the sum of per-example gradients, each clipped to `clipping_norm`.
 
-    The first call probes the module and caches a copy with its layer rules, so later calls are faster. A change of the
-    module (except of the values of its trainable parameters), of the loss, of the shape or type of an example, or of
-    torch's precision settings makes the next call probe it again. `module` itself is not changed. Dropout masks depend
-    on one draw from torch's generator in each call, and on an example's position.
+    The first call probes the module and caches a copy with its layer rules. A change of the module (except of trainable
+    values), the loss, the shape or type of an example, or torch's precision makes the next call probe again. `module`
+    is not changed. Dropout masks depend on a draw from torch's generator in each call, and on an example's position.
 
     The sum has no noise yet. Give its sensitivity a margin for rounding: n examples are added in float32, so removing
     one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if
@@ -50,14 +49,14 @@ def clipped_sum(
     loss : callable
         `loss(outputs, targets)` returns one value for each example.
     inputs, targets : array, tensor or tuple of them
-        The examples.
+        The examples. Only `inputs` may be a tuple, for a module with several inputs.
     clipping_norm : float
         The clipping norm.
 
     Returns
     -------
     sums : dict of str to Tensor
-        The clipped gradient sum of each trainable parameter, by name.
+        The clipped gradient sum of each trainable parameter, by name; zeros without examples.
     norms : Tensor
         The norm of each per-example gradient before clipping, in the order of the examples.
 
@@ -65,6 +64,8 @@ def clipped_sum(
     ------
     Refused
         If per-example gradients of the module cannot be computed, for example because it mixes examples.
+    WrongInput
+        If no parameter is trainable, `clipping_norm` is not above 0, or there is not one target for each example.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
 
 @dataclass(frozen=True)
 class _Setup:
-    """A probed stack, and the fingerprints of everything that it was built from."""
+    """A probed stack, and in `fingerprint` the facts of module, loss, torch's settings and examples that it is for."""
 
     stack: Stack
     fingerprint: Any
@@ -113,7 +114,8 @@ class _Setup:
 def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_Setup | None, Prepared]:
     """Return the cached setup of `module` with its present parameters, or a new setup if anything else has changed.
 
-    The setup is None if the module or the loss has no fingerprint, so that it cannot be cached.
+    The second result holds the stack and the examples on its device. The setup is None if the module or the loss has no
+    fingerprint, so that it cannot be cached. Raise `WrongInput` if no parameter is trainable.
     """
     parameter = next((p for p in module.parameters() if p.requires_grad), None)
     if parameter is None:
@@ -133,13 +135,13 @@ def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_
 
 
 def _context(device: torch.device) -> tuple[Any, ...]:
-    """Return the settings of torch that the probe depends on."""
+    """Return the settings of torch that the probe depends on: TF32, autocast on `device`, and the default type."""
     autocast = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
     return tf32_allowed(), torch.backends.cudnn.allow_tf32, autocast, torch.get_default_dtype()
 
 
 def _shapes(prepared: Prepared) -> list[Any]:
-    """Return the shapes and types of the examples, which are all that the probe uses of them."""
+    """Return shape and type of one example, for each input and then the targets: all that the probe uses of them."""
     return [(item.shape[1:], item.dtype) for item in (*prepared.inputs, prepared.targets)]
 
 

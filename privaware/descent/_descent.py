@@ -95,16 +95,16 @@ class Descent(DescentRecipe):
         device: str = "cpu",
         callbacks: Callbacks | None = None,
     ) -> nn.Module:
-        """Train a copy of one module.
+        """Train a copy of one module. Nothing is charged here: the caller charges `cost(noise)` before.
 
         Parameters
         ----------
         module : nn.Module or callable
             The module, or a function that builds it and is called with seeded generators.
         inputs, targets : array, tensor or tuple of them
-            The private examples.
+            The private examples. Only `inputs` may be a tuple, for a module with several inputs.
         noise : float
-            The noise multiplier.
+            The noise multiplier; 0 trains without noise and without a guarantee.
         rows : int
             The declared number of rows. Gradient sums are divided by `sampler.rate * rows`.
         rng : Rng
@@ -118,6 +118,11 @@ class Descent(DescentRecipe):
         -------
         nn.Module
             The trained copy, on the device of `module`.
+
+        Raises
+        ------
+        Refused
+            If the module cannot be trained privately.
         """
         member = Member(module, noise)
         return self.run_population([member], inputs, targets, rows=rows, rng=rng, device=device, callbacks=callbacks)[0]
@@ -130,7 +135,7 @@ class Descent(DescentRecipe):
         module : nn.Module
             The module that `run` would train.
         inputs, targets : array, tensor or tuple of them
-            The examples that `run` would train it on.
+            The examples that `run` would train it on. Only `inputs` may be a tuple, for a module with several inputs.
         device : str
             Where `run` would train it.
         """
@@ -150,7 +155,8 @@ class Descent(DescentRecipe):
     ) -> list[nn.Module]:
         """Train several models together, each with its own samples, noise, learning rate and clipping norm.
 
-        Each model is a separate release, so the cost of a population is the composition of the costs of its models.
+        Each model is a separate release, so the cost of a population is the composition of the costs of its models. The
+        caller charges it before. Raise `Refused` if a module cannot be trained privately.
 
         Parameters
         ----------

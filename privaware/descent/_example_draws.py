@@ -79,7 +79,8 @@ class ExampleDraws:
     def kept(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> tuple[Tensor, float]:
         """Return a dropout mask of this `shape` and `dtype`, and the probability that an entry is 1.
 
-        An entry is 0 with probability `rate`, rounded to a multiple of `1 / LANE`, and 1 otherwise.
+        An entry is 0 with probability `rate`, rounded to a multiple of `1 / LANE`, and 1 otherwise. Raise `Refused` as
+        in `uniform`.
 
         >>> mask, share = ExampleDraws(torch.arange(4000)).kept((4000, 10), 0.2, torch.float32)
         >>> bool(abs(mask.mean() - 0.8) < 0.01), round(share, 3)

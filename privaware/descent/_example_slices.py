@@ -21,8 +21,8 @@ FLOATS_AT_ONCE = 2**22
 def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
     """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients of these examples).
 
-    `examples` is the number of examples of all `models`. If the gradients are not in memory already, they are
-    materialised for one slice at a time.
+    `use` holds the per-example gradients of one parameter. `examples` is the number of examples of all `models`. If the
+    gradients are not in memory already, they are materialised for one slice at a time.
     """
     each = examples // models
     complete, size = None, _at_once(use)
@@ -35,7 +35,7 @@ def example_slices(use: PerExampleGradient, models: int, examples: int) -> Itera
 
 
 def _at_once(use: PerExampleGradient) -> int | None:
-    """Return how many examples to materialise at once, or None if all gradients are in memory already."""
+    """Return how many examples of `use` to materialise at once, or None if all gradients are in memory already."""
     if isinstance(use, ConvolutionGradient) and use.materialised is None:
         numbers = use.weight[0].numel()
     elif isinstance(use, OuterProduct) and use.materialised is None:

@@ -102,7 +102,7 @@ def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: 
 
 
 def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
-    """Return `values` with all examples outside the mask `keep` set to zero, even where they are not finite."""
+    """Return a copy of `values` with all examples outside the mask `keep` set to zero, even if they are not finite."""
     return torch.where(keep.view(-1, *[1] * (values.ndim - 1)), values, 0)
 
 
@@ -125,7 +125,10 @@ def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
 
 
 def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
-    """Add to `out` (models, *shape) the sum of `factors * gradients` over the examples of each model."""
+    """Add to `out` (models, *shape) the sum of `factors * gradients` over the examples of each model.
+
+    `factors` are (examples,) and `gradients` (examples, *shape), in model-major order.
+    """
     models = len(out)
     width = math.prod(out.shape[1:])
     if models == 1:

@@ -112,7 +112,7 @@ class _Walk:
         return value if hasattr(type(value), "__get__") else self.value(value)
 
     def value(self, value: Any) -> Any:
-        """Describe one attribute by what is compared."""
+        """Describe one attribute by what is compared; raise `NoFingerprint` if it may change without notice."""
         kind = type(value)
         if isinstance(value, PLAIN):
             return kind, value
@@ -135,7 +135,10 @@ class _Walk:
         raise NoFingerprint(f"{kind.__name__} may change without notice")
 
     def _tensor(self, value: Tensor) -> Any:
-        """Describe a parameter or buffer by layout and hooks; the owner of the setup compares or loads its values."""
+        """Describe a parameter or buffer by layout and hooks; the owner of the setup compares or loads its values.
+
+        Raise `NoFingerprint` for a lazy parameter.
+        """
         if nn.parameter.is_lazy(value):
             raise NoFingerprint("a lazy parameter is not initialised yet")
         number, _ = self._number(value)

@@ -31,7 +31,10 @@ __all__ = ["GradientQueries", "gradient_queries", "keep_gradient"]
 
 @dataclass(frozen=True)
 class keep_gradient:
-    """An update that changes no parameter and keeps the noisy mean gradient for the caller."""
+    """An update that changes no parameter and keeps the noisy mean gradient, as `state["gradient"]`.
+
+    `lr` has no effect; every update has this field.
+    """
 
     lr: float = 1.0
 
@@ -65,7 +68,7 @@ class GradientQueries:
             self.buffers[name].copy_(values)
 
     def __call__(self, module: nn.Module) -> dict[str, Tensor]:
-        """Answer one query at the parameters and buffers of `module`.
+        """Answer one query at the parameters and buffers of `module`, which is not changed.
 
         Parameters
         ----------
@@ -75,7 +78,7 @@ class GradientQueries:
         Returns
         -------
         dict of str to Tensor
-            The noisy mean gradient, by parameter name.
+            The noisy gradient sum divided by the expected batch size, by the name of each trainable parameter.
 
         Raises
         ------
@@ -110,6 +113,8 @@ def gradient_queries(
 ) -> Iterator[GradientQueries]:
     """Open a context for `recipe.steps` gradient queries, which together cost `recipe.cost(noise)`.
 
+    Nothing is charged here: the caller charges this cost before.
+
     Parameters
     ----------
     recipe : DescentRecipe
@@ -117,7 +122,7 @@ def gradient_queries(
     module : nn.Module
         Any network of the architecture.
     inputs, targets : array, tensor or tuple of them
-        The private examples.
+        The private examples. Only `inputs` may be a tuple, for a module with several inputs.
     noise : float
         The noise multiplier.
     rows : int
@@ -152,7 +157,10 @@ def gradient_queries(
 
 
 def _follow_queries(ranks: Ranks, recipe: DescentRecipe, job: TrainingJob, streams: dict[str, Any]) -> None:
-    """Take part in the gradient queries that rank 0 leads, until it sends no further weights."""
+    """Take part in the gradient queries that rank 0 leads, until it sends no further weights.
+
+    Rank 0 sends all arguments but `ranks`; `streams` is the state of its `Rng` without the stream of noise.
+    """
     with followed(ranks, job, recipe.precision) as own:
         module: Any = own.members[0].module
         queries = GradientQueries(prepared_training(recipe, own, Rng.restore(streams), ranks)[0])

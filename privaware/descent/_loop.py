@@ -88,7 +88,8 @@ def every(count: int, observer: Observer) -> Observer:
 def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list[nn.Module]:
     """Take all remaining steps and return the trained copies of the modules.
 
-    If a checkpoint file exists, the training resumes from it.
+    `callbacks` may be None. If their checkpoint file exists, the training resumes from it. After each step a due
+    checkpoint is saved, then observers are called, then progress is reported. The checkpoint file stays at the end.
     """
     callbacks = callbacks or Callbacks()
     checkpoint, state, steps = callbacks.checkpoint, training.state, training.recipe.steps
@@ -113,8 +114,8 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 def stepper(training: Training) -> Callable[[], None]:
     """Return the function that takes one step.
 
-    On CUDA this is a captured graph, unless `rng` is a recording subclass of `Rng`, there are no examples, an optimiser
-    of PyTorch takes the steps, which may run code on the host, or several ranks train together.
+    On CUDA this is a captured graph, unless the training's `rng` is a recording subclass of `Rng`, there are no
+    examples, an optimiser of PyTorch takes the steps, which may run code on the host, or several ranks train together.
     """
     if isinstance(training.recipe.update, TorchOptimizer) or training.ranks is not None:
         return training.one_step

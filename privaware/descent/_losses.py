@@ -130,8 +130,9 @@ class losing_less:
 def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Tensor | None:
     """Return the gradient of the losses with respect to `outputs`, or None if only a backward pass gives it.
 
-    A formula is known for cross-entropy of class numbers: the gradient is the class probabilities, minus 1 at the right
-    class, divided by the number of augmented copies of an example.
+    `examples` is the number of examples, without augmented copies. A formula is known if `loss` is `cross_entropy`,
+    `outputs` are (n, classes) and `targets` are int64 class numbers: the gradient is the class probabilities, minus 1
+    at the right class, divided by the number of augmented copies of an example.
     """
     if loss is not cross_entropy or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
@@ -155,7 +156,8 @@ def _probabilities(outputs: Tensor) -> Tensor:
 def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], examples: int) -> Tensor:
     """Return the losses of all augmented copies, each divided by the number of copies of an example.
 
-    `hidden` are the recorded inputs of watched modules; if there are any, they are passed to `loss`.
+    `outputs` and `targets` have a row for each copy. `hidden` are the recorded inputs of watched modules; if there are
+    any, they are passed to `loss`.
     Raise `WrongInput` if `loss` does not return a vector of `examples` values, or of a multiple of `examples`.
     """
     losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)

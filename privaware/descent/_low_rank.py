@@ -56,8 +56,8 @@ SIDES = ("both", "left")
 class low_rank:
     """Release the gradients of low-rank factors instead of the gradients of large weight matrices.
 
-    A matrix is factored if it has more entries than its factors. Only weights of linear layers and ungrouped
-    convolutions with more than `rank` rows and columns are factored.
+    A matrix is factored if it has more entries than the factors whose gradients are released. Only weights of linear
+    layers and ungrouped convolutions with more than `rank` rows and columns are factored.
 
     Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization.
 
@@ -89,7 +89,10 @@ class low_rank:
 
 
 class LowRank:
-    """The projection `low_rank`, bound to one stack: the factors of each model's matrices."""
+    """The projection `low_rank`, bound to one stack: the factors of each model's matrices.
+
+    `rng` draws the start of the power method.
+    """
 
     parts, cancelling = 1, 1.0
 
@@ -112,7 +115,8 @@ class LowRank:
     def refresh(self, loss: Any, step: int) -> None:
         """Compute new factors of each matrix by one iteration of the power method from a random start.
 
-        After step `warm_up` they are factors of the change of the normalised matrix since that step.
+        After step `warm_up` they are factors of the change of the normalised matrix since that step. `loss` is not
+        used.
         """
         reference, theta = self.tensors["reference"], self.stack.theta
         if step == self.settings.warm_up:
@@ -132,7 +136,8 @@ class LowRank:
     ) -> Tensor:
         """Add the clipped gradients with respect to the factors and all other parameters to `total`.
 
-        Return their squared norms. Raise `Refused` if a factored matrix is used in slices.
+        Return their squared norms before clipping. Raise `Refused` if a factored matrix is used in slices. The
+        arguments are as in `accumulate` of `_accumulate.py`.
         """
         carriers: Gradients = {}
         for name, uses in gradients.items():
@@ -187,7 +192,8 @@ class _Factors:
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
         """Return per-example gradients with respect to `left` and to `right`.
 
-        Gradients with respect to the matrix W are materialised only if there is no other way.
+        `use` holds the per-example gradients with respect to the matrix W, for `examples` examples of all models. They
+        are materialised only if there is no other way. An outer product no longer counts the bias in its norms.
         """
         if isinstance(use, OuterProduct):
             use.separate_bias()
@@ -199,7 +205,7 @@ class _Factors:
         return self._of_materialised(use, examples)
 
     def _of_filters(self, use: ConvolutionGradient) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """Return the gradients with respect to both factors of a convolution.
+        """Return the gradients with respect to `left` and `right` of the filters whose gradients `use` holds.
 
         The right factor is a convolution with `rank` filters. The left factor combines their outputs at each position.
         """
@@ -220,7 +226,7 @@ class _Factors:
         return Materialised(torch.cat(lefts)), Materialised(torch.cat(rights))
 
     def _times(self, values: Tensor, matrices: Tensor) -> Tensor:
-        """Return `values` (examples, ..., width) times the matrix (width, rank) of each example's model."""
+        """Return `values` (examples, ..., width) times the entry of `matrices` (models, width, rank) of their model."""
         by_model = values.reshape(len(matrices), -1, values.shape[-1])
         return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
 

@@ -96,8 +96,8 @@ class MicrobatchLayout:
 class Microbatch:
     """The examples of one microbatch.
 
-    `index` holds their positions, model by model, or is one slice of positions. `valid` is 1 for an example and 0 for
-    padding; without padding it is None.
+    `index` holds their positions, model by model, or is one slice of positions (one model). `valid` is 1 for an example
+    and 0 for padding; without padding it is None.
     """
 
     index: Tensor | slice
@@ -107,7 +107,8 @@ class Microbatch:
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
     """Return how many slots each model needs, so that all samples fit with probability `chance` (normal approximation).
 
-    `rows` is the declared number of rows. The result is from 1 to `rows`.
+    `rows` is the declared number of rows, of which `sampler` draws a sample for each of `models`. The result is from 1
+    to `rows`.
     """
     mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))
@@ -117,7 +118,8 @@ def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT
 def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models: int) -> tuple[int, ...]:
     """Return smaller group sizes for the last microbatch, so that most samples need little padding.
 
-    Sizes in small steps cover samples between the 1/20 and the 5/6 quantile; one more covers the `FIT_CHANCE` quantile.
+    Sizes in steps of 4 cover samples between the 1/20 and the 5/6 quantile of the largest sample of all `models`; one
+    more covers the `FIT_CHANCE` quantile. Only sizes of at least 32 and below `layout.group` are returned.
 
     >>> from privaware.descent._sampling import Poisson
     >>> narrower_sizes(MicrobatchLayout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000, models=1)
@@ -134,7 +136,9 @@ def microbatches(
 ) -> Iterator[Microbatch]:
     """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding.
 
-    If `ranks` train together, only the microbatches of this rank are yielded: every `ranks.size`-th one.
+    `samples` holds the positions of each model's examples. The longest sample decides the number of microbatches; there
+    is none if all samples are empty. Tensors are on the device of `stack`. If `ranks` train together, only the
+    microbatches of this rank are yielded: every `ranks.size`-th one.
     """
     longest = max(len(sample) for sample in samples)
     starts = range(0, longest, layout.width)
@@ -168,7 +172,10 @@ def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
 
 
 def _example_bytes(stack: Stack, inputs: Sequence[Tensor]) -> int:
-    """Return the bytes that autograd saves for one more example, measured on one and on three synthetic examples."""
+    """Return the bytes that autograd saves for one more example of a model; at least the size of its inputs.
+
+    They are measured on one and on three synthetic examples, with the shapes and types of `inputs`.
+    """
     one, three = (_saved_bytes(stack, inputs, examples) for examples in (1, 3))
     return max((three - one) // 2, sum(item[:1].nbytes for item in inputs), 1)
 

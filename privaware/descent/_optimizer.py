@@ -25,7 +25,7 @@ NUMBERS: dict[str, Callable[[float], Any]] = {"int": int, "float": float, "bool"
 
 
 class OptimizerState(dict[str, Tensor]):
-    """The state of an optimiser as named tensors, which a checkpoint saves and restores.
+    """The state of `optimizer` as named tensors, which a checkpoint saves and restores; empty before the first step.
 
     An entry is `N.key` for parameter number N, or `N.key:type` for a plain number. `group N.key:type` is an option of
     parameter group N that steps have changed.
@@ -38,7 +38,10 @@ class OptimizerState(dict[str, Tensor]):
         self.options = [_numbers(group) for group in optimizer.param_groups]
 
     def pull(self) -> None:
-        """Set the entries from the state of the optimiser."""
+        """Replace all entries by the state of the optimiser.
+
+        Raise `WrongInput` if the state of a parameter has anything but tensors, numbers and None.
+        """
         self.clear()
         for at, parameter in enumerate(self.parameters):
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -191,7 +194,7 @@ def torch_optimizer(optimizer: Any, module: nn.Module, lr: float | None = None) 
     ------
     WrongInput
         If the optimiser has taken steps, needs a closure, or has other parameters than the trainable ones of `module`;
-        or if `lr` is given together with an optimiser.
+        if `lr` is given together with an optimiser; or if `optimizer` is something else, or fails when it is called.
 
     Examples
     --------
@@ -231,7 +234,10 @@ def _built(make: Any, parameters: Sequence[nn.Parameter], lr: float | None) -> O
 
 
 def _order(optimizer: Optimizer, trainable: dict[str, nn.Parameter]) -> tuple[str, ...]:
-    """Return the names of the optimiser's parameters; raise `WrongInput` unless they are exactly `trainable`."""
+    """Return the names of the optimiser's parameters, in its order, from `trainable` (parameters by name).
+
+    Raise `WrongInput` unless the optimiser has exactly the parameters in `trainable`.
+    """
     names = {id(value): name for name, value in trainable.items()}
     given = [names.get(id(value)) for group in optimizer.param_groups for value in group["params"]]
     order = tuple(name for name in given if name is not None)

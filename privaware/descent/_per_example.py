@@ -58,7 +58,7 @@ class PerExampleGradient(Protocol):
 
 
 class Materialised:
-    """Materialised per-example gradients (examples, *shape)."""
+    """Materialised per-example gradients (examples, *shape); `squares` are their squared norms, if known already."""
 
     def __init__(self, gradients: Tensor, squares: Tensor | None = None, part: slice | None = None) -> None:
         self.gradients, self.part = gradients, part
@@ -81,7 +81,8 @@ class OuterProduct:
     """The gradient of a matrix: the sum over positions t of `outer(gradients[t], inputs[t])`.
 
     `inputs` is (examples, positions, in) or (examples, in). `gradients`, with respect to the layer's outputs, is
-    (examples, positions, out) or (examples, out). `zeroing` sets examples of `inputs` to zero. With one position the
+    (examples, positions, out) or (examples, out). `part` is the slice of the parameter's first dimension, or None for
+    the whole parameter. `zeroing` sets examples of `inputs` to zero. With one position the
     squared norm is the product of two squared norms. With several positions it is computed by the cheaper of two ways:
     as a ghost norm (from Gram matrices of the positions), or from the materialised product.
     """
@@ -175,7 +176,11 @@ class OuterProduct:
 
 
 class OuterProductBias:
-    """The gradient of the bias of a layer whose weight has an `OuterProduct` of one position: the output gradients."""
+    """The gradient of the bias of a layer whose weight has an `OuterProduct` of one position: the output gradients.
+
+    `outer` is this outer product. Its squared norms include the bias, until `separate_bias` is called. `part` is as in
+    `OuterProduct`.
+    """
 
     def __init__(self, outer: OuterProduct, part: slice | None = None) -> None:
         self.outer, self.part = outer, part

@@ -124,7 +124,10 @@ class Population:
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
     def row(self, recipe: DescentRecipe, step: int) -> StepSettings:
-        """Return the public numbers of `step`, which counts from 0, with lists of one number for each model."""
+        """Return the public numbers of `step`, which counts from 0, with lists of one number for each model.
+
+        Schedules and average are those of `recipe`.
+        """
         noise = [recipe.noise_at(value, step) for value in self.noise]
         average = recipe.average
         return StepSettings(
@@ -137,7 +140,11 @@ class Population:
         )
 
     def settings(self, recipe: DescentRecipe, step: int, like: Tensor) -> StepSettings:
-        """Return the public numbers of a step for its arithmetic, on the device of `like`."""
+        """Return the public numbers of `step` for its arithmetic.
+
+        Noise and learning rate are floats for one model, and for several models (models, 1) tensors with the type and
+        device of `like`. Schedules and average are those of `recipe`.
+        """
         row = self.row(recipe, step)
         numbers: Any = (row.noise, row.gradient_noise, row.lr)
         numbers = [of[0] for of in numbers] if len(self.noise) == 1 else like.new_tensor(numbers)[:, :, None]

@@ -83,7 +83,7 @@ def _synthetic(like: Tensor, seed: int, examples: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Case:
-    """A module on synthetic examples."""
+    """A module with its loss, and `EXAMPLES` synthetic examples (`inputs` and `targets`)."""
 
     module: nn.Module
     loss: Loss
@@ -128,6 +128,7 @@ known: dict[Any, bool] = {}
 def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts: Any) -> Any:
     """Return a key of everything that a probe depends on, or None if something may change without notice.
 
+    Of `tensors` (inputs and targets) the shapes of one example and the types count. `facts` become part of the key.
     Code of other packages than torch and this one may change without notice, and so may buffers.
     """
     shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
@@ -168,8 +169,8 @@ def check_slots(
     """Raise `Refused` if the norm of an example depends on its slot.
 
     Every slot of `batches` holds the same example. Squared norms may differ from the squared norm in the first slot by
-    at most `tolerance` times that squared norm, so norms differ by about half as much. Dropout is switched off, because
-    each example would have its own mask.
+    at most `tolerance` times that squared norm, so norms differ by about half as much. With `bf16` layers compute in
+    bfloat16. Dropout is switched off, because each example would have its own mask; modes are restored afterwards.
     """
     modes = [(part, part.training) for part in stack.module.modules()]
     stack.module.eval()
@@ -209,12 +210,15 @@ def _check_draws(stack: Stack, case: _Case) -> None:
 
 
 def _generator_states(device: torch.device) -> list[Tensor]:
-    """Return the states of torch's generators that a forward pass may draw from."""
+    """Return the states of torch's generator on the CPU and, if `device` is a GPU, on `device`."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """Return the squared norms of each example as (models, slots, norms of an example)."""
+    """Return squared norms as (models, slots, norms of an example); an example has two with the projection `anchored`.
+
+    With `bf16` layers compute in bfloat16. NaN becomes 0, and infinity the largest finite number.
+    """
     unused = stack.theta.new_zeros(stack.models, stack.columns)
     squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
     return squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
@@ -223,8 +227,8 @@ def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:
     """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`.
 
-    They are compared for each number of models in `model_counts`. It is enough if they agree on the first of `cases`,
-    or on all others. With `tf32` they must also agree in TF32, on one case at least.
+    Gradients are compared for each number of models in `model_counts`. It is enough if they agree on the first of
+    `cases`, or on all others. With `tf32` they must also agree in TF32, on one case at least.
     """
     problem: Exception | str = ""
     for materialise in (False, True):
@@ -294,7 +298,8 @@ def _agrees_in_float32(case: _Case, model_counts: tuple[int, ...], materialise: 
 def _agrees_in_tf32(case: _Case, models: int, materialise: bool) -> bool:
     """Return whether TF32 results are near autograd's results in float32, and no clipped gradient is too long.
 
-    A clipped gradient in TF32 may exceed the clipping norm by no more than `TF32_MARGIN` allows.
+    A clipped gradient in TF32 may exceed the clipping norm by no more than `TF32_MARGIN` allows. The arguments are as
+    in `_agrees`.
     """
     expected = _autograd_gradients(case)
     with matmul_precision("tf32"):
@@ -303,7 +308,10 @@ def _agrees_in_tf32(case: _Case, models: int, materialise: bool) -> bool:
 
 
 def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
-    """Return whether each clipped per-example gradient in TF32 has a norm of at most `norm / (1 - TF32_MARGIN)`."""
+    """Return whether each clipped per-example gradient in TF32 has a norm of at most `norm / (1 - TF32_MARGIN)`.
+
+    `norm` is 0.001 here. The caller has switched TF32 on. The arguments are as in `_agrees`.
+    """
     stack, norm = stacked([case.module] * models, device=case.targets.device, materialise=materialise), 1e-3
     longest = 0.0
     for at in range(EXAMPLES):

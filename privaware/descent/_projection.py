@@ -29,15 +29,22 @@ class BoundProjection(Protocol):
     fingerprint: str
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Choose the coordinates of `step`, in place, without reading a private row."""
+        """Choose the coordinates of `step` (from 0), in place, without reading a private row.
+
+        `loss` is the loss of this step, for gradients on public rows.
+        """
         ...
 
     def accumulate(self, gradients: Any, batch: Any, clip: Any, norm: Any, total: Tensor, capturing: bool) -> Tensor:
-        """Add the clipped coordinates of each example to `total`; return the squared norms used for clipping."""
+        """Add the clipped coordinates of each example to `total`; return the squared norms used for clipping.
+
+        `gradients` are the per-example gradients of `batch` by parameter name. The other arguments are as in
+        `accumulate` of `_accumulate.py`.
+        """
         ...
 
     def released(self, exact: Tensor) -> Tensor:
-        """Return the vectors to which noise is added, computed from the `exact` sums."""
+        """Return the vectors to which noise is added, computed from the sums `exact` that `accumulate` filled."""
         ...
 
     def gradient(self, noisy: Tensor) -> Tensor:
@@ -56,5 +63,5 @@ class Projection(Protocol):
     precisions: tuple[str, ...]
 
     def bind(self, stack: Any, rng: Any) -> BoundProjection:
-        """Return the projection of `stack`."""
+        """Return the projection of `stack`; `rng` draws what it needs at random, none of it to protect rows."""
         ...

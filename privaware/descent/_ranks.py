@@ -45,7 +45,10 @@ class Trainer(Protocol):
     def precision(self) -> str: ...
 
     def train_together(self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Any = None) -> list[nn.Module]:
-        """Train the members of `job`, together with `ranks` unless that is None, and return their modules."""
+        """Train the members of `job`, together with `ranks` unless that is None, and return trained copies of them.
+
+        `rng` draws samples and, on rank 0, noise. `callbacks` are `Callbacks` or None; only rank 0 has them.
+        """
         ...
 
 
@@ -70,7 +73,8 @@ class TrainingJob:
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any = None) -> list[nn.Module]:
         """Train with all ranks that this process leads, and return the trained modules of the members.
 
-        Train alone if this process leads no ranks, or if a member has noise multiplier 0.
+        Every rank calls `trainer.train_together`, with `callbacks` on this rank only. Train alone if this process leads
+        no ranks, or if a member has noise multiplier 0.
         """
         with self.sent(_follow, trainer, rng) as (own, ranks):
             return trainer.train_together(own, rng, ranks, callbacks)
@@ -109,8 +113,8 @@ def prepared_training(
 ) -> tuple[Training, Prepared]:
     """Return the training of the members of `job`, and its examples in their order; each of `ranks` prepares its own.
 
-    `mask` is the mask of `Training`. All ranks get the same size of microbatches and the same coordinates of a
-    projection. If one rank raises, every rank leaves.
+    `recipe` has the settings of the training, and `mask` is the mask of `Training`. All ranks get the same size of
+    microbatches and the same coordinates of a projection. If one rank raises, every rank leaves.
     """
     modules: list[Any] = [member.module for member in job.members]
     with agreed(ranks):
@@ -144,7 +148,10 @@ def followed(ranks: Ranks, job: TrainingJob, precision: str) -> Iterator[Trainin
 
 
 def _follow(ranks: Ranks, trainer: Trainer, job: TrainingJob, streams: dict[str, Any]) -> None:
-    """Take part in a training that rank 0 leads."""
+    """Take part in a training that rank 0 leads, and drop the result, because rank 0 has it too.
+
+    Rank 0 sends all arguments but `ranks`; `streams` is the state of its `Rng` without the stream of noise.
+    """
     with followed(ranks, job, trainer.precision) as own:
         trainer.train_together(own, Rng.restore(streams), ranks)
 
@@ -157,7 +164,8 @@ class Disagreed(Exception):
 def agreed(ranks: Ranks | None) -> Iterator[None]:
     """Let every rank leave the training if one of them raises a `PrivawareError` inside the block.
 
-    Rank 0 raises this error, and the other ranks raise `Disagreed`. Without `ranks` nothing is done.
+    Rank 0 raises its own error, or `WrongInput` with the message of another rank's error. The other ranks raise
+    `Disagreed`. Without `ranks` an error is raised as it is.
     """
     if ranks is None:
         yield

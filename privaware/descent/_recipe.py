@@ -56,13 +56,14 @@ class DescentRecipe:
             expect_one_of("projection", ("sgd", "momentum"), update=type(self.update).__name__)
 
     def noise_at(self, noise: float, step: int) -> float:
-        """Return the noise multiplier of one step: `noise` times the schedule. Both `cost` and `run` use it."""
+        """Return the noise multiplier of `step` (from 0): `noise` times the schedule. Both `cost` and `run` use it."""
         return noise * self.noise_schedule.at(step, self.steps)
 
     def gradient_noise(self, noise: float) -> float:
         """Return the noise multiplier of the gradient sum alone, from the noise multiplier of the whole step.
 
-        They differ for a `quantile` clip only, because it releases a count too.
+        They differ for a `quantile` clip only, because it releases a count too. Raise `WrongInput` if its `count_noise`
+        is at most half of `noise`.
         """
         return self.clip.gradient_noise(noise) if isinstance(self.clip, quantile) else noise
 

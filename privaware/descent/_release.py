@@ -23,7 +23,7 @@ class GaussianRelease:
     `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
     `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
     square root of the number of `parts` that a projection releases.
-    If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
+    `rng` draws the noise. If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
     """
 
     clip: Clip
@@ -49,7 +49,8 @@ class GaussianRelease:
     def _with_count(self, clip: quantile, exact: Tensor, settings: StepSettings) -> tuple[Tensor, Any]:
         """Release the gradient sum and the count as one vector, and update the clipping norms by the noisy count.
 
-        The count is scaled so that both have the same noise. The joint noise multiplier is `settings.noise`.
+        `exact` has the count in its last column. The count is scaled, in place, so that both have the same noise. The
+        joint noise multiplier is `settings.noise`. Return the noisy vector and the standard deviation of its noise.
         """
         norms = self.norms[:, None]
         deviation = settings.gradient_noise * norms * self.rounding
@@ -62,7 +63,11 @@ class GaussianRelease:
         return noisy, deviation
 
     def _gaussian(self, exact: Tensor, noise: Any, sensitivity: Any) -> Tensor:
-        """Return `exact` with noise; a rank that does not lead gets it from rank 0, and its own `exact` is not used."""
+        """Return `exact` plus Gaussian noise of standard deviation `noise * sensitivity`, on the lattice of the noise.
+
+        Both factors are floats, or (models, 1) tensors. A rank that does not lead gets the result from rank 0, and its
+        own `exact` is not used.
+        """
         if self.ranks is not None and not self.ranks.leads:
             return self.ranks.broadcast(torch.empty_like(exact))
         noisy: Tensor = self.rng.gaussian(exact, noise=noise, sensitivity=sensitivity)

@@ -52,8 +52,8 @@ class RowParts:
     def fetch(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout) -> None:
         """Fetch the examples of this rank's microbatches; all ranks have to call this with the same arguments.
 
-        `samples` has, for each model, the positions of its sampled examples. Nothing is fetched if `samples`
-        equal the samples of the last step, as with full batches.
+        `samples` has, for each model, the positions of its sampled examples; `layout` cuts them into microbatches.
+        Nothing is fetched if `samples` equal the samples of the last step, as with full batches.
         """
         if len(self.last) == len(samples) and all(map(np.array_equal, self.last, samples)):
             return

@@ -31,7 +31,10 @@ Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop - 1`."""
+    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop - 1`.
+
+    `name` and `shape` are those of the parameter in the module.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -54,7 +57,8 @@ class Tape:
     def per_example_gradients(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[PerExampleGradient]]:
         """Run one backward pass from `end` and return per-example gradients by parameter name.
 
-        `seeds` is the gradient of the loss with respect to `end`; None if `end` is the loss.
+        `seeds` is the gradient of the loss with respect to `end`; None if `end` is the loss. A parameter that `end`
+        does not depend on is left out; one that is used several times has several entries.
         """
         by_parameter: dict[str, list[PerExampleGradient]] = {}
         if not self.edges or not end.requires_grad:
@@ -86,7 +90,9 @@ class Stack:
     `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
     `module` is a copy of the first module; `stacked` gives its layers their rules. `layer_numbers` has the number of
     the layer of each parameter. `excluded` has, for each parameter of a layer that some model does not train, 1 for the
-    models that train the layer and 0 for the others.
+    models that train the layer and 0 for the others. The given modules are not changed. Raise `WrongInput` if they have
+    no trainable parameter or differ in architecture, and `Refused` if trainable parameters are not of one
+    floating-point type.
     """
 
     def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:
@@ -174,7 +180,8 @@ class Stack:
     def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
         """Return the slot name (None if frozen) and the stacked values of a parameter of `self.module`.
 
-        The values are (models, *shape), or (1, *shape) for a frozen parameter that is equal in all models.
+        The values are (models, *shape), or (1, *shape) for a frozen parameter that is equal in all models. A
+        `parameter` of None, such as an absent bias, gives (None, None).
         """
         if parameter is None:
             return None, None
@@ -214,7 +221,7 @@ class Stack:
             self.tape.builders.append(build)
 
     def record_inputs_of(self, kinds: Sequence[str]) -> None:
-        """Record the inputs of modules with a class name in `kinds`, for a loss that penalises them."""
+        """Record the first input of each module with a class name in `kinds`, for a loss that penalises it."""
         for module in self.module.modules():
             if type(module).__name__ in kinds:
                 module.register_forward_pre_hook(lambda _, inputs: self.tape.hidden.append(inputs[0]))
@@ -265,7 +272,8 @@ class Stack:
     def inputs(self, inputs: Any) -> tuple[Tensor, ...]:
         """Return the inputs of the module as a tuple of tensors, from one array or several of equal length.
 
-        Raise `WrongInput` if lengths differ.
+        Floats get the stack's type. Raise `WrongInput` if lengths differ, or if there is no input or one without
+        length.
         """
         several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = tuple(self.tensor(item) for item in several)
@@ -301,7 +309,7 @@ def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
 
 
 def _layer_numbers(slots: list[Slot]) -> dict[str, int]:
-    """Return, for each parameter, the number of its layer, which is the module that owns it."""
+    """Return, by parameter name, the number (from 0, in order of `slots`) of its layer, the module that owns it."""
     owners: dict[str, int] = {}
     return {slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots}
 

@@ -30,7 +30,10 @@ def settings_digest(
 ) -> str:
     """Return a digest of the public settings that the result of a training depends on.
 
-    The field `microbatch` of `recipe` and the device are left out: they change results by rounding only.
+    `rows` is the declared number of rows. `mask` is the mask of `Training`, and `subsets` the examples of each model
+    (None: all). Of `stack` the names and shapes of trainable parameters count, the number of models, and the
+    fingerprint of the projection. The field `microbatch` of `recipe` and the device are left out: they change results
+    by rounding only. Values of parameters and examples are left out too.
     """
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision, recipe.overflow)

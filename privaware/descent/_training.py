@@ -49,7 +49,10 @@ __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A stack with layer rules, and the examples on its device; if ranks hold `parts`, the examples of this rank."""
+    """A stack with layer rules, and the examples (`inputs`, `targets`) on its device.
+
+    If ranks hold `parts` of the examples, `inputs` and `targets` are the part of this rank; otherwise `parts` is None.
+    """
 
     stack: Stack
     inputs: tuple[Tensor, ...]
@@ -60,7 +63,9 @@ class Prepared:
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
     """Stack the modules and probe the first one; raise `Refused` if it cannot be trained privately.
 
-    If layer rules fail for it, `torch.func.vmap` materialises the per-example gradients of the stack.
+    `loss(outputs, targets)` returns one value for each example. If layer rules fail for the first module,
+    `torch.func.vmap` materialises the per-example gradients of the stack. Raise `WrongInput` unless there is one target
+    for each example.
     """
     first, watch = modules[0], getattr(loss, "watch", ())
     check_layers(first)
@@ -98,9 +103,9 @@ class Training:
     ) -> None:
         """Prepare the first step.
 
-        `rows` is the declared number of rows. `mask` (models, trainable) is 0 for parameters that a model does not
-        train. With `ranks`, each rank sums a part of the microbatches of a step (`_ranks.py`). Raise `WrongInput` if
-        `rows` is not positive.
+        `prepared` is the stack of the modules of `members`, and the examples. `rows` is the declared number of rows.
+        `mask` (models, trainable) is 0 for parameters that a model does not train. With `ranks`, each rank sums a part
+        of the microbatches of a step (`_ranks.py`). Raise `WrongInput` if `rows` is not positive.
         """
         expect_count("", rows=rows)
         self.recipe, self.rng, self.ranks = recipe, rng, ranks
@@ -176,7 +181,8 @@ class Training:
     def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> MicrobatchLayout:
         """Return a layout whose last microbatch may be narrower, if an example's numbers are the same in all shapes.
 
-        Otherwise return the present layout.
+        Otherwise return the present layout. `microbatch` and `most` are as in `MicrobatchLayout.of`, and `arithmetic`
+        gives the rounding bound.
         """
         sampler, groups = self.recipe.sampler, self.layout.groups
         for chance in (WIDE_CHANCE, FIT_CHANCE):
@@ -189,7 +195,10 @@ class Training:
         return self.layout
 
     def _alike_in_all(self, layout: MicrobatchLayout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
-        """Return whether the rounding bound holds, and examples give the same bits, for all these group `sizes`."""
+        """Return whether the rounding bound holds, and examples give the same bits, for all these group `sizes`.
+
+        The bound is that of `arithmetic`. Shapes are `layout` and `layout` with groups of each of `sizes`.
+        """
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False
         batches = [self._alike(replace(layout, group=size)) for size in (*sizes, layout.group)]
@@ -250,7 +259,10 @@ class Training:
         return self.state.step
 
     def released(self) -> list[nn.Module]:
-        """Return copies of the modules with the trained (or averaged) parameters."""
+        """Return copies of the modules with the trained parameters; with their average, if the recipe has one.
+
+        Before the first step these are the initial parameters.
+        """
         theta = self.state.averages.get("average", self.state.theta) if self.step else self.state.theta
         return self.stack.trained(self.modules, theta)
 
@@ -292,14 +304,20 @@ class Training:
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
 
     def step_on(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool = False) -> None:
-        """Take one step on the microbatches `selections`; the caller counts the step in `state.step`."""
+        """Take one step on the microbatches `selections`; the caller counts the step in `state.step`.
+
+        With `capturing` no tensor value is read on the host, as a CUDA graph requires.
+        """
         self.exact_sum.start()
         self.accumulate(settings, selections, capturing)
         noisy, deviation = self.noisy_sum(settings)
         self.update(settings, noisy, deviation)
 
     def accumulate(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool) -> None:
-        """Add the clipped per-example gradients of all microbatches to the exact sum."""
+        """Add the clipped per-example gradients of the microbatches `selections` to the exact sum.
+
+        `capturing` is as in `step_on`.
+        """
         loss = self.loss_at(settings.progress)
         margin = 1.0 if self.recipe.precision == "float32" else 1 - TF32_MARGIN
         for selection in selections:
@@ -310,7 +328,11 @@ class Training:
             self.exact_sum.add(sums.view(self.models, -1, sums.shape[1]))
 
     def _batch(self, selection: Microbatch, step: Any) -> Batch:
-        """Return the selected examples as a batch, with `copies` augmented copies of each; a slice is not copied."""
+        """Return the examples of the microbatch `selection` as a batch, with `copies` augmented copies of each.
+
+        `step` is the number of the step, on which random draws depend. If `selection.index` is a slice and `copies` is
+        1, no memory is copied.
+        """
         index, whole = selection.index, (*self.inputs, self.targets)
         *selected, targets = [_selected(item, index) for item in whole] if self.parts is None else self.parts.at(index)
         inputs = tuple(selected)
@@ -324,7 +346,7 @@ class Training:
         return Batch(inputs, targets, examples, selection.valid, draws)
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
-        """Return the draws of dropout and augmentation for the selected examples in a step; None if neither is used."""
+        """Return the draws of dropout and augmentation for `selection` in `step`; None if neither is used."""
         key = self.stack.key
         if key is None:
             return None

@@ -57,7 +57,7 @@ if triton is not None:
 
     @triton.jit
     def _words(key, at):
-        """Return the 16 words of the blocks with the counters `at` (uint64)."""
+        """Return the 16 words of the blocks with the counters `at` (uint64); `key` points to the 8 words of the key."""
         zero = (at ^ at).to(tl.uint32)
         i0, i1, i2, i3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
         i4, i5 = zero + tl.load(key).to(tl.uint32), zero + tl.load(key + 1).to(tl.uint32)
@@ -93,7 +93,10 @@ if triton is not None:
 
     @triton.jit
     def _eight(key, counter, NORMAL: tl.constexpr, LANES: tl.constexpr):
-        """Return eight random numbers of each block of this program: normal with `NORMAL`, else uniform."""
+        """Return eight random numbers of each block of this program: normal with `NORMAL`, else uniform.
+
+        `counter` points to the number of the first block of the first program. Each program has `LANES` blocks.
+        """
         number = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES) + tl.load(counter)
         x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15 = _words(key, number.to(tl.uint64))
         if NORMAL:

@@ -21,9 +21,9 @@ __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_back
 
 
 class Images(NamedTuple):
-    """A block's outputs in channels-first layout, the same in channels-last layout (or None), and the argmax.
+    """A block's outputs in channels-first layout, in channels-last layout too (None if not requested), and `argmax`.
 
-    The argmax is the position, from 0 to 3, of the largest input of each 2 x 2 window (int8), or None without a pool.
+    `argmax` is the position, from 0 to 3, of the largest input of each 2 x 2 window (int8), or None without a pool.
     """
 
     channels_first: Any
@@ -54,7 +54,7 @@ if triton is not None:
 
     @triton.jit
     def _slope(value, KIND: tl.constexpr):
-        """Return the derivative of the activation, computed from the activation's output `value`."""
+        """Return the derivative of ReLU if `KIND` is "relu", else of tanh, from the activation's output `value`."""
         if KIND == "relu":
             return tl.where(value > 0.0, 1.0, 0.0)
         return 1.0 - value * value

@@ -310,10 +310,11 @@ def per_example_gradients(
     """Return per-example gradients (examples, filters, kernel x channels), or None without `keep`, and sums of them.
 
     `x` (n, channels, height, width) are the inputs and `g` (n, filters, output height, output width) the output
-    gradients of `examples` examples, the copies of an example one after another. Without `centred` the sums are squared
-    norms (examples,). With `centred` filters (models, filters, kernel x channels) they are (3, examples, filters): for
-    each filter the gradient's squared norm, its inner product with the centred filter, and the sum of its entries;
-    examples are in model-major order, equally many for each model. `tile` is chosen by `_tile` if None.
+    gradients of `examples` examples, the copies of an example one after another. `geometry` is the convolution's.
+    Without `centred` the sums are squared norms (examples,). With `centred` filters (models, filters, kernel x
+    channels) they are (3, examples, filters): for each filter the gradient's squared norm, its inner product with the
+    centred filter, and the sum of its entries; examples are in model-major order, equally many for each model. `tile`
+    is chosen by `_tile` if None.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
@@ -349,8 +350,8 @@ class _Launch(NamedTuple):
     """The arguments of one launch.
 
     `examples` is the number of examples of all models, `each` of one model. With `factors`, a model's examples are
-    summed in `parts` parts of `many` examples (the last may have fewer). The other fields are the tensors that the
-    kernel reads and writes.
+    summed in `parts` parts of `many` examples (the last may have fewer). The kernel reads `centred` and `factors`, and
+    writes gradients or their weighted sums to `kept` and sums for norms to `sums`; each may be None.
     """
 
     examples: int
@@ -418,7 +419,8 @@ def ghost_norm_sums(left: Any, right: Any, geometry: Conv2dGeometry, input_size:
 
     `left` (examples, inputs, inputs) holds inner products of positions of the input, over channels. `right` (examples,
     outputs, outputs) holds inner products of positions of the output gradient, over filters. Copies of an example count
-    as further positions. `input_size` and `output_size` are (height, width).
+    as further positions. `input_size` and `output_size` are (height, width) of one copy; `geometry` is the
+    convolution's.
     """
     examples, positions = len(right), right.shape[1]
     size = 32 if positions > 16 else 16
@@ -455,7 +457,10 @@ def _tile_of(x: Any, g: Any, geometry: Conv2dGeometry, examples: int) -> Tile:
 
 
 def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:
-    """Return the number of tiles of an example, the number along columns, and whether a tile covers one kernel tap."""
+    """Return the number of tiles of an example, the number along columns, and whether a tile covers one kernel tap.
+
+    The gradient of an example has `filters` rows and `columns` (kernel taps x `channels`) columns.
+    """
     parts = -(-channels // tile.columns)
     one_tap = parts * tile.columns * 3 <= channels * 4
     broad = columns // channels * parts if one_tap else -(-columns // tile.columns)
@@ -463,7 +468,11 @@ def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, 
 
 
 def _tile(filters: int, channels: int, columns: int, count: int) -> Tile:
-    """Return a tile size that is fast on an H200 for the convolutions of Tramèr and Boneh's networks."""
+    """Return a tile size that is fast on an H200 for the convolutions of Tramèr and Boneh's networks.
+
+    A gradient has `filters` rows and `columns` (kernel taps x `channels`) columns. `count` is the number of output
+    positions of an example, over all its copies.
+    """
     deep = 32 if count > 16 else 16
     if filters > 64 and channels >= 64:
         return Tile(128, 64, deep, 4, 3)

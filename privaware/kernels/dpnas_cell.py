@@ -83,14 +83,21 @@ if triton is not None:
 
     @triton.jit
     def _near(x, channel, place, inside, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Return, for every place, the neighbour that kernel tap `tap` reads; zero beyond the edges."""
+        """Return, for every place, the neighbour that tap `tap` (0 to 8, line by line) reads; zero beyond the edges.
+
+        `x` points to channels of `HIGH` x `WIDE` places. `inside` is the mask of existing pairs of `channel` and
+        `place`.
+        """
         seen = seen_from(inside, place // WIDE, place % WIDE, tap, HIGH, WIDE)
         at = x + channel * (HIGH * WIDE) + place + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
         return tl.load(at, mask=seen, other=0.0).to(tl.float32)
 
     @triton.jit
     def _slid(x, w, channel, place, used, inside, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Convolve each channel with its own nine weights."""
+        """Convolve each channel of `x` with its own nine weights in `w`; `used` is the mask of existing channels.
+
+        The other arguments are as in `_near`.
+        """
         total = tl.zeros(inside.shape, tl.float32)
         for tap in tl.static_range(9):
             weight = tl.load(w + channel * 9 + tap, mask=used, other=0.0)
@@ -354,10 +361,10 @@ def _power(least: int) -> int:
 
 
 def _threads(tile: dict[str, int], back: bool) -> dict[str, int]:
-    """Return the launch options that were fastest on an H200.
+    """Return the launch options that were fastest on an H200, for a program of the size `tile` (from `_tile`).
 
-    The backward pass uses few warps, because every warp sums separately. In the forward pass two programs should fit
-    into the registers of one multiprocessor.
+    With `back` they are for the backward pass. The backward pass uses few warps, because every warp sums separately. In
+    the forward pass two programs should fit into the registers of one multiprocessor.
     """
     total, places = tile["C"] * tile["S"], tile["S"]
     most = total // 2048 if back else min(8, places // 32, total // 512)

@@ -139,7 +139,7 @@ if triton is not None:
 
 @functools.cache
 def ready(device: Any) -> bool:
-    """Return whether kernels can be compiled for `device`, by compiling one."""
+    """Return whether kernels can be compiled for `device`, by compiling one; False without Triton or without CUDA."""
     import torch
 
     if triton is None or device.type != "cuda":

@@ -31,7 +31,11 @@ if triton is not None:
 
     @triton.jit
     def seen_from(inside, down, across, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Return a mask of the places whose neighbour at kernel tap `tap` lies inside the image."""
+        """Return a mask of the places whose neighbour at kernel tap `tap` (0 to 8, line by line) lies inside the image.
+
+        `inside` is the mask of existing places, `down` and `across` are their lines and columns, and `HIGH` and `WIDE`
+        are the image's size.
+        """
         if tap < 3:
             inside = inside & (down > 0)
         if tap > 5:
@@ -162,7 +166,8 @@ if triton is not None:
 def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
     """Write the maximum of the 3 x 3 window around each position of `x` into `y`, or with `add` add it to `y`.
 
-    Return the position of each maximum in its window, from 0 to 8. Places beyond the edges do not count.
+    Both are (n, channels, height, width). Return the position of each maximum in its window, from 0 to 8 (int8). Places
+    beyond the edges do not count.
     """
     index, width = _bytes(y), y[0].numel()
     _maxima[(len(x), triton.cdiv(width, SIZE))](
@@ -208,7 +213,10 @@ def max_pool_2x2(x: Any) -> tuple[Any, Any]:
 
 
 def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
-    """Write each block's gradient `g` into `dx` at the position `index` of its maximum, and zero elsewhere."""
+    """Write each block's gradient `g` into `dx` at the position `index` of its maximum, and zero elsewhere.
+
+    `index` is the second result of `max_pool_2x2`, and `dx` has the shape of its input.
+    """
     width = dx[0].numel()
     _halved_back[(len(g), triton.cdiv(width, SIZE))](g, index, dx, width, *dx.shape[2:], *g.shape[2:], SIZE)
 

@@ -16,7 +16,7 @@ __all__ = ["Conv", "ConvLayer", "Pool", "build_stack", "conv_layers", "flattened
 
 
 class Conv(NamedTuple):
-    """A convolution with bias, followed by the activation."""
+    """A convolution with bias, then the activation; `kernel` is a filter's side, `padding` the zeros on each side."""
 
     filters: int
     kernel: int
@@ -88,7 +88,8 @@ def build_stack(
 ) -> nn.Sequential:
     """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer.
 
-    `dropout` is the dropout rate, where 0 means no dropout layer. `groups` is passed to `conv_layers`.
+    `model` gives inputs, outputs, activation and pooling. `dropout` is the dropout rate, where 0 means no dropout
+    layer. `groups` is passed to `conv_layers`.
     """
     from torch import nn
 

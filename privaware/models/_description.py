@@ -50,7 +50,10 @@ class Description:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one input row, by default from the field `inputs`, a width or a tuple."""
+        """The shape of one input row, by default from the field `inputs`, a width or a tuple.
+
+        Raise `WrongInput` if there is no such field.
+        """
         inputs: Any = getattr(self, "inputs", None)
         if inputs is None:
             raise WrongInput(f"{self.name}: expected a family that defines the shape of one row")
@@ -177,7 +180,10 @@ class Activated(Description):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDescription(Activated):
-    """A description of a network for images: `inputs` is (channels, height, width), and `pooling` one of `POOLINGS`."""
+    """A description of a network for images: `inputs` is (channels, height, width), and `pooling` one of `POOLINGS`.
+
+    `outputs` is the number of outputs.
+    """
 
     inputs: tuple[int, int, int]
     outputs: int

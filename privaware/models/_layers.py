@@ -60,7 +60,10 @@ def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
 
 
 def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
-    """Return a new pooling layer: a max pool if `kind` is "max", else an average pool."""
+    """Return a new pooling layer: a max pool if `kind` is "max", else an average pool.
+
+    Windows have `size` x `size` points and begin every `stride` points; `padding` is the width of the padded border.
+    """
     layer = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
     return layer(size, stride, padding)
 
@@ -121,7 +124,10 @@ class PadChannels(nn.Module):
 
 
 class Residual(nn.Module):
-    """`after(body(first(x)) + shortcut(x))`; with `preactivated` the shortcut takes first(x) instead of x."""
+    """`after(body(first(x)) + shortcut(x))`; with `preactivated` the shortcut takes first(x) instead of x.
+
+    A part that is None is the identity.
+    """
 
     def __init__(
         self,
@@ -199,8 +205,9 @@ class LSTM(nn.Module):
 class StandardisedConv2d(nn.Module):
     """A convolution with weight standardisation: every filter has mean 0, and a norm just below 1.
 
-    It is not a subclass of `nn.Conv2d`, so no rule for that layer applies to it: the gradient of `weight` passes
-    through the standardisation, which is the same for every row.
+    It has `filters` filters of `size` x `size` points on `channels` channels, and a bias. `padding` is the number of
+    zeros on each side. It is not a subclass of `nn.Conv2d`, so no rule for that layer applies to it: the gradient of
+    `weight` passes through the standardisation, which is the same for every row.
     """
 
     def __init__(self, channels: int, filters: int, size: int, stride: int = 1, padding: int = 0) -> None:

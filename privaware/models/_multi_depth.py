@@ -15,9 +15,9 @@ __all__ = ["MultiDepthNetwork", "Whitened"]
 class Whitened(nn.Module):
     """A fixed affine map of pooled maps of several depths, then scaling to rows of norm 1; it has no parameters.
 
-    Map number i (channels, p * p) is multiplied by `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by
-    `scale{i}`. For each m, the entries m of all channels that have more than m entries are one row, which is multiplied
-    by `matrix{m}`.
+    `channels` and `pools` (the side p) have one entry for each map. Map number i (channels, p * p) is multiplied by
+    `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by `scale{i}`. For each m, the entries m of all channels
+    that have more than m entries are one row, which is multiplied by `matrix{m}`.
     """
 
     def __init__(self, channels: Sequence[int], pools: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ COLOUR = [3, 32, 32]
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNetwork:
-    """A network of a paper: its description, its number of parameters, where it is printed, and a note."""
+    """A network of a paper: its description, its number of parameters, where it is printed (`source`), and a note."""
 
     description: dict[str, Any]
     parameters: int

@@ -116,7 +116,7 @@ class Inception(ImageDescription):
         )
 
     def _block(self, channels: int, block: tuple[Branch, ...]) -> tuple[nn.Module, int]:
-        """Return the block, and its number of output channels."""
+        """Return the module of `block` for inputs of `channels` channels, and its number of output channels."""
         from privaware.models._layers import Branches
 
         branches = [self._branch(channels, branch) for branch in block]

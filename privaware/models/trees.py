@@ -44,7 +44,7 @@ class Trees(Description):
     outputs : int
         Number of outputs.
     numbers : int
-        Number of columns that also have a slope.
+        Number of columns that also have a slope. Their numbers follow the codes in an input row.
     trees, depth : int
         Number and depth of the trees. With neither trees nor `waves` the model is additive in columns.
     waves : int
@@ -110,8 +110,9 @@ class Curve:
 
     Outputs are corrected afterwards for clipped gradients (two classes) or for a skewed target (regression).
 
-    `labels` names the levels. `scores` has a row for each level and a column for each output. `deviations` is, for each
-    level, the standard deviation that privacy noise alone gives a score; NaN if the model does not store it.
+    `column` is the column's name, and `labels` names the levels. `scores` has a row for each level and a column for
+    each output. `deviations` is, for each level, the standard deviation that privacy noise alone gives a score; NaN if
+    the model does not store it.
     """
 
     column: str

@@ -43,9 +43,9 @@ NEAR = 2.0**-26
 def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step` (rows, 1).
 
-    `scale` (rows, 1) holds standard deviations. Steps are powers of two. The blocks take the numbers of the stream in
-    the order of the array. Dividing and multiplying by a power of two is exact, so every result is a multiple of its
-    step, also where float64 numbers are farther apart than one step.
+    The result is a new array with the type of `exact`. `scale` (rows, 1) holds standard deviations. Steps are powers of
+    two. The blocks take the numbers of the stream in the order of the array. Dividing and multiplying by a power of two
+    is exact, so every result is a multiple of its step, also where float64 numbers are farther apart than one step.
 
     >>> ones = np.ones((2, 1))
     >>> add_gaussian(np.zeros((2, 3)), 8 * ones, 4 * ones, np.random.Generator(np.random.SFC64(0))) % 4
@@ -124,7 +124,11 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
 
 
 def _nearest(rest: Fraction, scale: Fraction, bits: int, stream: np.random.Generator) -> int:
-    """Return the integer nearest to `rest - scale * ln(w)`, where `bits` are the first bits of w."""
+    """Return the integer nearest to `rest - scale * ln(w)`, where `bits` are the first `BITS` bits of w.
+
+    If they do not decide, `stream` gives further bits of w. `rest` and `scale` (which has the sign of the noise) are in
+    lattice steps.
+    """
     count = BITS
     while True:
         if bits:

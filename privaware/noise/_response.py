@@ -16,7 +16,8 @@ def randomised_response(
 ) -> np.ndarray:
     """Return a random response for each class code in `exact`, with the probabilities of `response_probabilities`.
 
-    `candidates` (..., classes) is a mask that is broadcast over the leading axes of `exact`. A row without a candidate
+    `candidates` (..., classes) is a mask that is broadcast over the leading axes of `exact`. `stream` draws; `exact` is
+    not changed. A row without a candidate
     raises `WrongInput`.
     """
     if not candidates.any(axis=-1).all():
@@ -51,7 +52,8 @@ def response_probabilities(candidates: np.ndarray, epsilon: float) -> np.ndarray
 def _change(exact: np.ndarray, allowed: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return whether each code is a candidate, the number of other candidates, and the probability of replacement.
 
-    `allowed` says for each row which codes are candidates. A code that is no candidate is always replaced.
+    `exact` holds the codes, and `allowed` (*shape of `exact`, classes) says for each which codes are candidates. A code
+    that is no candidate is always replaced.
     """
     inside = np.take_along_axis(allowed, exact[..., None], axis=-1)[..., 0]
     others = allowed.sum(axis=-1) - inside

@@ -74,7 +74,8 @@ class Rng:
     """The random generator of one run.
 
     Without a seed its noise is fit for release. Then no copy of the generator draws the same numbers, in this process
-    or in a forked or other process. With a seed a run can be repeated, and `certified` is False.
+    or in a forked or other process. With a seed a run can be repeated, and `certified` is False. No method charges
+    anything: the caller charges a release before it draws the noise.
 
     Parameters
     ----------
@@ -118,7 +119,8 @@ class Rng:
         Returns
         -------
         float, ndarray or Tensor
-            The noisy value, in the type of `exact`; arrays of integers become float64.
+            The noisy value, in the type of `exact`; arrays of integers become float64. Arrays and tensors are rounded
+            to multiples of `lattice(noise * sensitivity)`.
         """
         if isinstance(exact, float):
             return self._scalar("gaussian", exact, noise * sensitivity)
@@ -142,7 +144,8 @@ class Rng:
         Returns
         -------
         float or ndarray
-            The noisy value, in the type of `exact`; arrays of integers become float64.
+            The noisy value, in the type of `exact`; arrays of integers become float64. Arrays are rounded to multiples
+            of `lattice(noise * sensitivity)`.
         """
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
@@ -233,7 +236,7 @@ class Rng:
         volume : ndarray
             The most by which one row changes the log volume, for each problem.
         price : tuple of Event
-            The event of each problem, which the caller has proven.
+            The event of each problem, which the caller has proven. Drawing does not use it.
 
         Returns
         -------
@@ -254,7 +257,9 @@ class Rng:
         sensitivity: float,
         tail: int = 0,
     ) -> np.ndarray:
-        """Apply maps in turn, each followed by Gaussian noise, and release the last value only.
+        """Apply maps in turn, each followed by Gaussian noise, and return the last value only, on the lattice.
+
+        Nothing is charged here: the caller charges the event of these maps before.
 
         Parameters
         ----------
@@ -326,7 +331,8 @@ class Rng:
         """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
 
         `rate` must be above 0 and below 1. The gaps between sampled rows are independent and geometric. So a draw is
-        needed for each sampled row only. Valid positions of a sample ascend; the others, after them, are 0.
+        needed for each sampled row only. `width` is the size of the largest sample. Valid positions of a sample ascend;
+        the others, after them, are 0.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16
@@ -346,7 +352,7 @@ class Rng:
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Put row positions into uniformly random order, in place."""
+        """Put row positions into uniformly random order, in place, by the sampling stream."""
         self._streams.cpu["sampling"].shuffle(rows)
 
     def shuffle_each(self, samples: np.ndarray, inside: np.ndarray) -> None:
@@ -384,7 +390,7 @@ class Rng:
         return self._streams.on("sampling", device).uniform(shape)
 
     def counters(self, device: Any) -> list[Any]:
-        """Return the tensors that drawing on a device changes; the capture of a graph restores them afterwards."""
+        """Return the tensors that drawing on `device`, not the CPU, changes; the capture of a graph restores them."""
         return [self._streams.on(stream, device).counter for stream in ("sampling", "noise")]
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
@@ -410,7 +416,10 @@ class Rng:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Rng:
-        """Return the generator with this `state`."""
+        """Return the generator with this `state`; a stream that is not in it gets a new key, or starts from the seed.
+
+        Raise `WrongInput` for a state of an older version that drew on a device.
+        """
         rng = cls(state["seed"])
         rng._streams = Streams.restore(state)
         return rng

@@ -38,7 +38,10 @@ KEY_BYTES = 32
 
 
 class Streams:
-    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is used."""
+    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is used.
+
+    Keys follow from `seed`, or if it is None from the operating system's entropy.
+    """
 
     def __init__(self, seed: int | None) -> None:
         self.seed = seed
@@ -66,7 +69,11 @@ class Streams:
             self._torch.clear()
 
     def on(self, stream: str, device: Any) -> ChaCha20:
-        """Return the generator of the stream called `stream` on `device`, which is not the CPU."""
+        """Return the generator of the stream called `stream` on `device`, which is not the CPU.
+
+        The first call makes it, with a key from the operating system or, in a seeded run, from the stream on the CPU.
+        Later calls return the same generator.
+        """
         import torch
 
         from privaware.kernels.chacha20 import ChaCha20
@@ -169,7 +176,10 @@ MERSENNE = slice(24, 24 + 8 * 624)
 
 
 def _fill(generator: Any, source: np.random.Generator) -> None:
-    """Write every word of a Mersenne Twister's state, because `manual_seed` uses 32 bits of a seed only."""
+    """Set the whole state of the torch `generator` on the CPU by draws from `source`.
+
+    `manual_seed` would use 32 bits of a seed only.
+    """
     import torch
 
     generator.manual_seed(0)

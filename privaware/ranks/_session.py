@@ -58,6 +58,8 @@ class Ranks:
 
     `local` is the number of this process on its machine, from 0. `place` is the address at which ranks meet, as
     `torch.distributed` takes it. Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody.
+    `_groups` has torch's groups of processes by name, once connected. `_busy` is True while the block of a job runs,
+    and after it has raised.
     """
 
     rank: int
@@ -275,7 +277,7 @@ class Ranks:
     def shared_rows(self, rows: Any) -> Any:
         """Return the NumPy array `rows` of rank 0 on every rank; other ranks pass None.
 
-        An array whose entries are not numbers is pickled.
+        Rank 0 gets `rows` itself. An array whose entries are not numbers is pickled.
         """
         import torch
 
@@ -293,7 +295,8 @@ class Ranks:
     def collected(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
         """Return the tensors of every rank, in the order of ranks, on rank 0; on all other ranks an empty list.
 
-        The tensors are on the CPU. But with a single rank, its own `tensors` are returned on their device.
+        The tensors are on the CPU. But with a single rank, its own `tensors` are returned on their device. Every rank
+        has to call this.
         """
         if self.size == 1:
             return [list(tensors)]
@@ -307,8 +310,8 @@ class Ranks:
     def add_up(self, sums: Tensor) -> None:
         """Replace `sums` of rank 0, in place, by their total over all ranks; other ranks lose their `sums`.
 
-        In float64 the total is exact, in any order of addition, if all entries are multiples of one step (a lattice)
-        and all sums are below 2^53 steps.
+        Every rank has to call this. In float64 the total is exact, in any order of addition, if all entries are
+        multiples of one step (a lattice) and all sums are below 2^53 steps.
         """
         if self.size > 1:
             import torch.distributed as dist
@@ -317,7 +320,7 @@ class Ranks:
                 dist.reduce(values, dst=0, group=group)
 
     def broadcast(self, values: Tensor) -> Tensor:
-        """Replace `values` by the values of rank 0, in place, and return them."""
+        """Replace `values` by the values of rank 0, in place, and return them; every rank has to call this."""
         if self.size > 1:
             import torch.distributed as dist
 

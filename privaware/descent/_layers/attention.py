@@ -81,7 +81,8 @@ def _heads(values: Tensor, heads: int) -> Tensor:
 def _masked(scores: Tensor, attn_mask: Tensor | None, padding: Tensor | None) -> Tensor:
     """Return `scores` with masks applied: True in a boolean mask sets a score to minus infinity; a float mask is added.
 
-    `padding` (examples, keys) masks keys.
+    `scores` are (examples, heads, queries, keys). `attn_mask` is (queries, keys), or (examples x heads, queries, keys).
+    `padding` (examples, keys) masks keys. A mask that is None is not applied.
     """
     examples, heads, *_ = scores.shape
     if attn_mask is not None:

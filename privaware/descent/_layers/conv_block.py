@@ -35,7 +35,8 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 def fuse_conv_blocks(stack: Stack, watch: Sequence[str]) -> None:
     """Fuse each `Conv2d` in a plain sequence with the tanh or ReLU after it, and with a 2 x 2 max pool after that.
 
-    Layers are fused only if nothing else reads the values between them: no hook, no second use, not named in `watch`.
+    Layers are fused only if nothing else reads the values between them: no hook, no second use, no class name in
+    `watch`, whose inputs the loss reads.
     A fused block runs its layers one after another where the kernels do not apply (`_fits`).
     """
     uses = Counter(id(part) for _, part in stack.module.named_modules(remove_duplicate=False))
@@ -129,7 +130,11 @@ def _leaf(
 
 
 def _fits(stack: Stack, inputs: Tensor, weight: Tensor, geometry: Geometry) -> bool:
-    """Return whether the fused kernels apply: one model, float32 with TF32 products on a GPU, suitable shapes."""
+    """Return whether the fused kernels apply: one model, float32 with TF32 products on a GPU, suitable shapes.
+
+    Suitable are images, a number of filters (second dimension of `weight`) that is a multiple of 16, no groups, and
+    padding by equal numbers of zeros on both sides.
+    """
     return (
         stack.models == 1
         and inputs.ndim == 4

@@ -41,7 +41,8 @@ class ConvolutionGradient:
     """The per-example gradients of a convolution's filters.
 
     `inputs` and `gradients` (with respect to the outputs) hold all augmented copies of the `examples` examples of all
-    models; `weight` (models, out, in, *kernel) gives the shape of a gradient.
+    models; `weight` (models, out, in, *kernel) gives the shape of a gradient. `geometry` says how the filters slide.
+    `zeroing(inputs, keep)` sets the inputs of examples outside the mask `keep` to zero.
 
     Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
     traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
@@ -97,7 +98,8 @@ class ConvolutionGradient:
     def sums_by_kernel(self, geometry: Conv2dGeometry, centred: Tensor | None = None) -> Tensor:
         """Return the sums from which the kernel's caller computes norms; keep the gradients if that is cheaper.
 
-        Without `centred` they are squared norms. With `centred` they are sums for each filter (`StandardisedGradient`).
+        `geometry` is the result of `kernel_geometry`. Without `centred` the sums are squared norms (examples,). With
+        the centred filters they are (3, examples, filters), as `StandardisedGradient._from_sums` takes them.
         """
         self.inputs, self.gradients = self.inputs.contiguous(), self.gradients.contiguous()
         if centred is not None:
@@ -122,7 +124,7 @@ class ConvolutionGradient:
         return size <= materialised_limit(self.inputs.device) and 2 * size < self._recomputing()
 
     def _overlaps_pay(self) -> bool:
-        """Return whether ghost norms from products of positions, with a recomputed sum, cost less than gradients."""
+        """Return whether ghost norms by `_overlap_norms`, with a recomputed sum, cost less than `sums_by_kernel`."""
         size, height = self.weight[0].numel(), self.weight.shape[1]
         before, after = (t.shape[2:].numel() * self.copies for t in (self.inputs, self.gradients))
         taps = self.weight[0, 0, 0].numel()
@@ -133,7 +135,10 @@ class ConvolutionGradient:
         return self.count * (products + transferred) + self._recomputing() < direct
 
     def _overlap_norms(self, geometry: Conv2dGeometry) -> Tensor:
-        """Return ghost norms from products of positions, summed over channels, filters and kernel taps."""
+        """Return squared ghost norms from products of positions, summed over channels, filters and kernel taps.
+
+        `geometry` is the result of `kernel_geometry`.
+        """
         self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
         x, g = _as_image(self.inputs), _as_image(self.gradients)
         out = []
@@ -168,7 +173,11 @@ class ConvolutionGradient:
         return slices(self.count, self.weight[0].numel(), self.inputs.device)
 
     def _columns_and_gradients(self) -> tuple[Tensor, Tensor]:
-        """Return unfolded inputs (examples x groups, in, positions), and gradients likewise with `out` for `in`."""
+        """Return unfolded inputs and output gradients, for each example and group of channels.
+
+        Inputs are (examples x groups, in x kernel, positions), and gradients (examples x groups, out, positions), where
+        `in` and `out` are channels of a group. The positions of all copies of an example follow one another.
+        """
         groups = self.geometry.groups
         columns = self.geometry.columns(self.inputs, tuple(self.gradients.shape[2:]))
         split = [t.reshape(len(self.inputs), groups, -1, columns.shape[2]) for t in (columns, self.gradients)]
@@ -214,7 +223,10 @@ class ConvolutionGradient:
             add_weighted(factors, self.materialised, out)
 
     def _add_recomputed(self, factors: Tensor, out: Tensor) -> None:
-        """Recompute the per-example gradients and add their weighted sum to `out`."""
+        """Recompute the per-example gradients and add their sum, weighted by `factors` (examples,), to `out`.
+
+        `out` (groups, out, in, *kernel) has a row for each model, or for each of several equal groups of its examples.
+        """
         models, geometry = len(out), self.kernel_geometry()
         if geometry is not None:
             x, g = _as_image(self.inputs), _as_image(self.gradients)
@@ -252,8 +264,8 @@ def convolution_by(
 ) -> Callable[[Tensor], Tensor]:
     """Return the replacement of the forward function of a layer that convolves with filters computed from its weight.
 
-    `filters_of(weight)` returns the filters, and the function that turns per-example gradients with respect to the
-    filters into per-example gradients with respect to the weight.
+    `geometry` says how the filters slide. `filters_of(weight)` returns the filters, and the function that turns
+    per-example gradients with respect to the filters into per-example gradients with respect to the weight.
     """
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)

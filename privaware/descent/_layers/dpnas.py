@@ -17,7 +17,10 @@ __all__ = ["cell"]
 
 
 def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequence[_dpnas_cell.Edge]], Tensor]:
-    """Return the replacement of `graph.node_outputs`; if no kernels apply, the layers follow their own rules."""
+    """Return the replacement of `graph.node_outputs`, which records per-example gradients.
+
+    If no kernels apply to an input, the layers follow their own rules.
+    """
 
     def node_outputs(first: Tensor, edges: Sequence[_dpnas_cell.Edge]) -> Tensor:
         calls = _dpnas_cell.kernel_calls(first, edges)
@@ -34,10 +37,10 @@ def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequen
 
 
 def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) -> Tensor | None:
-    """Record a view with one copy of the weights for each example.
+    """Record and return a view with one copy of `weight` (models, *shape) for each row of `first`, the cell's input.
 
-    The gradient with respect to a copy is the example's gradient. Return None, and record nothing, for a frozen weight
-    or where gradients are switched off.
+    The gradient with respect to a copy is the row's gradient; rows of augmented copies are added up. Return None, and
+    record nothing, for a frozen weight or where gradients are switched off.
     """
     assert weight is not None
     if name is None or not torch.is_grad_enabled():

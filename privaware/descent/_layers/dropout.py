@@ -26,14 +26,18 @@ CHANNELS = {
 
 
 def has_dropout(layer: nn.Module) -> bool:
-    """Return whether the layer drops units in training mode."""
+    """Return whether the layer is dropout, attention or recurrent with a dropout rate above 0."""
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return layer.p > 0
     return isinstance(layer, (nn.MultiheadAttention, nn.RNNBase)) and layer.dropout > 0
 
 
 def dropout_rule(stack: Stack, layer: nn.Module) -> Callable[[Tensor], Tensor] | None:
-    """Return the replacement of the forward function of a torch dropout layer; None for every other layer."""
+    """Return the replacement of the forward function of a torch dropout layer; None for every other layer.
+
+    In training mode the replacement raises `Refused` if a forward pass has no draws, or if whole channels are dropped
+    from an input with fewer dimensions than `CHANNELS` says.
+    """
     kind = type(layer).forward
     alpha = kind in (nn.AlphaDropout.forward, nn.FeatureAlphaDropout.forward)
     if not alpha and kind is not nn.Dropout.forward and kind not in CHANNELS:
@@ -59,7 +63,8 @@ def _rule(stack: Stack, layer: Any, dimensions: int | None, drop: Callable[..., 
 def dropped(stack: Stack, values: Tensor, rate: float, training: bool) -> Tensor:
     """Apply dropout as `torch.nn.functional.dropout` does, but with the examples' own masks.
 
-    `values` are unchanged unless `training`.
+    `rate` is the probability that a value is dropped. `values` are unchanged unless `training` and `rate` > 0; then
+    raise `Refused` if the forward pass of `stack` has no draws.
     """
     return _dropped(stack, values, rate, values.shape) if training and rate else values
 
@@ -72,7 +77,7 @@ def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
 def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
     """Set dropped units to `-ALPHA`, then restore mean and variance (Klambauer et al. 2017); at rate 1 all units are 0.
 
-    `shape` is the shape of the mask, which is broadcast to `values`.
+    `rate` is the probability that a unit is dropped. `shape` is the shape of the mask, which is broadcast to `values`.
     """
     mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
     if not share:

@@ -27,8 +27,8 @@ GROUPED_LIMIT = 2**28
 class Geometry:
     """How the filters of a convolution slide: kernel size, stride, dilation, groups and padding.
 
-    `padding` is the number of zeros, in each dimension, that the convolution itself adds on both sides. `padded` does
-    any other padding before the convolution.
+    `layer` is a convolution of torch, whose settings are read. `padding` is the number of zeros, in each dimension,
+    that the convolution itself adds on both sides. `padded` does any other padding before the convolution.
     """
 
     def __init__(self, layer: Any) -> None:
@@ -45,7 +45,10 @@ class Geometry:
 
     @classmethod
     def uniform(cls, kernel: Any, stride: int, padding: int) -> Geometry:
-        """Return a geometry with the same stride and padding in every dimension, without dilation or groups."""
+        """Return a geometry with the same stride and padding in every dimension, without dilation or groups.
+
+        `kernel` is the size of a filter in each dimension. `padding` is the number of zeros on each side.
+        """
         dimensions = len(kernel)
         layer = {
             "kernel_size": tuple(kernel),
@@ -66,7 +69,7 @@ class Geometry:
         return convolve(inputs, weight, bias, self.stride, self.padding, self.dilation, groups)
 
     def work(self, inputs: Tensor, weight: Tensor) -> int:
-        """Return the approximate number of multiply-adds for one example."""
+        """Return the approximate number of multiply-adds for one example; `weight` is (models, out, in, *kernel)."""
         return weight[0].numel() * inputs.shape[2:].numel() // math.prod(self.stride)
 
     def output_size(self, inputs: Tensor) -> tuple[int, ...]:
@@ -77,7 +80,10 @@ class Geometry:
         )
 
     def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-        """Return the gradient with respect to `inputs`; only their shape is used."""
+        """Return the gradient with respect to `inputs`, of which only the shape is used.
+
+        `gradient` is the gradient with respect to the outputs, and `weight` (out, in, *kernel) has one model's filters.
+        """
         none = (0,) * len(self.kernel)
         geometry = (self.stride, self.padding, self.dilation, False, none, self.groups)
         needed = [True, False, False]
@@ -123,7 +129,8 @@ class Geometry:
     def columns(self, inputs: Tensor, output_size: tuple[int, ...], positions_first: bool = False) -> Tensor:
         """Return the unfolded inputs (n, channels x kernel, positions), or with `positions_first` transposed.
 
-        A column holds the inputs that one position of the output depends on.
+        A column holds the inputs that one position of the output depends on. `output_size` is the number of positions
+        in each dimension. `inputs` must have the padding of `padded` already.
         """
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])

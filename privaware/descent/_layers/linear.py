@@ -22,7 +22,10 @@ __all__ = ["Affine", "affine", "by_example", "embedding", "linear", "multiply"]
 
 
 def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
-    """Return the replacement of the forward function of an embedding, which records its per-example gradients."""
+    """Return the replacement of the forward function of an embedding, which records its per-example gradients.
+
+    The entry `layer.padding_idx` gets no gradient.
+    """
     name, table = stack.parameter(layer.weight)
     assert table is not None
     models, entries, width = table.shape
@@ -59,7 +62,8 @@ Named = tuple[str | None, Tensor | None]
 class Affine:
     """The matrix and the bias of a linear map.
 
-    Each may be a slice (`weight_part`, `bias_part`) of the first dimension of a larger parameter.
+    `weight` and `bias` are pairs of slot name and stacked values. Each may be a slice (`weight_part`, `bias_part`) of
+    the first dimension of a larger parameter; None means the whole parameter.
     """
 
     weight: Named
@@ -77,7 +81,7 @@ def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
 def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
     """Return the outputs of a linear map with each model's own parameters.
 
-    The map is recorded unless weight and bias are frozen.
+    `inputs` are in model-major order. The map is recorded unless weight and bias are both frozen.
     """
     weight_name, weights = parameters.weight
     bias_name, biases = parameters.bias
@@ -129,9 +133,10 @@ def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
 
 
 def by_example(values: Tensor, examples: int) -> Tensor:
-    """Return `values` (..., width) as (examples, width), or as (examples, positions, width).
+    """Return `values` (..., width) as (examples, positions, width); `values` (examples, width) are returned unchanged.
 
-    Raise `Refused` if the first dimension is no multiple of `examples`.
+    Augmented copies of an example count as positions. Raise `Refused` if the first dimension is no multiple of
+    `examples`.
     """
     if values.ndim == 2 and len(values) == examples:
         return values

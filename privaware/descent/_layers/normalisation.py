@@ -20,8 +20,9 @@ __all__ = ["channel_norm", "feature_norm"]
 class _Norm:
     """How a layer normalises.
 
-    `normalise` maps inputs to normalised values. `broadcast` expands a scale or shift to the shape of the inputs.
-    `reduce` sums values over the positions that share an entry of the scale or shift.
+    `normalise` maps inputs to normalised values. `broadcast(values, inputs)` gives a scale or shift the number of
+    dimensions of the inputs. `reduce(values, examples)` sums values over the positions, and the augmented copies of an
+    example, that share an entry of the scale or shift.
     """
 
     normalise: Callable[[Tensor], Tensor]
@@ -74,7 +75,10 @@ def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def _scale_and_shift(stack: Stack, layer: Any, norm: _Norm) -> Callable[[Tensor], Tensor]:
-    """Return the function that computes and records `normalise(inputs) * weight + bias`."""
+    """Return the function that computes and records `normalise(inputs) * weight + bias`, with both from `layer`.
+
+    A weight or bias that is None is left out. Frozen ones have no per-example gradients.
+    """
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(getattr(layer, "bias", None))
 

@@ -57,7 +57,7 @@ class PerUnitActivation(nn.Module):
 
 
 def per_unit_activation(stack: Stack, layer: PerUnitActivation) -> Callable[[Tensor], Tensor]:
-    """Return the forward function of the layer, with each model's own activations; it has no trained parameter."""
+    """Return the replacement of the layer's forward function, with each model's own activations; it records nothing."""
     _, selected = stack.parameter(layer.selected)
     assert selected is not None
     return lambda inputs: _activate(layer.kinds, inputs, selected)
@@ -76,9 +76,10 @@ def _activate(kinds: Any, inputs: Tensor, selected: Tensor) -> Tensor:
 
 
 class PaddedPopulation:
-    """Modules padded to one shape, and the mask of the parameters that each trains.
+    """Copies of modules padded to one shape (`modules`), and the mask of the parameters that each trains.
 
-    Modules of equal structure and equal shapes are not padded; then `mask` is None.
+    `mask` (models, trainable) is 1 for parameters that a model trains, and 0 for padding and frozen ones. If modules
+    have equal structure and shapes, or cannot be padded to one shape, `modules` are the originals and `mask` is None.
     """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
@@ -93,7 +94,10 @@ class PaddedPopulation:
             self.mask = torch.stack([mask for _, mask in pairs])
 
     def unpadded(self, trained: Sequence[nn.Module]) -> list[nn.Module]:
-        """Return the trained modules in their original widths; modules that were not padded are returned unchanged."""
+        """Return copies of the original modules with the trained values; `trained` are in the order of the originals.
+
+        If nothing was padded, `trained` are returned themselves.
+        """
         if self.mask is None:
             return list(trained)
         modules = []
@@ -116,7 +120,7 @@ def stackable_groups(
     cheaper than another stack. On a CPU activations and frozen layers must agree, because computing activations that
     were not selected would cost as much as a stack saves. With `per_layer` clipping they must agree too, because a
     layer's clipping norm depends on how many layers are trained. Without `padded` the modules of a group agree in
-    everything.
+    structure and in all shapes. The positions of a group ascend.
     """
     cpu = str(device).startswith("cpu")
     strict = cpu or per_layer or not padded
@@ -137,7 +141,8 @@ def stackable_groups(
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:
     """Return groups of modules, filled from the largest module to the smallest.
 
-    `shapes` are the parameter shapes of each module. A new group starts if the last would have too much padding.
+    `shapes` are the parameter shapes of each module, by its position. A new group starts if the last would have too
+    much padding, which has another limit on a `cpu` than on a GPU.
     """
     groups: list[list[int]] = []
     for at in sorted(shapes, key=lambda at: (-_count(shapes[at]), shapes[at])):
@@ -189,10 +194,13 @@ def _settings(part: nn.Module) -> tuple[tuple[str, Any], ...]:
 
 
 def _chain(module: nn.Module) -> tuple[Any, ...] | None:
-    """Return the facts in which models of a padded stack must agree: the order of layers, input and output width.
+    """Return the facts in which models of a padded stack must agree.
 
-    Return None if the module cannot be padded, for example because it uses an object twice, or because positions are
-    flattened between two layers.
+    These are input and output width, and the order of layers with their names, which linear layers have a bias, which
+    are frozen in part, and the training modes of activations. Before the first linear layer, and for dropout, flatten
+    and identity, types and settings must agree too. Widths between layers and activations after the first linear layer
+    may differ. Return None if the module cannot be padded, for example because it uses an object twice, or because
+    positions are flattened between two layers.
     """
     parts = [part for part in module.modules() if list(part.children())]
     if not parts or any(type(part) is not nn.Sequential for part in parts) or _shares_objects(module):

@@ -97,7 +97,11 @@ def _direction(stack: Stack, layer: Any, suffix: str) -> _Direction:
 
 
 class _Direction:
-    """A recurrent layer in one direction, unrolled over time; a call returns all hidden states and the last state."""
+    """A recurrent layer in one direction, unrolled over time; a call returns all hidden states and the last state.
+
+    `parameters` has the layer's parameters by their names in `PARAMETERS`; a bias may be absent. `cell` computes one
+    step. With `backwards` the steps run from the last to the first, and hidden states are returned in order of time.
+    """
 
     def __init__(self, stack: Stack, parameters: dict[str, Tensor | None], cell: Cell, backwards: bool = False) -> None:
         self.stack, self.cell, self.backwards = stack, cell, backwards

@@ -40,7 +40,7 @@ def stacked(
     """Stack modules of one architecture and give their layers their rules.
 
     With `materialise` only the rules of dropout are used, and `torch.func.vmap` materialises all per-example gradients.
-    The inputs of modules whose class name is in `watch` are recorded for the loss.
+    `modules` are copied to `device`. The inputs of modules whose class name is in `watch` are recorded for the loss.
     """
     stack = Stack(modules, device=device)
     _install(stack, materialise, watch)
@@ -69,8 +69,9 @@ def rules() -> dict[type[nn.Module], Rule]:
 def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> None:
     """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
 
-    Dropout layers are replaced too, and so are 2 x 2 max pools unless `materialise`. No layer computes in place any
-    more.
+    With `materialise` all such layers get the fallback. Dropout layers are replaced too. Without `materialise` 2 x 2
+    max pools are replaced, and convolutions are fused with what follows (`fuse_conv_blocks`, which gets `watch`). No
+    layer computes in place any more.
     """
     known = rules()
     for module in stack.module.modules():

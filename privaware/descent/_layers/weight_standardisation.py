@@ -31,9 +31,10 @@ An example whose gradient would exceed this limit is clipped more.
 class StandardisedGradient:
     """The per-example gradients of filters that are standardised (centred and scaled) before the convolution.
 
-    `inner` holds the gradients with respect to the standardised filters, which are `centred / size`. The derivative of
-    the standardisation is the same linear map for every example of a model. With the CUDA kernels this map is applied
-    to sums over examples, otherwise to each example.
+    `inner` holds the gradients with respect to the standardised filters, which are `centred / size`. `centred` (models,
+    filters, in, *kernel) are the centred filters, and `size` has one number for each model and filter. The derivative
+    of the standardisation is the same linear map for every example of a model. With the CUDA kernels this map is
+    applied to sums over examples, otherwise to each example.
     """
 
     part: slice | None = None
@@ -125,7 +126,8 @@ class StandardisedGradient:
 def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
     """Return gradients with respect to the original filters, from `gradients` with respect to `centred / size`.
 
-    Both are (models, any number, *shape of the filters).
+    `gradients` and the result are (models, any number, *shape of the filters), where each model has its own entries of
+    `centred` and `size`.
     """
     within = tuple(range(3, gradients.ndim))
     count = math.prod(gradients.shape[3:])

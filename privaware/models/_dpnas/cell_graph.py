@@ -54,7 +54,8 @@ def edge_ends(nodes: int) -> list[tuple[int, int]]:
 class CellGraph(nn.Module):
     """Base of graphs whose nodes are computed from the output of `entry` by `node_outputs`.
 
-    Subclasses define `forward`. A training engine may replace `node_outputs`.
+    `nodes` is the number of nodes after the entry. Subclasses define `forward`. A training engine may replace
+    `node_outputs`.
 
     With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
     The next layer must accept BF16, as `MaxPool2x2` does.
@@ -85,7 +86,8 @@ class CellGraph(nn.Module):
 class Cell(CellGraph):
     """A fully connected directed graph, whose output is the concatenation of the nodes' channels.
 
-    An edge is (start node, end node, module), where node 0 is the entry; an absent edge contributes zero.
+    An edge is (start node, end node, module), where node 0 is the entry; an absent edge contributes zero. `entry`,
+    `nodes` and `bf16` are as in `CellGraph`.
     """
 
     def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, bf16: bool = False) -> None:
@@ -263,9 +265,10 @@ def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
 def run_kernels(
     first: Tensor, calls: list[KernelCall], nodes: int, weights: Sequence[Tensor], dtype: torch.dtype, keep: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return all nodes concatenated, stored as `dtype`, and with `keep` the tensors that the backward pass needs.
+    """Return nodes 1 to `nodes` concatenated, stored as `dtype`, and the tensors that the backward pass needs.
 
-    `weights` are the filters of the convolutions in the order of `calls`, each (models, channels, 1, 3, 3).
+    Without `keep` the second result is incomplete. `first` is node 0. A node without calls is zero. `weights` are the
+    filters of the convolutions in the order of `calls`, each (models, channels, 1, 3, 3).
     """
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
     saved: list[Tensor] = []
@@ -301,8 +304,9 @@ def run_kernels_backward(
 ) -> tuple[Tensor | None, list[Tensor]]:
     """Return the gradient with respect to `first`, and the per-example gradients of the convolutions' weights.
 
-    `out` and `saved` are what `run_kernels` returned with `keep`, and `gradient` is the gradient with respect to `out`.
-    The first result is None if no edge starts at node 0. The gradients of the weights are in the order of `weights`.
+    `first`, `calls` and `weights` are the arguments of `run_kernels`. `out` and `saved` are what `run_kernels` returned
+    with `keep`, and `gradient` is the gradient with respect to `out`. The first result is None if no edge starts at
+    node 0. The gradients of the weights are in the order of `weights`, each (rows of `first`, channels, 9).
     """
     nodes = out.shape[1] // first.shape[1]
     by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]

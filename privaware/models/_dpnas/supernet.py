@@ -26,7 +26,10 @@ Cells = tuple[str, ...] | None
 
 
 class SharedCell(CellGraph):
-    """The graph of one stage; each edge is a dictionary of operations, without an entry for "zero"."""
+    """The graph of one stage; each edge is a dictionary of operations, without an entry for "zero".
+
+    `edges` are in the order of `edge_ends(nodes)`. The other arguments are as in `CellGraph`.
+    """
 
     def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, bf16: bool) -> None:
         super().__init__(entry, nodes, bf16)
@@ -104,6 +107,6 @@ def _edges(description: Dpnas, channels: int) -> list[dict[str, nn.Module]]:
 
 
 def shared_network(description: Dpnas, rng: Any) -> Supernet:
-    """Return a supernet with initial weights from `rng`."""
+    """Return the supernet of `description` with initial weights from `rng`, or from entropy if `rng` is None."""
     with seeded(rng):
         return Supernet(description)

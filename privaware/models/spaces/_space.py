@@ -61,7 +61,7 @@ def _filled(template: Any, point: Mapping[str, Any]) -> Any:
 
 
 def _references(template: Any) -> list[str]:
-    """Return the choices in "$name" or "$one|other"."""
+    """Return the names of the choices if `template` is "$name" or "$one|other"; no names for any other value."""
     marked = isinstance(template, str) and template.startswith("$")
     return template[1:].split("|") if marked else []
 
@@ -223,7 +223,7 @@ class Space:
         return list(points.values())
 
     def covering_points(self) -> list[Point]:
-        """Return a few points in which every possible value of every choice occurs."""
+        """Return different points in which every possible value of every choice occurs; a fixed seed draws the rest."""
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for name, values in self.choices.items():
@@ -233,7 +233,7 @@ class Space:
         return list(points.values())
 
     def _activating(self, name: str) -> Point:
-        """Return values of earlier choices that make choice `name` active."""
+        """Return values of earlier choices that make choice `name` active; no values if `name` has no condition."""
         needed: Point = {}
         for other, values in self.when.get(name, {}).items():
             if values:
