@@ -207,7 +207,8 @@ class Finetune(Learner):
     def _frozen(self, architecture: dict[str, Any]) -> int:
         """Return the number of blocks that keep their weights; by default the blocks of the first stage.
 
-        Raise `WrongInput` if `frozen` exceeds the number of blocks.
+        `architecture` describes the network, whose depth gives the number of blocks in each of three stages. Raise
+        `WrongInput` if `frozen` exceeds the number of blocks.
         """
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:

@@ -92,7 +92,10 @@ class Teachers:
         return max(1, MEMORY["cuda" if self.descent.device.startswith("cuda") else "cpu"] // each)
 
     def _predictions(self, teacher: Any, pool: np.ndarray) -> np.ndarray:
-        """Return the class code of each row of the pool; outputs that are not finite give some class, not an error."""
+        """Return the class code that `teacher`, a network, predicts for each row of `pool`.
+
+        Outputs that are not finite give some class, not an error.
+        """
         import torch
 
         codes = []
@@ -208,9 +211,10 @@ class Pate(Student):
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes; -1 where too few teachers agree or `answer_count` is reached.
+        """Return the winners of noisy votes.
 
-        `exact_votes` (queries, classes) are the numbers of teachers, of which there are `teachers`.
+        With "confident_gnmax" a label is -1 where too few teachers agree or `answer_count` is reached. `exact_votes`
+        (queries, classes) are the numbers of teachers, of which there are `teachers`.
         """
         labels = np.full(len(exact_votes), NO_LABEL)
         answered = np.arange(len(exact_votes))
@@ -223,7 +227,8 @@ class Pate(Student):
     def _by_ridge(self, data: Data, public: Data, noise: float, rng: Rng) -> Model:
         """Return a student by ridge regression, labelled by teachers that are ridge regressions.
 
-        A row's features are a function of the row alone.
+        `public` are the queries: teachers vote on them, and the student learns from those that get a label. A row's
+        features are a function of the row alone.
         """
         schema, classes = data.schema, len(data.schema.classes)
         teachers = self._teacher_count(schema)

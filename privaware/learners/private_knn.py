@@ -147,7 +147,11 @@ class PrivateKnn(Student):
         return (feature_for(schema),)
 
     def _labels(self, schema: Schema, queries: np.ndarray, rows: Neighbours, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes; -1 where too few neighbours agree or `answer_count` is reached."""
+        """Return the winners of noisy votes of the private `rows` on each of `queries` (embedded public rows).
+
+        With a `threshold` a label is -1 where too few neighbours agree or `answer_count` is reached. Each vote, and
+        each test of the threshold, has a Poisson sample of its own.
+        """
         count = self.neighbours or max(1, round(self.rate * schema.rows / (2 * len(schema.classes))))
         labels = np.full(len(queries), NO_LABEL)
         answered = np.arange(len(queries))
@@ -198,7 +202,8 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
 class LastHidden:
     """The last hidden activations of a released network: the inputs of its last linear layer.
 
-    It takes rows to which the network's features were applied, and returns one row of activations for each.
+    It takes rows to which the network's features were applied, and returns one row of activations for each. `module` is
+    the network, on `device`.
     """
 
     module: Any
@@ -269,7 +274,8 @@ def _lattice(width: int) -> Lattice:
 def _directions(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return orthonormal principal directions (width, WIDTH) of centred `rows`, by subspace iteration.
 
-    If `width` is at most `WIDTH`, the result is the identity matrix.
+    `generator` draws the vectors from which the iteration starts. If `width` is at most `WIDTH`, the result is the
+    identity matrix.
     """
     width = rows.shape[1]
     if width <= WIDTH:

@@ -247,8 +247,9 @@ class FoundModel:
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
     """Raise `WrongInput` unless every value of every choice builds a learner and every choice changes something.
 
-    If `priced`, the cost of each learner must also be among `TrialPrice.declared`. Each value is checked at one point,
-    not in all combinations.
+    The choices are those in the space of `search`, and `schema` describes all rows, before the split. If `priced`, the
+    cost of each learner must also be among `TrialPrice.declared`. Each value is checked at one point, not in all
+    combinations.
     """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:

@@ -220,7 +220,7 @@ class Network(Learner):
         return module
 
     def _freeze(self, module: Any) -> None:
-        """Disable gradients of the layers that keep their initial weights; do nothing if `trainable` is None.
+        """Disable gradients of the layers of `module` that keep their weights; do nothing if `trainable` is None.
 
         Raise `WrongInput` unless `trainable` has one entry for each layer with parameters, at least one of them true.
         """
