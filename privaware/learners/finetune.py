@@ -81,15 +81,16 @@ class Finetune(Learner):
     norm : float
         Clipping norm of the second phase.
     lr : float, optional
-        Learning rate of the second phase; by default it follows from the noise multiplier and the batch size.
+        Learning rate of the second phase; by default it follows from the noise multiplier, the clipping norm and the
+        batch size.
     head_rate : float
         Learning rate of the head in the second phase, as a multiple of `lr`.
     frozen : int, optional
         Number of first blocks that keep their weights, with the layer before them; by default the blocks of the first
         stage. 0 trains everything.
     copies : int
-        Number of randomly shifted copies of each image. Every second copy is mirrored if `copies` is even and the prior
-        is mirrored.
+        Number of randomly shifted copies of each image, or 1 for the image itself. Every second copy is mirrored if
+        `copies` is even and the prior is mirrored.
     average, schedule
         The weight average and the learning-rate schedule, as for `dpsgd`.
     precision : str

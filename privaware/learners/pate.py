@@ -111,11 +111,11 @@ class Pate(Student):
     """A student that learns from public rows which teachers labelled by noisy votes.
 
     `public` are rows without labels; teachers vote on the first `queries` of them (default: up to 200). By default the
-    number of `teachers` is one for every hundred declared rows, between 10 and 500. With "confident_gnmax" a query is
-    answered if the noisy number of votes for its top class reaches the fraction `threshold` of the teachers, and if
-    fewer than `answers` (None: all) were answered before. The noise multiplier of this test is
-    `threshold_noise * noise`. `ridge` is the penalty of ridge regressions. `teacher_epochs`, `teacher_batch` and
-    `teacher_lr` are for teachers that are networks; `epochs`, `batch` and `lr` are for the student.
+    number of `teachers` is one for every hundred declared rows, between 10 and 500. `vote` is one of `VOTES`. With
+    "confident_gnmax" a query is answered if the noisy number of votes for its top class reaches the fraction
+    `threshold` of the teachers, and if fewer than `answers` (None: all) were answered before. The noise multiplier of
+    this test is `threshold_noise * noise`. `ridge` is the penalty of ridge regressions. `teacher_epochs`,
+    `teacher_batch` and `teacher_lr` are for teachers that are networks; `epochs`, `batch` and `lr` are for the student.
     """
 
     teachers: int | None = None

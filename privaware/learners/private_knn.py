@@ -67,12 +67,15 @@ MEMORY = 2**23
 class PrivateKnn(Student):
     """A student that learns from public rows which their nearest private rows labelled by noisy votes.
 
-    In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. By default `neighbours`
-    is `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered only
-    if the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
+    In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. The `neighbours` nearest
+    rows of a Poisson sample of the private rows, at sampling rate `rate`, vote on a query. By default `neighbours` is
+    `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered only if
+    the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
     (None: all) of the stage were answered before. Without a `threshold` all queries are answered. The noise multiplier
     of this test is `threshold_noise * noise`. `neighbour_features` are descriptions of `privaware.features` for the
-    distances.
+    distances; by default scattering for images of at least 4 x 4 pixels, and `feature_for` the schema for other data.
+    After the first stage, distances also use the last hidden activations of a student trained on the labels so far.
+    `Student` explains the other settings.
     """
 
     neighbours: int | None = None

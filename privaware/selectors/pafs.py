@@ -65,7 +65,7 @@ SETS_PER_BATCH = 4096
 """Number of sets whose models are solved together."""
 
 ENTRIES = Lattice(bound=1.0, bits=20)
-"""Lattice of the entries of validation rows."""
+"""Lattice of the entries of validation rows and, for DP-SGD, of training rows."""
 
 
 @dataclass(frozen=True, kw_only=True)

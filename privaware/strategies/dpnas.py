@@ -60,7 +60,9 @@ class DpNas(SearchProcedure):
     """The settings of the search.
 
     The cost depends on `epochs`, `warm_up`, `rate`, `updates`, `held_rate`, `reward_noise`, `policy` and the noise
-    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`.
+    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`,
+    and the controller has `controller_lr`. In the first `warm_up` epochs cells are random and the controller does not
+    learn. A cell has `nodes` nodes, at most 5.
     `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
     `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
     rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
