@@ -34,7 +34,7 @@ __all__ = ["Optuna"]
 class Optuna(RoundStrategy):
     """A search with `trials` trials by `sampler`, the name of a class of `optuna.samplers`.
 
-    `batch` trials are requested together and train as one population.
+    `batch` trials (fewer in the last round) are requested together and train as one population.
     """
 
     adaptive: ClassVar[bool] = True

@@ -43,7 +43,8 @@ def noise_levels(largest: float, smallest: float, count: int) -> Tensor:
 class ScoreNetwork(nn.Module):
     """A score network with `width` channels at full size and `2 * width` channels at coarser sizes.
 
-    `stages` is the number of residual stages; with 0 stages the score comes from the class images alone.
+    `shape` is (channels, height, width). `stages` is the number of residual stages; with 0 stages the score comes from
+    the class images alone. With 0 `classes` there are no class images.
     """
 
     def __init__(self, shape: tuple[int, ...], width: int, stages: int, classes: int = 0) -> None:
