@@ -131,7 +131,8 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
 def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: int) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (position of the first row, rows after the features) for each microbatch of `size` rows, fewer in the last.
 
-    There is at least one microbatch. If this process leads ranks, each of them computes a part of the microbatches.
+    The features are those in `chain`. There is at least one microbatch, even without rows. If this process leads ranks,
+    each of them computes a part of the microbatches.
     """
     ranks = current()
     if ranks is None or ranks.size == 1 or len(data) <= size:
@@ -149,7 +150,10 @@ def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: i
 
 
 def _follow_features(ranks: Ranks, chain: tuple[Any, ...], schema: Schema, device: str, size: int) -> None:
-    """Compute the features of this rank's microbatches, and send them to rank 0, which reports problems."""
+    """Compute the features in `chain` of this rank's microbatches, and send them to rank 0, which reports problems.
+
+    The rows come from rank 0. A `PrivawareError` ends the function without an exception.
+    """
     import torch
 
     rows = ranks.shared_rows(None)
@@ -163,7 +167,10 @@ def _follow_features(ranks: Ranks, chain: tuple[Any, ...], schema: Schema, devic
 def _own_features(
     ranks: Ranks, chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, device: str, size: int
 ) -> Any:
-    """Return the features of the microbatches r, r + ranks.size and so on of `rows`, for rank r, as one tensor."""
+    """Return the features of the microbatches r, r + ranks.size and so on of `rows`, for rank r, as one tensor.
+
+    The features are those in `chain`. The tensor is empty if there is no such microbatch.
+    """
     import torch
 
     starts = range(0, len(rows), size)[ranks.rank :: ranks.size]
@@ -202,8 +209,8 @@ def _fixed_size(
 ) -> int:
     """Return the largest tried microbatch size at which no result of `transform` depends on a row's position.
 
-    `synthetic` returns a given number of random rows, and `declared` is the declared number of rows. The size follows
-    from these two alone, so it is public.
+    `synthetic` returns a given number of random rows, and `declared` is the declared number of rows. No private row is
+    read, so the size is public. It is 1 if results depend on the position at all tried sizes.
     """
     import torch
 

@@ -106,8 +106,8 @@ class Student(PlainNetwork):
     ) -> list[Model]:
         """Return one network for each array in `labels`, trained on the public rows `pool`.
 
-        The networks are trained as one population if all have the same number of steps and the same batch size, and
-        otherwise one after another.
+        An array has the class code of each row of `pool`; a negative one means no label. The networks are trained as
+        one population if all have the same number of steps and the same batch size, and otherwise one after another.
         """
         descents = [self._student_descent(pool, each) for each in labels]
         if any(descent != descents[0] for descent in descents):

@@ -52,7 +52,8 @@ class TableFacts:
     `exists` (tables, columns, levels) says which levels a column has; the arrays are padded to the largest number of
     levels. `ordered` and `with_missing` (tables, columns) say whether a column is a number, and whether its last level
     is for missing values. `rows` (tables,) is the number of rows. `scale` (tables,) is the standard deviation of the
-    noise of a first-round count: noise multiplier times sensitivity. `round_number` counts from 0.
+    noise of a first-round count: noise multiplier times sensitivity. `classes` is the number of classes,
+    `rounds` the number of all rounds, and `round_number` counts from 0.
     """
 
     exists: Tensor
@@ -119,7 +120,10 @@ class Residuals:
     shares: Tensor
 
     def later(self, levels: Tensor, harmonics: Tensor, total: Tensor, spread: float) -> Residuals:
-        """Return the residuals of a later round, with these sums and this `spread`; counts and shares stay."""
+        """Return the residuals of a later round, with these sums and this `spread`; counts and shares stay.
+
+        The sums have the shapes of the first round; `spread` is one number for all tables and views.
+        """
         return replace(
             self, levels=levels, harmonics=harmonics, total=total, spread=torch.full_like(self.spread, spread)
         )

@@ -96,6 +96,7 @@ class Rounds:
     """The releases so far for one table, and the models that follow from them.
 
     `scale` is the standard deviation of the noise of a first-round count, and `rounds` the number of releases in all.
+    `rows` is the declared number of rows, and `sums` the map by which the releases were made.
     """
 
     def __init__(self, network: TableNetwork, sums: LevelSums, *, rows: int, scale: float, rounds: int) -> None:
@@ -107,7 +108,8 @@ class Rounds:
     def after(self, noisy: np.ndarray, length: float) -> np.ndarray:
         """Add the release `noisy`, and return the model (1 + all levels, outputs): bias, then scores.
 
-        `length` is the largest norm of a row's residual in this release (1 for counts); its noise is `scale * length`.
+        The model follows from all releases so far. `length` is the largest norm of a row's residual in this release (1
+        for counts); its noise is `scale * length`.
         """
         self.releases.append((noisy, length))
         return np.asarray(self._models([noisy[None] for noisy, _ in self.releases])[0])

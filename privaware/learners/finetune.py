@@ -81,15 +81,16 @@ class Finetune(Learner):
     norm : float
         Clipping norm of the second phase.
     lr : float, optional
-        Learning rate of the second phase; by default it follows from the noise multiplier and the batch size.
+        Learning rate of the second phase; by default it follows from the noise multiplier, the clipping norm and the
+        batch size.
     head_rate : float
         Learning rate of the head in the second phase, as a multiple of `lr`.
     frozen : int, optional
         Number of first blocks that keep their weights, with the layer before them; by default the blocks of the first
         stage. 0 trains everything.
     copies : int
-        Number of randomly shifted copies of each image. Every second copy is mirrored if `copies` is even and the prior
-        is mirrored.
+        Number of randomly shifted copies of each image, or 1 for the image itself. Every second copy is mirrored if
+        `copies` is even and the prior is mirrored.
     average, schedule
         The weight average and the learning-rate schedule, as for `dpsgd`.
     precision : str
@@ -207,7 +208,8 @@ class Finetune(Learner):
     def _frozen(self, architecture: dict[str, Any]) -> int:
         """Return the number of blocks that keep their weights; by default the blocks of the first stage.
 
-        Raise `WrongInput` if `frozen` exceeds the number of blocks.
+        `architecture` describes the network, whose depth gives the number of blocks in each of three stages. Raise
+        `WrongInput` if `frozen` exceeds the number of blocks.
         """
         per_stage = (architecture["depth"] - 4) // 6
         if self.frozen is None:

@@ -35,7 +35,9 @@ class Focal(MomentumNetwork):
     Parameters
     ----------
     loss : dict
-        The loss: "losing_less" (the default, with settings gamma, beta and turn) or "focal" (with setting gamma).
+        The loss: "losing_less" (the default) or "focal". The setting `gamma` is the exponent of the focal loss. For
+        "losing_less", a larger `beta` makes the penalty smaller, and the loss changes after the fraction `turn` of the
+        training.
 
     Notes
     -----

@@ -279,7 +279,8 @@ class Linear(Learner):
     ) -> Tensor:
         """Return `weights`, or weights that predict the noisy target mean if the check finds no clear gain.
 
-        Without a check (`check` 0, or classes), return `weights`.
+        `gradient` has the rows, and `noise` is the noise multiplier of one step. Without a check (`check` 0, or
+        classes), return `weights`.
         """
         check = self._check(schema, noise)
         if not check:
@@ -325,8 +326,9 @@ class Linear(Learner):
     ) -> Tensor:
         """Return the average over the last iterates of the weights (outputs, width + 1).
 
-        The last column holds the weights of the constant. `initial` holds initial weights (a tensor) or initial biases
-        (an array; the other weights start at 0). `steps` are the numbers of the steps to take, by default all.
+        `gradient` has the rows, and `noise` is the noise multiplier of one step. The last column holds the weights of
+        the constant. `initial` holds initial weights (a tensor) or initial biases (an array; the other weights start at
+        0). `steps` are the numbers of the steps to take, by default all.
         """
         from privaware import descent
 

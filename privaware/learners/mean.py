@@ -53,7 +53,10 @@ class Mean(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSum(Sum[Data, Total, float]):
-    """The sum of the targets, scaled to [-1, 1]; a missing target counts as 0, the middle of the declared range."""
+    """The sum of the targets, scaled to [-1, 1]; a missing target counts as 0, the middle of the declared range.
+
+    It is released with Laplace noise of scale `noise`.
+    """
 
     def partial(self, part: Data) -> Total:
         total = Total()

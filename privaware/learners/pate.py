@@ -92,7 +92,10 @@ class Teachers:
         return max(1, MEMORY["cuda" if self.descent.device.startswith("cuda") else "cpu"] // each)
 
     def _predictions(self, teacher: Any, pool: np.ndarray) -> np.ndarray:
-        """Return the class code of each row of the pool; outputs that are not finite give some class, not an error."""
+        """Return the class code that `teacher`, a network, predicts for each row of `pool`.
+
+        Outputs that are not finite give some class, not an error.
+        """
         import torch
 
         codes = []
@@ -108,11 +111,11 @@ class Pate(Student):
     """A student that learns from public rows which teachers labelled by noisy votes.
 
     `public` are rows without labels; teachers vote on the first `queries` of them (default: up to 200). By default the
-    number of `teachers` is one for every hundred declared rows, between 10 and 500. With "confident_gnmax" a query is
-    answered if the noisy number of votes for its top class reaches the fraction `threshold` of the teachers, and if
-    fewer than `answers` (None: all) were answered before. The noise multiplier of this test is
-    `threshold_noise * noise`. `ridge` is the penalty of ridge regressions. `teacher_epochs`, `teacher_batch` and
-    `teacher_lr` are for teachers that are networks; `epochs`, `batch` and `lr` are for the student.
+    number of `teachers` is one for every hundred declared rows, between 10 and 500. `vote` is one of `VOTES`. With
+    "confident_gnmax" a query is answered if the noisy number of votes for its top class reaches the fraction
+    `threshold` of the teachers, and if fewer than `answers` (None: all) were answered before. The noise multiplier of
+    this test is `threshold_noise * noise`. `ridge` is the penalty of ridge regressions. `teacher_epochs`,
+    `teacher_batch` and `teacher_lr` are for teachers that are networks; `epochs`, `batch` and `lr` are for the student.
     """
 
     teachers: int | None = None
@@ -208,9 +211,10 @@ class Pate(Student):
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes; -1 where too few teachers agree or `answer_count` is reached.
+        """Return the winners of noisy votes.
 
-        `exact_votes` (queries, classes) are the numbers of teachers, of which there are `teachers`.
+        With "confident_gnmax" a label is -1 where too few teachers agree or `answer_count` is reached. `exact_votes`
+        (queries, classes) are the numbers of teachers, of which there are `teachers`.
         """
         labels = np.full(len(exact_votes), NO_LABEL)
         answered = np.arange(len(exact_votes))
@@ -223,7 +227,8 @@ class Pate(Student):
     def _by_ridge(self, data: Data, public: Data, noise: float, rng: Rng) -> Model:
         """Return a student by ridge regression, labelled by teachers that are ridge regressions.
 
-        A row's features are a function of the row alone.
+        `public` are the queries: teachers vote on them, and the student learns from those that get a label. A row's
+        features are a function of the row alone.
         """
         schema, classes = data.schema, len(data.schema.classes)
         teachers = self._teacher_count(schema)

@@ -67,12 +67,15 @@ MEMORY = 2**23
 class PrivateKnn(Student):
     """A student that learns from public rows which their nearest private rows labelled by noisy votes.
 
-    In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. By default `neighbours`
-    is `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered only
-    if the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
+    In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. The `neighbours` nearest
+    rows of a Poisson sample of the private rows, at sampling rate `rate`, vote on a query. By default `neighbours` is
+    `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered only if
+    the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
     (None: all) of the stage were answered before. Without a `threshold` all queries are answered. The noise multiplier
     of this test is `threshold_noise * noise`. `neighbour_features` are descriptions of `privaware.features` for the
-    distances.
+    distances; by default scattering for images of at least 4 x 4 pixels, and `feature_for` the schema for other data.
+    After the first stage, distances also use the last hidden activations of a student trained on the labels so far.
+    `Student` explains the other settings.
     """
 
     neighbours: int | None = None
@@ -147,7 +150,11 @@ class PrivateKnn(Student):
         return (feature_for(schema),)
 
     def _labels(self, schema: Schema, queries: np.ndarray, rows: Neighbours, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes; -1 where too few neighbours agree or `answer_count` is reached."""
+        """Return the winners of noisy votes of the private `rows` on each of `queries` (embedded public rows).
+
+        With a `threshold` a label is -1 where too few neighbours agree or `answer_count` is reached. Each vote, and
+        each test of the threshold, has a Poisson sample of its own.
+        """
         count = self.neighbours or max(1, round(self.rate * schema.rows / (2 * len(schema.classes))))
         labels = np.full(len(queries), NO_LABEL)
         answered = np.arange(len(queries))
@@ -198,7 +205,8 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
 class LastHidden:
     """The last hidden activations of a released network: the inputs of its last linear layer.
 
-    It takes rows to which the network's features were applied, and returns one row of activations for each.
+    It takes rows to which the network's features were applied, and returns one row of activations for each. `module` is
+    the network, on `device`.
     """
 
     module: Any
@@ -269,7 +277,8 @@ def _lattice(width: int) -> Lattice:
 def _directions(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return orthonormal principal directions (width, WIDTH) of centred `rows`, by subspace iteration.
 
-    If `width` is at most `WIDTH`, the result is the identity matrix.
+    `generator` draws the vectors from which the iteration starts. If `width` is at most `WIDTH`, the result is the
+    identity matrix.
     """
     width = rows.shape[1]
     if width <= WIDTH:

@@ -38,7 +38,8 @@ class QuantileClip(MomentumNetwork):
     (default: half of `norm` and four times `norm`). An update moves the weights by up to `lr` times the clipping norm,
     so `lr` fits clipping norms near `norm` only. Far above `norm` updates grow, gradients grow with them, and the
     clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`. `count_noise` is the standard
-    deviation of the noise on the count (default: ten times the noise multiplier).
+    deviation of the noise on the count (default: ten times the noise multiplier). `MomentumNetwork` explains the other
+    settings.
     """
 
     clip: str = "quantile"

@@ -225,7 +225,10 @@ def column_sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.nda
 
 
 def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return one value for each slot along `axis`, repeated from one value for each column."""
+    """Return one value for each slot along `axis`, repeated from one value for each column.
+
+    `sizes` are the numbers of slots of the columns.
+    """
     return np.repeat(values, sizes, axis=axis)
 
 

@@ -65,7 +65,7 @@ SETS_PER_BATCH = 4096
 """Number of sets whose models are solved together."""
 
 ENTRIES = Lattice(bound=1.0, bits=20)
-"""Lattice of the entries of validation rows."""
+"""Lattice of the entries of validation rows and, for DP-SGD, of training rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,9 +276,10 @@ class _Trials:
 
 
 def _slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return the exact sums over `rows`, on the lattice `ENTRIES`, of the gradients at public `weights`.
+    """Return the exact sums (problems, entries) over `rows` of the gradients at public `weights` (problems, entries).
 
-    `MARGIN` leaves room for the rounding of the total.
+    `rows` lie on the lattice `ENTRIES`, and `goal` (problems, rows) are targets as `targets` returns them. `MARGIN`
+    leaves room for the rounding of the total.
     """
     slopes = (1 - MARGIN) * lattice_slopes(schema, exact_products(weights, rows), goal)
     return np.asarray(outer_sum(SLOPES.round(slopes).T, rows, SLOPES, ENTRIES))

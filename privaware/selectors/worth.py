@@ -108,7 +108,11 @@ class Worth(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
-    """The sums of x x' and of x y' over one-hot rows x and their targets y."""
+    """The sums of x x' and of x y' over one-hot rows x and their targets y, released with Gaussian noise.
+
+    `bins` is the number of bins for numbers without declared bins. One row changes both sums together by at most
+    sqrt(2) in L2 norm.
+    """
 
     bins: int
 

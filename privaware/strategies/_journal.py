@@ -38,7 +38,8 @@ class SearchJournal:
     def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
         """Return the generator and the job sizes with which this search first began: the given ones if it begins now.
 
-        A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume and starts over.
+        A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume: the folder is
+        emptied and the search starts over.
         Nothing of the earlier search was ever released.
         """
         path, fingerprint = self.folder / "state.json", f"{self.folder.name} {fingerprint}"
@@ -73,7 +74,7 @@ class SearchJournal:
         return results
 
     def keep(self, name: str, results: Sequence[Result]) -> None:
-        """Write the results of a job atomically."""
+        """Write the results of the job `name`, atomically; `find` reads them."""
         from safetensors.numpy import save
 
         about = [

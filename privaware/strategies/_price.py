@@ -28,11 +28,11 @@ REFERENCE_DELTA = accounting.DEFAULT_DELTA
 class TrialPrice:
     """The privacy cost of training and scoring a candidate.
 
-    `build` returns a learner for the settings of a candidate. Every `schema` argument describes the training rows. Each
-    candidate has a reference noise multiplier, at which one training costs `reference_epsilon` (at `REFERENCE_DELTA`).
-    The noise multipliers of candidates are proportional to these. At the reference noise multipliers, one score with
-    Laplace noise costs `score_fraction * reference_epsilon`. `reference_noise` is the reference noise multiplier of the
-    first candidate; None computes it.
+    `space` holds the candidates, and `build` returns a learner for the settings of a candidate. Every `schema` argument
+    describes the training rows. Each candidate has a reference noise multiplier, at which one training costs
+    `reference_epsilon` (at `REFERENCE_DELTA`). The noise multipliers of candidates are proportional to these. At the
+    reference noise multipliers, one score with Laplace noise costs `score_fraction * reference_epsilon`.
+    `reference_noise` is the reference noise multiplier of the first candidate; None computes it.
     """
 
     space: Space

@@ -39,7 +39,8 @@ __all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 class SearchResult:
     """The release of a search: the chosen candidate `point`, its model, and its score.
 
-    The score is noisy, or exact on public rows. It is None for a search procedure, which scores no model.
+    The score is divided by the expected number of validation rows. It is noisy, or exact on public rows. It is None for
+    a search procedure, which scores no model.
     """
 
     point: Point
@@ -247,8 +248,9 @@ class FoundModel:
 def expect_valid_space(search: Search, schema: Schema, *, priced: bool = True) -> None:
     """Raise `WrongInput` unless every value of every choice builds a learner and every choice changes something.
 
-    If `priced`, the cost of each learner must also be among `TrialPrice.declared`. Each value is checked at one point,
-    not in all combinations.
+    The choices are those in the space of `search`, and `schema` describes all rows, before the split. If `priced`, the
+    cost of each learner must also be among `TrialPrice.declared`. Each value is checked at one point, not in all
+    combinations.
     """
     part, space, price = search.train_schema(schema), search.space, search.price
     if space.unused:

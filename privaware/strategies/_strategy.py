@@ -119,7 +119,10 @@ class TrialCount:
 
 
 def _generating_function(x: float, eta: float, gamma: float) -> float:
-    """Return E[x^K] for a number K with the truncated negative binomial distribution."""
+    """Return E[x^K] for a number K with the truncated negative binomial distribution of shape `eta`.
+
+    Its success probability is `gamma`, in (0, 1). For `eta` 0 it is the logarithmic distribution.
+    """
     inside = 1 - (1 - gamma) * x
     if eta == 0:
         return math.log(inside) / math.log(gamma)
@@ -273,7 +276,7 @@ class ProgressMeter:
 class TrialHistory:
     """All trials that were reported to a searcher; `best` returns the trial of the highest score.
 
-    `best` raises `ValueError` if no trial was reported.
+    `best` raises `ValueError` if no trial was reported. `space` and `rng` are for searchers that draw candidates.
     """
 
     space: Space

@@ -79,9 +79,11 @@ class ValidationScorer:
 class Trials:
     """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it.
 
-    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. `job_sizes` holds the
-    largest number of candidates in a job and the smallest number of jobs in a round. `models` has the kept models by
-    the number of their trial.
+    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. The `workers` train
+    candidates, `scorer` scores them in this process, and `meter` is told of each job that is trained. `journal` stores
+    finished jobs, unless it is None. `price` holds the space of candidates and the costs that they may have.
+    `job_sizes` holds the largest number of candidates in a job and the smallest number of jobs in a round. `models` has
+    the kept models by the number of their trial.
     """
 
     price: TrialPrice
@@ -105,7 +107,8 @@ class Trials:
     def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
         """Return all trials of round `at` (from 0), in the order of `asks`, even if only the best may be reported.
 
-        Finished jobs are read from the journal; the other jobs are trained and scored.
+        Finished jobs are read from the journal; the other jobs are trained and scored. `round_` gives the fraction of
+        steps, and whether the number of trials is secret. Raise `WrongInput` if a candidate has an undeclared cost.
         """
         self.leader = None
         points = [self.price.space.canonical(ask.point) for ask in asks]
@@ -207,8 +210,8 @@ class _Job:
     """Candidates that are trained together with noise multiplier `noise`.
 
     `positions` are their positions in the round. `initial` has the model from which each continues, or None. `share` is
-    the fraction of the steps of a full training.
-    Each job has its own random generators, so that a resumed search never uses the same noise twice.
+    the fraction of the steps of a full training. Each job has its own random generators, `rng` for training and
+    `score_rng` for the noise of its scores, so that a resumed search never uses the same noise twice.
     """
 
     positions: list[int]

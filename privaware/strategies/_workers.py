@@ -35,7 +35,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """Runs one job after another in this process."""
+    """Runs one job after another in this process, whatever `capacity` is."""
 
     capacity: int = 1
 

@@ -60,7 +60,9 @@ class DpNas(SearchProcedure):
     """The settings of the search.
 
     The cost depends on `epochs`, `warm_up`, `rate`, `updates`, `held_rate`, `reward_noise`, `policy` and the noise
-    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`.
+    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`,
+    and the controller has `controller_lr`. In the first `warm_up` epochs cells are random and the controller does not
+    learn. A cell has `nodes` nodes, at most 5.
     `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
     `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
     rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
@@ -154,7 +156,8 @@ class DpNas(SearchProcedure):
 
         `train` rows train the shared weights, and `validation` rows score cells. `noise` is the noise multiplier of
         steps. On `public` rows steps have `min(noise, aware)`, and scores are exact. On private rows the controller and
-        the cells are computed from noised values only; `noise` must be above 0, or `WrongInput` is raised.
+        the cells are computed from noised values only; `noise` must be above 0, or `WrongInput` is raised. `runtime`
+        does not change the result; `WrongInput` is raised if its checkpoint was saved with other settings.
         """
         from privaware.strategies._dpnas.weights import CellScorer, restore, save
 
@@ -182,7 +185,8 @@ class DpNas(SearchProcedure):
     def _epoch(self, epoch: int, weights: SharedWeights, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
         """Take the steps of one epoch on the shared weights, then update the controller `updates` times.
 
-        In the `warm_up` epochs, and with the policy "uniform", cells are random and the controller is not updated.
+        `epoch` counts from 0. In the `warm_up` epochs, and with the policy "uniform", cells are random and the
+        controller is not updated. Rewards are noisy scores by `scorer`, clipped to [0, 1].
         """
         import torch
 
@@ -237,7 +241,8 @@ class DpNas(SearchProcedure):
     def _proposals(self, reinforce: Reinforce, count: int, rng: Rng, controlled: bool) -> list[Cell]:
         """Return `count` cells, sampled at once: the controller does not change between the steps of an epoch.
 
-        Unless `controlled`, operations are uniform.
+        If `controlled`, the controller of `reinforce` samples the operations. Unless `controlled`, operations are
+        uniform.
         """
         import torch
 

@@ -34,8 +34,9 @@ __all__ = ["Mgrs"]
 class Mgrs(RoundStrategy):
     """Random search in generations, with trial counts from the logarithmic distribution.
 
-    `generations` are the expected numbers of trials. If `trials` is given, they are scaled to this total (at least 1.01
-    each). After the first generation a candidate is a mutation of the best trial with probability `mutation`.
+    `generations` are the expected numbers of trials, each at least 1.01. If `trials` is given, they are scaled to this
+    total first. After the first generation a candidate is a mutation of the best trial so far with probability
+    `mutation`, and otherwise a new random candidate.
     """
 
     adaptive: ClassVar[bool] = True

@@ -34,7 +34,7 @@ __all__ = ["Optuna"]
 class Optuna(RoundStrategy):
     """A search with `trials` trials by `sampler`, the name of a class of `optuna.samplers`.
 
-    `batch` trials are requested together and train as one population.
+    `batch` trials (fewer in the last round) are requested together and train as one population.
     """
 
     adaptive: ClassVar[bool] = True
@@ -72,7 +72,10 @@ class Optuna(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Study(TrialHistory):
-    """An Optuna study; a choice is a categorical parameter whose values are spelt as JSON."""
+    """An Optuna study; a choice is a categorical parameter whose values are spelt as JSON.
+
+    `pending` are Optuna's trials of the last `ask`; `tell` takes their scores in the same order.
+    """
 
     study: Any
     pending: list[Any] = field(default_factory=list)

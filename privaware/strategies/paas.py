@@ -88,9 +88,9 @@ class Paas(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Breeding(TrialHistory):
-    """The current `generation` of candidates; `scored` maps every tried candidate to its trial.
+    """The current `generation` of candidates; `scored` maps the key of every tried candidate to its trial.
 
-    `best` returns the best trial of the current generation.
+    `strategy` has the settings, and a key is a `point_key`. `best` returns the best trial of the current generation.
     """
 
     strategy: Paas

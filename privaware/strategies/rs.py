@@ -41,7 +41,7 @@ SHAPES = (0.5, 1.0, 2.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Rs(RoundStrategy):
-    """Random search with `trials` expected trials, from the logarithmic distribution.
+    """Random search with `trials` expected trials (at least 1.01), from the logarithmic distribution.
 
     If `trials` is None, the cheapest distribution is used that tries one of the best fraction `top` of all candidates
     with probability `chance`.

@@ -287,7 +287,9 @@ def _model(
 ) -> Model:
     """Return the model; tensors and fields have the names that stored models have.
 
-    `deviations` are `Curves.deviations`; `correction` is None in a classification.
+    `weights` and `deviations` are as in `Curves`, and `learnt` are the trees or features. `correction` is None in a
+    classification. If it has a skew correction and its check passed, its skew correction and shift are stored.
+    Otherwise they are not, because `weights` already contain the shift, or the constant if the check failed.
     """
     classes, levels, features = layout.classes, sum(layout.levels), learnt.frequencies.shape[1]
     tensors = {"bias": weights[:1], "scores": weights[1 : 1 + levels], "slopes": weights[1 + levels :]}

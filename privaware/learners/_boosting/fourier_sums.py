@@ -107,10 +107,11 @@ def random_frequencies(
 def _add_column(
     layout: CodedLayout, frequencies: np.ndarray, at: int, scale: float, generator: np.random.Generator
 ) -> None:
-    """Add to `frequencies` what the levels and the slope of column `at` add to the angle of one feature.
+    """Draw what the levels and the slope of column `at` add to the angle of one feature, and set it in `frequencies`.
 
-    The draw of a number has standard deviation `scale` for each standard deviation of the number; the draw of a
-    category's level has standard deviation `CATEGORY_DISTANCE * scale`.
+    `frequencies` (weights of an additive model,) belong to this one feature. The draw of a number has standard
+    deviation `scale` for each standard deviation of the number. The draw of a category's level, or of a missing number,
+    has standard deviation `CATEGORY_DISTANCE * scale`.
     """
     column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
     if column.kind == "category":

@@ -116,7 +116,7 @@ class ClassCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSums(ArraySum):
-    """Sums of negative gradients at the outputs of the additive model with these `weights`.
+    """Sums of negative gradients at the outputs of the additive model with these `weights` (as in `Curves`).
 
     The release holds sums over all rows, over the rows of each level, and of gradients times each number and cosine.
     `unit` is the residual of a regression that gives a gradient of 1. The outputs so far of the rows are not used.
@@ -198,9 +198,10 @@ class GradientSums(ArraySum):
 class LeafSums(ArraySum):
     """Sums in each leaf of a tree (leaves, outputs + 1): negative gradients, then second derivatives.
 
-    Second derivatives are divided by the curvature and multiplied by `SECOND_WEIGHT`. `columns` and `right` are the
-    splits of the tree (`Splits`), and `unit` is as in `GradientSums`. Up to depth `COUNTED`, rows of two classes are
-    counted by leaf, class and cell of the logit instead of summed; the sums follow from the counts.
+    Derivatives are taken at the outputs so far of the rows. Second derivatives are divided by the curvature and
+    multiplied by `SECOND_WEIGHT`. `columns` and `right` are the splits of the tree (`Splits`), and `unit` is as in
+    `GradientSums`. Up to depth `COUNTED`, rows of two classes are counted by leaf, class and cell of the logit instead
+    of summed; the sums follow from the counts.
     """
 
     layout: CodedLayout

@@ -121,6 +121,7 @@ class SpreadCounts(ArraySum):
     """The number of rows in each cell of |target - output - centre|.
 
     Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; the last cell holds larger distances too.
+    Outputs are the outputs so far. A row changes the counts by 1.
     """
 
     centre: float
@@ -185,7 +186,7 @@ class SkewCorrection:
 class Correction:
     """The last step of a regression: a `skew` correction or None, and the `verdict` on the outputs.
 
-    The number `shift` is added to all outputs.
+    The number `shift`, which includes `verdict.shift`, is added to all outputs if `verdict.better`.
     """
 
     skew: SkewCorrection | None
@@ -196,8 +197,9 @@ class Correction:
 def correct(data: CodedData, start: Start, strength: float, clip: float, noises: Noises, rng: Rng) -> Correction:
     """Correct the outputs for skew with this `strength`, release their mean residual, and check them (`judge`).
 
-    `clip` is where residuals are clipped, in units of `start.unit`. Predictions that follow the median (`clip` of at
-    most 1) are not corrected for skew. Without a budget for the check (`noises.check` infinite) outputs pass as better.
+    Skew is corrected in the rows of `data` too; the shift is only returned. `clip` is where residuals are clipped, in
+    units of `start.unit`. Predictions that follow the median (`clip` of at most 1) are not corrected for skew. Without
+    a budget for the check (`noises.check` infinite) outputs pass as better.
     """
     rows, mean, unit = data.layout.schema.rows, float(start.bias[0]), start.unit
     skew = SkewCorrection.of(mean, unit, strength) if clip > 1 else None
@@ -230,10 +232,11 @@ def judge(
 ) -> Verdict:
     """Release the mean of the outputs, and whether outputs are better than this noisy mean as a constant prediction.
 
-    These are two releases with noise multiplier `noise`. `rows` is the declared number of rows. Outputs are better if
-    the noisy sum of `GainSums` is at least `noise`. The constant is the mean of the outputs, not of the targets,
-    because gains are clipped: clipped gains favour outputs that have only moved from the mean of a skewed target to its
-    median.
+    These are two releases with noise multiplier `noise`. `parts` are the private rows and `rows` is their declared
+    number. `outputs` says which shift is added to the outputs, and from which mean they are measured. Outputs are
+    better if the noisy sum of `GainSums` is at least `noise`. The constant is the mean of the outputs, not of the
+    targets, because gains are clipped: clipped gains favour outputs that have only moved from the mean of a skewed
+    target to its median.
 
     Both the mean of the start and the shifted outputs estimate the mean of the target, each with noise of standard
     deviation `deviation` (in units). `Verdict.mean` and `Verdict.shift` move each towards the other by the weight that

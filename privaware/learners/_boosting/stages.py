@@ -27,7 +27,10 @@ class Releases:
     fraction: float = 0.0
 
     def noise(self, noise: float) -> float:
-        """Return the noise multiplier of one release, where the whole budget is one release with multiplier `noise`."""
+        """Return the noise multiplier of one release, where the whole budget is one release with multiplier `noise`.
+
+        It is infinity if the fraction is 0.
+        """
         return noise * math.sqrt(self.count / self.fraction) if self.fraction else math.inf
 
     def scaled(self, factor: float) -> Releases:
@@ -56,8 +59,9 @@ class Budget:
     """The releases of each stage; their fractions sum to 1.
 
     The stages are `start` (bias and, in a regression, spread), `steps` of the additive model, `trees`, the mean of the
-    random Fourier features, the steps on their amplitudes, and the `check` of a regression against a constant.
-    `start` also holds later releases of a regression: the spread of residuals and the mean of the last residuals.
+    random Fourier features (`feature_mean`), the steps on their amplitudes (`feature_steps`), and the `check` of a
+    regression against a constant. `start` also holds later releases of a regression: the spread of residuals and the
+    mean of the last residuals.
     """
 
     start: Releases
@@ -100,7 +104,8 @@ class Start:
 class Curves:
     """The released `weights` of an additive model, and the standard `deviations` that noise alone gave them.
 
-    There is one deviation for the scores of each column, then one for each slope; there are none without a step.
+    `weights` are (bias, scores of all levels and slopes, outputs); scores and slopes add to the outputs of a row. There
+    is one deviation for the scores of each column, then one for each slope; there are none without a step.
     """
 
     weights: np.ndarray
@@ -141,7 +146,7 @@ class Interactions:
 
     @classmethod
     def none(cls, layout: CodedLayout, depth: int) -> Interactions:
-        """Return interactions with no tree (of this `depth`) and no feature."""
+        """Return interactions with no tree (of this `depth`), no feature and a bias of 0, in the shapes of `layout`."""
         return cls(
             columns=np.zeros((0, depth), np.int64),
             right=np.zeros((0, depth, max(layout.levels)), bool),
@@ -152,5 +157,5 @@ class Interactions:
         )
 
     def silenced(self) -> Interactions:
-        """Return the same trees and features with scores and amplitudes of 0."""
+        """Return the same trees and features with scores and amplitudes of 0; the bias stays."""
         return replace(self, leaves=np.zeros_like(self.leaves), amplitudes=np.zeros_like(self.amplitudes))

@@ -71,7 +71,10 @@ class RandomTrees(AdditiveStart):
         return replace(none, columns=splits.columns, right=splits.right, leaves=leaves)
 
     def _boost(self, stage: Stage, splits: Splits, rng: Rng) -> np.ndarray:
-        """Release the leaves (trees, leaves, outputs) of trees with these splits, one tree after another."""
+        """Release the leaves (trees, leaves, outputs) of trees with these splits, one tree after another.
+
+        The released scores of a tree, made monotone, are added to the outputs of the rows before the next tree.
+        """
         layout, rows, noise = stage.data.layout, stage.data.rows, stage.noises.trees
         monotone = Monotone.of(layout.schema, self.monotone, self._name)
         leaves = np.zeros((len(splits.columns), 2**self.depth, layout.outputs))
@@ -86,8 +89,9 @@ class RandomTrees(AdditiveStart):
     def _leaves(self, layout: CodedLayout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
         """Return the scores of leaves: `step * gradients / (seconds + damping)`, from `noisy` sums (`LeafSums`).
 
-        `damping` is the standard deviation of the noise, times `DAMPING` in a regression. `step` is `lr`, or less where
-        the noise of all trees alone would give an output a standard deviation above `most_noise`.
+        Scores are in units of `Stage.unit`, and `noise` is the noise multiplier of one tree. `damping` is the standard
+        deviation of the noise, times `DAMPING` in a regression. `step` is `lr`, or less where the noise of all trees
+        alone would give an output a standard deviation above `most_noise`.
         """
         scale = noise * math.hypot(layout.length, SECOND_WEIGHT)
         damping = scale if layout.classes else DAMPING * scale

@@ -63,7 +63,10 @@ def outputs(schema: Schema) -> int:
 
 
 def encoded(data: Data, reach: float) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return the default feature of the data, the rows after it with a constant (`with_constant`), and `targets`."""
+    """Return the default feature of the data, the rows after it with a constant (`with_constant`), and `targets`.
+
+    `reach` is as for `targets`.
+    """
     feature = feature_for(data.schema)
     return feature, with_constant(rows_of(data, feature)), targets(data, reach)
 
@@ -142,7 +145,10 @@ def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.n
 
 
 def lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return `slopes` from margins (problems, rows), with an error of 1e-5, computed entry by entry."""
+    """Return `slopes` (problems, rows) from margins (problems, rows), with an error of 1e-5, computed entry by entry.
+
+    `goal` are targets as `targets` returns them.
+    """
     if not schema.classes:
         return tanh(margins - goal)
     if len(goal) == 1:

@@ -159,7 +159,7 @@ def gaussian_delta(epsilon: float, noise: float) -> float:
 
 
 def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> float:
-    """Return an epsilon of Gaussian b at `delta` by the tight analysis.
+    """Return an epsilon of Gaussian b, of standard deviation `noise * R`, at `delta` by the tight analysis.
 
     It is the epsilon of the plain Gaussian mechanism, at `delta` for the loss "logistic" and at `delta / 2` for
     "logcosh", but at least `LEAST_RIDGE[loss] * bound + 0.5 / noise**2`. `bound` is R^2 / ridge.

@@ -103,7 +103,8 @@ def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
 def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
     """Return the minimisers of one group: at most `steps` damped Newton steps, then gradient steps.
 
-    A solved problem leaves the group. Raise `Refused` if a problem ends without a certificate.
+    `tilt` (problems of the group, columns) holds the linear terms. A solved problem leaves the group. Raise `Refused`
+    if a problem ends without a certificate.
     """
     problems, weights = group.problems, np.zeros(tilt.shape)
     first = group.at[0]
@@ -257,7 +258,8 @@ def _solution(matrices: Array, goal: Array) -> Array:
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
     """Return the Newton direction by conjugate gradients, preconditioned by `inverse` unless it is None.
 
-    It solves `Hessian @ direction = goal` for each problem; `curvature` (problems, rows) determines the Hessians. The
+    It solves `Hessian @ direction = goal` for each problem of `group`. `curvature` (problems, rows), the second
+    derivative of the loss at each margin, determines the Hessians. `goal` and the result are (problems, columns). The
     iteration ends at a relative accuracy of 1e-3, or after 500 steps.
     """
 

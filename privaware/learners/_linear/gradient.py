@@ -123,8 +123,8 @@ class LinearGradient:
     def gains(self, weights: Tensor, mean: float) -> Total:
         """Return two exact sums over rows of a regression: gains of the outputs at `weights` over `mean`, and targets.
 
-        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the
-        output is clipped to [-1, 1] first.
+        `mean` is a constant prediction. The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2,
+        clipped to [-1, 1], where the output is clipped to [-1, 1] first.
         """
         total = Total()
         for chosen, _, outputs in self._outputs(weights):
@@ -165,7 +165,10 @@ class LinearGradient:
         return (weights @ rows.double().T).float()
 
     def _residual_steps(self, logits: Tensor, chosen: slice | Tensor) -> Tensor:
-        """Return the clipped derivatives of the loss with respect to each output (outputs, rows), in lattice steps."""
+        """Return the clipped derivatives of the loss with respect to each output (outputs, rows), in lattice steps.
+
+        `logits` are outputs and `chosen` the positions of their rows, both as `_outputs` yields them.
+        """
         most, targets = self._most[chosen], self.targets[chosen]
         if not self.classes:
             residuals = (logits - targets) * (1 / self._residual_step)
@@ -182,7 +185,10 @@ class LinearGradient:
         return numerators.mul_(factors).round_()
 
     def _add_products(self, sums: Total, residuals: Tensor, rows: Tensor, chosen: slice | Tensor) -> None:
-        """Add the products of `residuals` and `rows` to `sums`."""
+        """Add the product of `residuals` (outputs, rows) and `rows` (rows, width) to `sums`.
+
+        `chosen` are the positions of these rows, as `_outputs` yields them.
+        """
         count = len(rows) // CHUNK_ROWS if self._float32_is_exact else 0
         if count:
             by_chunk = residuals[:, : count * CHUNK_ROWS].view(len(residuals), count, CHUNK_ROWS)
@@ -198,10 +204,11 @@ class LinearGradient:
             add_outer_sum(sums, residuals.T, rows, RESIDUAL_STEPS, ROWS)
 
     def _bounds(self, by_chunk: Tensor, chosen: slice | Tensor) -> Tensor:
-        """Return upper bounds on the absolute entries of each chunk's product.
+        """Return upper bounds on the absolute entries of each chunk's product: (chunks,) or (outputs, chunks).
 
-        If `chosen` is a slice, chunks hold the same rows in each step, and the bound uses the column norms of a chunk
-        (Cauchy-Schwarz). Otherwise it is the sum over rows of |residual| times the row's largest entry.
+        `by_chunk` (outputs, chunks, rows) are the residuals, and `chosen` the positions of all rows. If `chosen` is a
+        slice, chunks hold the same rows in each step, and the bound uses the column norms of a chunk (Cauchy-Schwarz).
+        Otherwise it is the sum over rows of |residual| times the row's largest entry.
         """
         count = by_chunk.shape[1]
         if isinstance(chosen, slice):

@@ -94,7 +94,8 @@ class Batch:
 class ClippedSums(Sum[SparseRows, Totals, Tensor]):
     """The sum of the gradients at `weights`, each clipped to `norm`, over all rows or over the Poisson sample `batch`.
 
-    One row changes the sum by at most `norm`. The learner adds the noise, so `release` raises.
+    `classes` and `constant` are as in `LinearGradient`. One row changes the sum by at most `norm`. The learner adds the
+    noise, so `release` raises.
     """
 
     weights: Tensor
@@ -134,7 +135,10 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
 
 @dataclass(frozen=True, kw_only=True)
 class Gains(Sum[SparseRows, Total, Tensor]):
-    """The sums of `LinearGradient.gains` for the weights of `at`, compared with `mean`."""
+    """The sums of `LinearGradient.gains` for the weights of `at`, compared with the constant prediction `mean`.
+
+    The learner adds the noise, so `release` raises.
+    """
 
     at: ClippedSums
     mean: float
@@ -176,5 +180,5 @@ class PartsGradient:
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)
 
     def gains(self, weights: Tensor, mean: float) -> Total:
-        """Return the exact sums of `LinearGradient.gains` over all rows."""
+        """Return the exact sums of `LinearGradient.gains`, with these `weights` and this `mean`, over all rows."""
         return self._parts.total(Gains(at=ClippedSums(weights=weights, **self._settings), mean=mean))

@@ -50,7 +50,8 @@ Parts = Sequence[tuple[int, float]]
 def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
     """Estimate the norm of each block of a row of norm 1, after `mean` is subtracted and the row multiplied by `scale`.
 
-    At least the fraction `MIN_SQUARED_NORM_LEFT` of a block's squared norm is taken to remain.
+    `parts` has the columns and the norm of each block, and `mean` (columns,) is for the whole row. At least the
+    fraction `MIN_SQUARED_NORM_LEFT` of a block's squared norm is taken to remain.
     """
     squares = np.array([length for _, length in parts]) ** 2
     squares /= squares.sum()
@@ -73,7 +74,7 @@ def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> n
 def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.ndarray) -> np.ndarray:
     """Return a factor for each column, by which blocks of norms `lengths` get norms proportional to `weights`.
 
-    After multiplication all blocks together have norm 1.
+    `parts` has the number of columns of each block. After multiplication all blocks together have norm 1.
     """
     by_part = np.array(weights) / np.linalg.norm(weights) / lengths
     return np.repeat(by_part, [columns for columns, _ in parts])

@@ -54,7 +54,8 @@ def mirrored(images: Any, _: Any) -> Any:
     """Return the images with every second one mirrored, so one of each two copies of a row stays unchanged.
 
     Each row must have an even number of copies. With an odd number, a row's position would decide which copies are
-    mirrored, and one more row would change the gradients of all rows after it.
+    mirrored, and one more row would change the gradients of all rows after it. No random number is used: the second
+    argument is ignored.
     """
     copies = images.clone()
     copies[1::2] = images[1::2].flip(-1)
@@ -62,12 +63,18 @@ def mirrored(images: Any, _: Any) -> Any:
 
 
 def shifted_mirrored(images: Any, draws: Any) -> Any:
-    """Return the images shifted at random, with every second one mirrored."""
+    """Return the images shifted at random (`shifted`), with every second one mirrored (`mirrored`).
+
+    `draws` is as for `shifted`. Each row must have an even number of copies, as for `mirrored`.
+    """
     return mirrored(shifted(images, draws), draws)
 
 
 def jittered(rows: Any, draws: Any) -> Any:
-    """Return `rows` plus normal noise of standard deviation 0.1 times the root mean square of each row."""
+    """Return `rows` plus normal noise of standard deviation 0.1 times the root mean square of each row.
+
+    `draws` are the random numbers, as the top of the file says.
+    """
     scale = 0.1 * rows.flatten(1).square().mean(1).sqrt()
     noise = draws.normal(rows.shape).to(rows)
     return rows + scale.view(-1, *[1] * (rows.ndim - 1)) * noise

@@ -29,7 +29,10 @@ NETWORK_BATCH = 256
 
 
 def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
-    """Return the synthetic `examples` and their momentum after `networks` networks: functions of noisy gradients."""
+    """Return the synthetic `examples` and their momentum after `networks` networks: functions of noisy gradients.
+
+    The momentum is in `optimiser`; it is zeros if there is none. The keys are "networks", "examples" and "momentum".
+    """
     momentum = optimiser.state[examples].get("momentum_buffer")
     kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
     return {"networks": np.array(networks), **{name: value.detach().cpu().numpy() for name, value in kept.items()}}
@@ -89,8 +92,9 @@ class Condensation:
     ) -> Tensor:
         """Return synthetic examples of `shape` with the given `labels`, starting from standard normal noise.
 
-        `query` returns the noisy gradients of a network, and `build` returns a random network. After each network the
-        examples are saved in `journal`, from which an interrupted run resumes.
+        `query` returns the noisy gradients of a network, and `build` returns a random network. `generator` draws the
+        noise and the order of examples, and `progress` is called after each query. After each network the examples are
+        saved in `journal`, if there is one; an interrupted run resumes from it.
         """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
         known = None if journal is None else journal.load("examples")
@@ -118,7 +122,10 @@ class Condensation:
     def _match(
         self, private: dict[str, Tensor], network: nn.Module, examples: Tensor, labels: Tensor, optimiser: Any
     ) -> None:
-        """Move `examples` in place, so that their mean gradient of `network` turns towards the noisy one, `private`."""
+        """Move `examples` in place, so that their mean gradient of `network` turns towards the noisy one, `private`.
+
+        This is one step of `optimiser` on `matching_loss`.
+        """
         weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
         loss = functional.cross_entropy(network(examples), labels)
         synthetic = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
@@ -127,7 +134,7 @@ class Condensation:
         optimiser.step()
 
     def _teach(self, network: nn.Module, examples: Tensor, labels: Tensor, generator: np.random.Generator) -> None:
-        """Train `network` in place on the synthetic examples, in batches of a new random order in each epoch."""
+        """Train `network` in place for `inner` epochs on the synthetic examples, each in a new order by `generator`."""
         optimiser = torch.optim.SGD(network.parameters(), lr=self.network_lr)
         for _ in range(self.inner):
             order = torch.from_numpy(generator.permutation(len(labels))).to(labels.device)

@@ -50,7 +50,7 @@ class PlainDescent:
     Each of `steps` batches holds `batch` examples, whatever the number of rows, so no shape depends on a row. The
     gradient of a network is clipped to `norm`, so one learning rate suits inputs of any size. `mixup` is the parameter
     of the Beta distribution that mixes pairs of examples (0 for no mixing). `decay` is the weight decay, and `augment`
-    a function of `_networks/augmentation.py`.
+    a function of `_networks/augmentation.py`. `progress` is called after each step (`Progress`).
     """
 
     steps: int
@@ -134,6 +134,8 @@ class PlainDescent:
         """Return the sum over networks of the mean cross-entropy of a batch; each network gets its own gradient.
 
         `positions` (networks, batch) are the rows of `examples` in the batch; -1 means an input and a target of zeros.
+        `generators`, one for each network, draw for `mixup`, and `rng` draws for `augment`. A function in `targets`
+        gets the probabilities for examples without augmentation and mixing; no gradient flows through the function.
         """
         import torch
 
@@ -178,7 +180,7 @@ def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None
 def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], None]:
     """Return a callback that takes the number of finished parts, of `total`, of the stage `what`.
 
-    The callback reports the parts and the estimated remaining seconds to `progress`.
+    The callback reports the parts and the estimated remaining seconds to `progress`, unless that is None.
 
     >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
     2 8 teachers
@@ -293,7 +295,9 @@ def _mixture(
 ) -> Callable[[Any], Any]:
     """Return a function that mixes each example (or target) of a batch with another one.
 
-    Each network has one random mixing weight, from the Beta distribution of this `parameter`, and one random pairing.
+    The function takes and returns (networks, `batch`, ...). Each network has one random mixing weight, from the Beta
+    distribution with both parameters `parameter`, and one random pairing, drawn by its own one of `generators`. All
+    calls of the function use the same weights and pairings.
     """
     import torch
 

@@ -95,7 +95,8 @@ class PlainNetwork(Learner):
     ) -> list[Model]:
         """Train `learners` and return their models in the same order; learners of equal settings are trained together.
 
-        Each model is a release of its own, with its own noise. Several learners use no journal.
+        `noise` is one noise multiplier for all or one for each. Each model is a release of its own, with its own noise.
+        Several learners use no journal.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         trained: dict[int, Model] = {}

@@ -43,7 +43,8 @@ def noise_levels(largest: float, smallest: float, count: int) -> Tensor:
 class ScoreNetwork(nn.Module):
     """A score network with `width` channels at full size and `2 * width` channels at coarser sizes.
 
-    `stages` is the number of residual stages; with 0 stages the score comes from the class images alone.
+    `shape` is (channels, height, width). `stages` is the number of residual stages; with 0 stages the score comes from
+    the class images alone. With 0 `classes` there are no class images.
     """
 
     def __init__(self, shape: tuple[int, ...], width: int, stages: int, classes: int = 0) -> None:
@@ -55,7 +56,7 @@ class ScoreNetwork(nn.Module):
             nn.init.constant_(self.class_image.weight, 0.5)
 
     def forward(self, noisy: Tensor, level: Tensor, one_hot: Tensor | None = None) -> Tensor:
-        """Return the score times `level`, for images with noise of standard deviation `level`.
+        """Return the score times `level`, for images `noisy` with noise of standard deviation `level` (images,).
 
         Class images are used only if `one_hot` (images, classes) is given.
         """
@@ -193,7 +194,7 @@ class Denoising(nn.Module):
         self.register_buffer("noise", torch.zeros(draws, *network.shape))
 
     def draw(self, levels: Tensor, generator: np.random.Generator) -> None:
-        """Draw new levels from `levels` and new noise."""
+        """Replace the levels by random ones of `levels`, and the noise by new standard normal noise."""
         chosen = torch.from_numpy(generator.integers(len(levels), size=len(self.level)))
         noise = generator.standard_normal(tuple(self.noise.shape), dtype=np.float32)
         self.level.copy_(levels[chosen.to(levels.device)])
@@ -219,7 +220,8 @@ def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
 class ScoreTraining:
     """`steps` steps of Adam on gradients that the caller provides; the result is a moving average of the weights.
 
-    The decay of the average is `step / (step + 10)` in the first steps, and `ema` from then on.
+    The decay of the average is `step / (step + 10)` in the first steps, and `ema` from then on. `progress` is
+    called after each step (`Progress`).
     """
 
     steps: int
@@ -259,7 +261,10 @@ class ScoreTraining:
 
 
 def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> Parts:
-    """Return the state from which the next step starts; it is a function of noisy gradients."""
+    """Return the state after `step` steps, from which the next step starts; it is a function of noisy gradients.
+
+    It has the `parameters`, the averaged weights of the network `average`, and both moments of `optimiser`.
+    """
     moments = [optimiser.state[parameter] for parameter in parameters]
     groups: dict[str, Sequence[Tensor]] = {
         "weight": parameters,
@@ -308,7 +313,7 @@ class Langevin:
     ) -> np.ndarray:
         """Run a chain from each image of `initial`, and return the last image of each chain.
 
-        Pixels are clipped to [0, 1]; pixels that are not finite become 0.
+        In the last images, pixels are clipped to [0, 1], and pixels that are not finite become 0.
 
         Parameters
         ----------

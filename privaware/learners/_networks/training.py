@@ -78,9 +78,10 @@ class Network(Learner):
         Schedule of the noise multiplier; it determines the cost too.
     copies : int
         Number of randomly shifted copies of each image, or 1 for the image itself; the mean gradient over a row's
-        copies is clipped.
+        copies is clipped. More than 1 is for images without `features` only.
     mirror : bool
-        Whether every second copy is mirrored. Do not mirror digits or letters, whose meaning would change.
+        Whether every second copy is mirrored; an odd number of copies then raises `WrongInput`. Do not mirror digits or
+        letters, whose meaning would change.
     features : list of dict, optional
         Descriptions of `privaware.features` that are applied to a row first; by default they are chosen from the
         schema.
@@ -220,7 +221,7 @@ class Network(Learner):
         return module
 
     def _freeze(self, module: Any) -> None:
-        """Disable gradients of the layers that keep their initial weights; do nothing if `trainable` is None.
+        """Disable gradients of the layers of `module` that keep their weights; do nothing if `trainable` is None.
 
         Raise `WrongInput` unless `trainable` has one entry for each layer with parameters, at least one of them true.
         """

@@ -118,7 +118,7 @@ class Reinforce:
         self.baseline = weight * self.baseline + (1 - weight) * mean
 
     def loss(self, proposals: Proposals, rewards: Tensor) -> Tensor:
-        """Return the REINFORCE loss.
+        """Return the REINFORCE loss of `proposals` with these `rewards` (cells,), at the current baseline.
 
         The expected gradient of the loss is minus the gradient of the expected reward with entropy bonus.
         """

@@ -69,7 +69,8 @@ class _CellMomentum:
 def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
     """Stack the supernet for training; raise `Refused` if a layer has no per-example gradient rule.
 
-    The check uses one cell with a mix of operations, because a check with all operations takes minutes.
+    `inputs` and `targets` are the training rows, and `loss` is the loss that the gradients are of. The check uses one
+    cell with a mix of operations, because a check with all operations takes minutes.
     """
     check_layers(supernet)
     prepared = on_device(stacked([supernet], device=device), inputs, targets)
@@ -189,9 +190,9 @@ def _number(edge: tuple[int, str] | None) -> int:
 
 
 def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
-    """Write the state of the search after `epoch` epochs, and a hash of `settings`.
+    """Write the state of the search after `epoch` epochs, and a hash of `settings`, to the file `path`.
 
-    The state is the shared weights, the controller with its optimiser, and the generator.
+    The state is the shared weights, the controller of `reinforce` with its optimiser and baseline, and the generator.
     """
     training = weights.training
     facts = {
@@ -240,7 +241,7 @@ def _tensors(weights: SharedWeights, reinforce: Reinforce) -> list[tuple[str, An
 
 
 def _initialise_adam(reinforce: Reinforce) -> None:
-    """Create the state of Adam, which otherwise exists only after its first step."""
+    """Set the state of Adam in `reinforce` to zeros; without this it exists only after the first step."""
     for parameter in reinforce.controller.parameters():
         moments = {key: torch.zeros_like(parameter.data) for key in ("exp_avg", "exp_avg_sq")}
         reinforce.optimizer.state[parameter] = {"step": torch.zeros(()), **moments}
