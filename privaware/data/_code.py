@@ -111,8 +111,9 @@ def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarr
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
     """Return a mask of the rows with a text over several lines, one of which (not the first) looks like a record.
 
-    A line looks like a record if it has as many separators as one. A stray quotation mark may have swallowed that
-    record. No row is marked if `batch` is not from a text file, or has fewer than three columns.
+    `words` are the texts of one column of `batch`. A line looks like a record if it has as many separators as one. A
+    stray quotation mark may have swallowed that record. No row is marked if `batch` is not from a text file, or has
+    fewer than three columns.
     """
     width = batch.fields or len(batch.columns or ())
     if batch.line is None or width < 3:
@@ -132,9 +133,9 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> NoR
 def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
-    Infinite numbers become NaN, too. `outside` counts the values that are neither missing nor of the kind of `column`.
-    Raise `WrongInput` for such a
-    value if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing` is "refuse".
+    Infinite numbers become NaN, too. `outside` counts the values that are not missing, and those of them that are not
+    of the kind of `column`. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and for any
+    value that would become NaN if `column.missing` is "refuse".
     """
     values = batch.values(column.name)
     numbers, missing = _PARSERS[column.kind](values, column)
@@ -215,7 +216,8 @@ def _categories(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
     """Return the code of each word in `codes`, and `last` for a missing or undeclared word.
 
-    Raise `WrongInput` for a missing or undeclared word if `column` refuses it; else count undeclared ones in `outside`.
+    Raise `WrongInput` for a missing or undeclared word if `column` refuses it, and for one over several lines that is
+    not in `codes`. Undeclared words that are not refused are counted in `outside`.
     """
     _known_words(batch, words, column, codes)
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
@@ -311,7 +313,7 @@ def _read_words(batch: Raw, column: Column) -> Words:
 
 
 def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
-    """Return the texts, with missing ones empty.
+    """Return `words`, the texts of `column`, with missing ones empty.
 
     Raise `WrongInput` if a stray quotation mark seems to have joined several rows.
     """

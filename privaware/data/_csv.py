@@ -367,7 +367,8 @@ class CsvFile:
     def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
         """Return the text without the spaces around quoted fields.
 
-        Raise `WrongInput` if a quotation mark is out of place, unless the marks are already `checked`.
+        Raise `WrongInput`, naming the line, if a quotation mark is out of place, unless the marks are already
+        `checked`. `line` is the number of the first line of `text`.
         """
         if b'"' not in text:
             return text
@@ -398,7 +399,11 @@ class CsvFile:
             at = match.end()
 
     def _refuse_line(self, text: bytes, line: int, width: int) -> NoReturn:
-        """Raise `WrongInput` for text that Arrow's parser refused; Arrow's own messages quote rows."""
+        """Raise `WrongInput` for text that Arrow's parser refused; Arrow's own messages quote rows.
+
+        `line` is the number of the first line of `text`, and `width` is the expected number of fields of a record. The
+        message names the line of the first byte that is not UTF-8, or else of the first record of another width.
+        """
         try:
             text.decode()
         except UnicodeDecodeError as problem:

@@ -319,7 +319,7 @@ def _by_row(schema: Schema) -> Schema:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class _Checked:
-    """The hashes and the sketch of some rows, and how many of them have no target."""
+    """The hashes and the sketch of some rows; `unlabelled` is the number of these rows without a target."""
 
     hashes: list[np.ndarray]
     sketch: Sketch
@@ -328,7 +328,10 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema."""
+    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema.
+
+    `key` is the secret key of the hashes. The columns `running`, of running numbers, are left out of the sketch.
+    """
 
     schema: Schema
     key: bytes

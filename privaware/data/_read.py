@@ -256,7 +256,10 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def _from_arrow(source: Any) -> Raw:
-    """Return the rows of a data frame of polars, or of another object that exports Arrow."""
+    """Return the rows of `source`: a data frame of polars, or another object that exports an Arrow table.
+
+    Raise `WrongInput` if it exports anything else, such as a single column.
+    """
     import pyarrow as pa
 
     try:

@@ -82,7 +82,7 @@ ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d").match
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """The distinct hashes below a bound, sorted, and the number of rows with each hash.
+    """The distinct `hashes` below `bound`, sorted, and in `counts` the number of rows with each hash.
 
     A sample is `single` if only the hashes with one row each were kept.
     """
@@ -115,7 +115,7 @@ class Sample:
         return Sample(bound, hashes, counts)._trimmed()
 
     def below(self, bound: int) -> Sample:
-        """Return the sample with a smaller bound."""
+        """Return the sample with the hashes below `bound`, which must not be above the bound of this sample."""
         kept = slice(0, int(np.searchsorted(self.hashes, np.uint64(bound)))) if bound < self.bound else slice(None)
         return Sample(bound, self.hashes[kept], self.counts[kept], self.single)
 
@@ -212,7 +212,10 @@ class Sketch:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Sketch:
-        """Return the finished sketch in a file; raise `ValueError` if it is damaged."""
+        """Return the finished sketch that `to_bytes` wrote as `content`; raise `ValueError` if it is damaged.
+
+        `to_bytes` does not store the counts of samples; here they are all 1.
+        """
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 bounds, lengths, hashes, rows = (file[name] for name in ("bounds", "lengths", "hashes", "rows"))
@@ -239,7 +242,8 @@ def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = 
     key : bytes
         The secret key of the data's owner.
     running : frozenset of str, optional
-        The columns of running numbers; by default they are found from these rows.
+        The columns of running numbers, which count for the hashes but are left out of the sketch; by default they are
+        found from these rows.
 
     Returns
     -------
@@ -285,7 +289,8 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
     """Return the columns of integers or days without repeated values and with few gaps, by the first `HEAD` rows.
 
-    `rows` is the number of rows of the table: the values must lie within a range of `RANGE * rows`.
+    `raw` has the table or its first rows, and `rows` is the number of rows of the table: the values must lie within a
+    range of `RANGE * rows`. A column with fewer than `FEWEST` values is not returned, nor is one of images.
     """
     if raw.frame is None:
         return frozenset()
@@ -354,7 +359,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Yield the names of pairs of samples, one from each side, that mostly hold the same rows."""
+    """Yield the names of each sample in `left` and each in `right` that mostly hold the same rows (`known_in`)."""
     names, others = list(left), list(right)
     if not names or not others:
         return
