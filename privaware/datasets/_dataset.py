@@ -51,7 +51,7 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Halves:
-    """Rows of a target model and of an attacker's shadow model: four disjoint parts."""
+    """Four disjoint parts: `train` and `test` for a target model, the `shadow` parts for an attacker's shadow model."""
 
     train: Data
     test: Data

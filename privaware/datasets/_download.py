@@ -37,10 +37,11 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """One public file: its path in the folder, its mirrors, and the checksum that it must have.
+    """One public file: its path `name` in the folder, its mirrors, and the checksum that a download must have.
 
     `urls` are mirrors, tried in order. With `member`, they lead to an archive (tar or zip) that contains the file under
-    that name. The checksum is always the checksum of the file itself.
+    that name. `sha256` is always the checksum of the file itself; a file without one is never downloaded. Raise
+    `WrongInput` if `name` leads out of the folder, or if `sha256` is not 64 hexadecimal digits.
     """
 
     name: str

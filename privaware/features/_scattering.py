@@ -43,7 +43,7 @@ def padded_size(size: int, J: int) -> int:
 def reflection(size: int, J: int) -> np.ndarray:
     """Return, for each position of the padded side, the position in the image side of `size` pixels that it repeats.
 
-    `size` is at least 2.
+    The padded side has `padded_size(size, J)` pixels. `size` is at least 2.
     """
     length, period = padded_size(size, J), 2 * (size - 1)
     position = (np.arange(length) - (length - size) // 2) % period
@@ -205,7 +205,10 @@ class FourierLayers:
         return torch.fft.ifft2(aliases.mean(dim=(2, 4))).abs()
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width').
+
+        `workspace` is not used.
+        """
         height, width = self.low_pass[resolution]
         return (height @ (x @ width.T)).transpose(0, 1)
 
@@ -237,7 +240,10 @@ class MatrixLayers:
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width').
+
+        A buffer of `workspace` holds an intermediate result; the returned tensor is new.
+        """
         import torch
 
         height, width = self.low_pass[resolution]
@@ -355,7 +361,8 @@ def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[in
 def _signs(odd: np.ndarray, first: list[int], mirrored: list[int]) -> np.ndarray:
     """Return -1 or 1 for each angle in `first`: the sign between the odd parts of the wavelet and its mirror image.
 
-    The modulus does not depend on this sign.
+    `mirrored` has the angles of the mirror images, and `odd` the odd parts of all angles (angles, height, frequencies).
+    The result is (angles, 1, 1). The modulus does not depend on this sign.
     """
     correlation = (odd[mirrored] * odd[first]).real.sum(axis=(1, 2), keepdims=True)
     return np.where(correlation > 0, -1.0, 1.0)

@@ -243,7 +243,8 @@ def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tenso
 def _convolve(x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int) -> torch.Tensor:
     """Return a convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right.
 
-    `filters` of one input channel are applied depth-wise, one to each channel of `x`.
+    `bias` is added, one number for each filter, and outputs are `stride` pixels apart. `filters` of one input channel
+    are applied depth-wise, one to each channel of `x`.
     """
     from torch.nn import functional
 

@@ -58,7 +58,7 @@ MILLISECONDS = {"large": 19.0, "small": 1.9, "glyphs": 1.9}
 
 @dataclass(frozen=True)
 class _Network:
-    """A shipped network: its file, its `shape`, and the defaults of the fields of `Prior` that depend on it.
+    """A shipped network: its file, its `shape`, and the defaults of `depths`, `pools` and `mirror` in `Prior`.
 
     `shape` is depth and width of the wide residual network. The small network is of another kind: its `shape` is
     (0, 0), and it has no `depths`.

@@ -184,7 +184,7 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """Return the covariance (size, size) of a mode: the square of its stored root.
+    """Return the covariance (size, size) of a mode: the square of its root in `tensors`, those of the file by name.
 
     Files of earlier versions store the upper triangle of the covariance instead.
     """
