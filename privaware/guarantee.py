@@ -87,7 +87,7 @@ class PricedPlan(Protocol):
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
-    """Return the meaning of a guarantee in one plain sentence.
+    """Return the meaning of a guarantee in plain words.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     Returns
     -------
     str
-        The sentence of `sentence_of` for this plan.
+        The sentences of `sentence_of` for this plan.
     """
     return sentence_of(
         plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, overlap=plan.overlap, what=what
@@ -118,7 +118,7 @@ def sentence_of(
     overlap: str = "",
     what: str = "this model",
 ) -> str:
-    """Return the sentence of a guarantee from the facts that it states.
+    """Return the one to three sentences of a guarantee from the facts that they state.
 
     Parameters
     ----------

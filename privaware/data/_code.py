@@ -68,13 +68,20 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
 
 
 def uncoded(batch: Raw, schema: Schema) -> Cells:
-    """Return the declared columns before bounds are applied: unclipped numbers, and words."""
+    """Return the used columns (`schema.declared`) before bounds are applied: unclipped numbers, and words.
+
+    Missing numbers are NaN, missing words empty. Raise `WrongInput` if a column is absent, or refuses a value that is
+    missing or of another kind.
+    """
     expect_columns(batch, schema)
     return Cells(tuple(_READERS[column.kind](batch, column) for column in schema.declared), len(batch))
 
 
 def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
-    """Return the texts of a schema of form text; texts of several columns are joined by a blank."""
+    """Return the texts of a schema of form text, one for each row; texts of several columns are joined by a blank.
+
+    A missing value is empty, but a text such as NA stays. Raise `WrongInput` if a column is absent.
+    """
     expect_columns(batch, schema)
     texts = np.full(len(batch), "", dtype=object)
     for at, column in enumerate(schema.declared):

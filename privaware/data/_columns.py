@@ -131,7 +131,8 @@ def spelt_or_text(texts: Any) -> Any:
 def series_of(blocks: Sequence[Any]) -> pd.Series:
     """Return the column as numbers (NaN if empty) if all are spelled plainly, else as numbers with their spellings.
 
-    If one of the blocks is text, return the column as categories of text.
+    `blocks` are results of `spelt_or_text` for the rows of the column, in order. If one of the blocks is text, return
+    the column as categories of text.
     """
     import pandas as pd
     import pyarrow as pa

@@ -142,7 +142,7 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
 def is_free_text(values: pd.Series) -> bool:
     """Return whether `draft_column` would draft the column as text: many different values, most of several words.
 
-    Raise `WrongInput` for lists, records and raw bytes.
+    Raise `WrongInput` for lists, records and bytes that are not UTF-8.
     """
     if values.dtype.kind in "biufmM" or spelt_of(values) is not None:  # a column of numbers
         return False

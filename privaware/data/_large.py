@@ -51,7 +51,8 @@ class RowGroups:
 
     `groups` are their numbers, or None for all. `first` is the number of rows of the file before these row groups, and
     `before` the number of rows of earlier files. Repeating text is read as categories, which have the same spellings.
-    `columns` are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
+    `columns` are the columns to read, or None for all. If not all rows count, `counted` has packed bits (uint8), one
+    for each row of these row groups, and only rows with bit 1 are yielded.
     """
 
     path: Path
