@@ -388,7 +388,7 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One sentence for each fact.
+        One phrase for each fact, which begins with "public: " or "trusted: ".
     """
     public = [f"public: {fact}" for fact in plan.schema.assumed]
     declared = "the schema, the declared number of rows" if plan.schema.bounded else "the declared number of rows"

@@ -158,7 +158,8 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
     """Return a notice if the first row of a file without types seems to hold names or units of numeric columns.
 
-    It does if at least `MIN_WORD_COLUMNS` of the columns `names` begin with a word and go on with numbers.
+    The first row seems so if at least `MIN_WORD_COLUMNS` of the columns `names` begin with a word and go on with
+    numbers.
     """
     known = set(raw.columns or ())
     words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]

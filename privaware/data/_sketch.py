@@ -359,7 +359,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Yield the names of each sample in `left` and each in `right` that mostly hold the same rows (`known_in`)."""
+    """Yield the names of two samples, one of `left` and one of `right`, for each pair that `known_in` recognises."""
     names, others = list(left), list(right)
     if not names or not others:
         return

@@ -177,7 +177,7 @@ class Prior:
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Return the features (rows, width) of the images `x` (rows, 1 or 3, height, width), with pixels in [0, 1].
 
-        A tensor gives a tensor on the same device.
+        A tensor gives a tensor on the same device. An array gives an array, computed on a GPU if there is one.
         """
         from privaware.features._prior.rows import in_microbatches
 
