@@ -279,6 +279,7 @@ class Model(Summarised):
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
 
         Of a CSV file only the columns that the schema uses and the columns `keep` are read, if all of them are there.
+        `reading` holds the options of `data.read`, which an array does not use.
         """
         if isinstance(data, Raw):
             return data

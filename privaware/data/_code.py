@@ -108,7 +108,8 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
     """Return a mask of the rows whose word contains a line end; all false if `batch` is not from a text file.
 
-    In such a row a stray quotation mark has probably swallowed a row. Words in `known` are exempt.
+    `words` are the values of one column of `batch`. A stray quotation mark has probably swallowed a row there. Words in
+    `known` are exempt.
     """
     if batch.line is None:
         return np.zeros(len(words), dtype=bool)
@@ -254,7 +255,10 @@ def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str]
 
 
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return days since 1970, and a mask of missing values; numbers of a declared number type are already days."""
+    """Return days since 1970 (NaN if not a date), and a mask of missing values.
+
+    Numbers of a declared number type are already days. `column` says whether the day comes first in a text.
+    """
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     if not isinstance(values, (Words, Spelt)):
@@ -286,7 +290,10 @@ def days_among(values: Values, column: Column) -> np.ndarray:
 
 
 def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return hours since midnight, and a mask of missing values; the numbers of an array are already hours."""
+    """Return hours since midnight (NaN if not a time), and a mask of missing values.
+
+    The numbers of an array are already hours. `column` is not used.
+    """
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     words = words_of(values)

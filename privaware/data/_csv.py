@@ -354,7 +354,11 @@ class CsvFile:
             self._refuse_line(text, line, width)
 
     def _with_points(self, values: Any) -> Any:
-        """Return numbers with a decimal point if the file has decimal commas: by `decimal`, or by the separator `;`."""
+        """Return the texts `values`, with a decimal point in numbers if the file has decimal commas.
+
+        It has them if `decimal` is a comma, or if `decimal` is None and the separator is `;`. Points between groups of
+        digits are removed: with a `decimal` comma from all such numbers, else only from those with a decimal comma.
+        """
         import pyarrow.compute as pc
 
         if self.decimal == "." or (self.decimal is None and self.separator != ";"):

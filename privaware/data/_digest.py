@@ -146,7 +146,7 @@ def rows_digest(hashes: np.ndarray, key: bytes) -> str:
 
 
 def _cells(values: pd.Series, key: bytes) -> np.ndarray:
-    """Return a column as 64-bit numbers that represent its values."""
+    """Return a column as 64-bit numbers that represent its values: bits of numbers, and hashes of texts by `key`."""
     if values.dtype.kind in "biuf":
         return _bits(numbers_of(values)[0])
     if (spelt := spelt_of(values)) is not None:
@@ -180,7 +180,7 @@ def _parsed(values: pd.Series) -> np.ndarray | None:
 
 
 def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
-    """Return the 64-bit number of each spelling: of its number, of a missing value, or of its text."""
+    """Return the 64-bit number of each spelling: the bits of its number, or of NaN if missing, or a hash by `key`."""
     import pandas as pd
 
     missing = np.array([word.lower() in MISSING for word in spellings], dtype=bool)

@@ -107,7 +107,7 @@ class Sample:
             bound = min(WIDER * bound, EVERY)
 
     def merge(self, other: Sample) -> Sample:
-        """Return the sample of the rows of both samples."""
+        """Return the sample of the rows of both samples, with at most `SAMPLE` distinct hashes."""
         bound = min(self.bound, other.bound)
         left, right = self.below(bound), other.below(bound)
         hashes, inverse = np.unique(np.concatenate([left.hashes, right.hashes]), return_inverse=True)
@@ -161,7 +161,10 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of rows, samples of the values of each column, and a digest of each column, all by name."""
+    """Samples of `rows`, samples of the values of `columns`, and `digests` of columns, all by name.
+
+    A digest is the sum of the hashes of all values of a column, modulo 2^64. `finished` replaces names by numbers.
+    """
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
     columns: Mapping[str, Sample] = field(default_factory=dict)

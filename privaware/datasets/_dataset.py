@@ -90,7 +90,9 @@ Read = Callable[[Path | None, Schema], tuple[Data, Data]]
 class Dataset:
     """Rows of a built-in data set: private training rows, test rows, and public auxiliary rows on request.
 
-    The parts are disjoint. `public` has no labels: its `y` is all zero, as in a file without a target.
+    The parts `train`, `test` and `public` are disjoint. All have the same `schema`, whose `rows` is the number of
+    training rows. `public` has no labels: its `y` is all zero, as in a file without a target. It is None if the public
+    part was not asked for.
     """
 
     name: str

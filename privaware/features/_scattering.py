@@ -316,9 +316,10 @@ class _MatrixLayer:
     def _modulus(
         self, real: torch.Tensor, imaginary: torch.Tensor, sums: torch.Tensor, out: torch.Tensor
     ) -> torch.Tensor:
-        """Fill `out` with the moduli of all angles.
+        """Fill `out` with the moduli of all angles, in the order `self.order`, and return it.
 
-        A wavelet is the sum of its real and imaginary convolutions, and its mirror image is their difference.
+        `real` and `imaginary` are the maps after the kernels of `_kernels`, and `sums` is a buffer. A wavelet is the
+        sum of its real and imaginary convolutions, and its mirror image is their difference.
         """
         import torch
 

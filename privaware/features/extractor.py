@@ -204,7 +204,10 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
 
 @lru_cache(maxsize=2)
 def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Return the filters and biases of each convolution by name, with its batch normalisation folded in."""
+    """Return the filters and biases of each convolution by name, with its batch normalisation folded in.
+
+    They are float32 on `device`, cached and shared. Raise `WrongInput` as `read_tensors` does.
+    """
     import torch
 
     stored = {name: value.double() for name, value in read_tensors().items()}
