@@ -39,7 +39,7 @@ def ledger_folder() -> Path:
 def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o666) -> None:
     """Write `content` to `path`, as `atomic_file` does; a crash leaves the old or the new file.
 
-    A link at `path` is replaced, not followed.
+    A link at `path` is replaced, not followed. `mode` has the permission bits of the file, as for `atomic_file`.
     """
     with atomic_file(path, mode=mode) as file:
         file.write(content)
@@ -51,8 +51,8 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
 
     Until then its name is `path` with `.partial` appended. On POSIX, another process that writes to the same path waits
     for this one. If the block raises, the partial file is removed and `path` does not change. `mode` has the permission
-    bits of the file: 0o600 hides it from other users. Without `overwrite`, an existing `path` raises `FileExistsError`
-    at the end of the block.
+    bits of the file, without those of the umask: 0o600 hides it from other users. Without `overwrite`, an existing
+    `path` raises `FileExistsError` at the end of the block.
     """
     target = Path(path)
     partial = target.with_name(f"{target.name}.partial")
@@ -88,7 +88,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def _own_file(path: Path, mode: int) -> int:
-    """Create and lock the new file `path`, and return its descriptor.
+    """Create and lock the new file `path`, with the permission bits `mode`, and return its descriptor for writing.
 
     If `path` exists, wait until no other process has it locked, and remove it: it is what a crash left behind.
     """

@@ -52,7 +52,7 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | No
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the nearest known name, or all known names.
+    """Return the end of a message about the unknown name `word`: its `nearest` name in `known`, or else all of `known`.
 
     >>> suggestion("lineer", ["linear", "pate"]), suggestion("x", ["linear", "pate"]), suggestion("x", [])
     ('did you mean linear?', 'choose one of linear, pate', 'there is none')
@@ -85,7 +85,7 @@ def expect(good: object, who: str, expected: str, value: Any) -> None:
 def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **settings: Any) -> None:
     """Raise `WrongInput` (see `expect`) unless all `settings` are whole numbers of at least `least`.
 
-    With `optional` they may also be None.
+    With `optional` they may also be None. True and False are not numbers here. `who` begins the message.
     """
     for name, value in settings.items():
         good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
@@ -93,24 +93,24 @@ def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **setti
 
 
 def expect_positive(who: str, /, **settings: Any) -> None:
-    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers above 0."""
+    """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers above 0."""
     for name, value in settings.items():
         expect(_finite(value) and value > 0, who, f"{name} > 0", value)
 
 
 def expect_nonnegative(who: str, /, **settings: Any) -> None:
-    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers of at least 0."""
+    """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers >= 0."""
     for name, value in settings.items():
         expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
 
 
 def expect_fraction(who: str, /, **settings: Any) -> None:
-    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers in [0, 1]."""
+    """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers in [0, 1]."""
     expect_in(who, "[0, 1]", **settings)
 
 
 def expect_in(who: str, interval: str, /, **settings: Any) -> None:
-    """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers in `interval`.
+    """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers in `interval`.
 
     `interval` is in mathematical notation: `(0, 1]` means above 0 and at most 1.
     """
@@ -127,7 +127,7 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
 def expect_between(who: str, low: float, high: float, /, *, optional: bool = False, **settings: Any) -> None:
     """Raise `WrongInput` (see `expect`) unless all `settings` are finite numbers from `low` to `high`, both included.
 
-    With `optional` they may also be None.
+    With `optional` they may also be None. `who` begins the message.
 
     >>> expect_between("linear", 1e-9, 1e9, norm=0)
     Traceback (most recent call last):
@@ -139,7 +139,7 @@ def expect_between(who: str, low: float, high: float, /, *, optional: bool = Fal
 
 
 def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
-    """Raise `WrongInput` (see `expect`) unless all `settings` are among `choices`.
+    """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are among `choices`.
 
     >>> expect_one_of("fit", ("row", "label"), unit="person")
     Traceback (most recent call last):

@@ -174,7 +174,10 @@ class LedgerEntry:
 class ModelCard(Summarised):
     """Everything that a released model states about itself.
 
-    `version` is the version of privaware that trained it. `plan` has the sentences of the plan. `search` describes the
+    `version` is the version of privaware that trained it. `learner` is the name of its learner, with the learner's
+    `settings`. `plan` has the sentences of the plan. `guarantee` is its privacy guarantee, `events` are the parts of
+    its cost, and `ledger` is its charge. `features` describes each feature of the model, and `architecture` its
+    network, as in `Model`; `schema` is the schema of the model. `search` describes the
     search that chose the settings, if there was one. `created` is the time of the model's charge in the ledger.
     `tensors` is the SHA-256 hash of `model.safetensors`. `score` is the charged score on held-out rows, if any.
     `description` is the owner's statement. `data` has public facts about the data set: its `name`, the `origin` of its

@@ -206,7 +206,7 @@ def outer_sum(left: Any, right: Any, left_lattice: Lattice, right_lattice: Latti
 
 
 def add_outer_sum(total: Total, left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> None:
-    """Add the exact `outer_sum` of these rows to `total`."""
+    """Add the `outer_sum` of `left` and `right`, on their lattices, to `total`, in place and without rounding."""
     size = chunk_rows(left_lattice, right_lattice)
     for at in range(0, max(len(left), 1), size):
         total.add(_double(left[at : at + size]).T @ _double(right[at : at + size]))
@@ -220,7 +220,7 @@ def column_sums(values: Any, lattice: Lattice) -> Any:
 
 
 def add_column_sums(total: Total, values: Any, lattice: Lattice) -> None:
-    """Add the exact `column_sums` of these rows to `total`."""
+    """Add the `column_sums` of `values`, which are on `lattice`, to `total`, in place and without rounding."""
     size = chunk_rows(lattice)
     for at in range(0, max(len(values), 1), size):
         total.add(_double(values[at : at + size]).sum(0))

@@ -87,7 +87,7 @@ class PricedPlan(Protocol):
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
-    """Return the meaning of a guarantee in one plain sentence.
+    """Return the meaning of a guarantee in plain words.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     Returns
     -------
     str
-        The sentence of `sentence_of` for this plan.
+        The sentences of `sentence_of` for this plan.
     """
     return sentence_of(
         plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, overlap=plan.overlap, what=what
@@ -118,7 +118,7 @@ def sentence_of(
     overlap: str = "",
     what: str = "this model",
 ) -> str:
-    """Return the sentence of a guarantee from the facts that it states.
+    """Return the one to three sentences of a guarantee from the facts that they state.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def sentence_of(
 
 @dataclass(frozen=True, kw_only=True)
 class _Numbers:
-    """The numbers of a guarantee as text."""
+    """The numbers of a guarantee as text; `factor` is exp(epsilon)."""
 
     factor: str
     epsilon: str
@@ -167,7 +167,10 @@ def _factor(epsilon: float) -> str:
 
 
 def _statement(schema: Schema, numbers: _Numbers, seed: object, flaw: str, what: str) -> str:
-    """Return the first sentence of a guarantee; if there are both a seed and a flaw, it names only the flaw."""
+    """Return the first sentence of a guarantee of `what`, the thing released, that states `numbers`.
+
+    `seed` and `flaw` are as for `sentence_of`; if there are both, the sentence names only the flaw.
+    """
     start = "" if seed is None else "SEEDED, NOT FOR RELEASE: for anybody who does not know the seed, "
     if flaw:
         start = f"NOT PRIVATE: {flaw}. Apart from that, "
@@ -213,7 +216,8 @@ def _protection_sentence(epsilon: float) -> str:
 class AttackRates:
     """Upper bounds on the true positive rates of any membership attack.
 
-    `of_events` is True if the bounds follow from the events, and False if they follow from epsilon and delta alone.
+    `trade_off` has the guarantees (epsilon, delta) from which the bounds follow. `of_events` is True if some of them
+    were computed from the events, and False if there is only the one epsilon and delta of all releases.
     """
 
     trade_off: TradeOff
@@ -307,7 +311,8 @@ def earlier_sentences_of(
 ) -> tuple[str, str]:
     """Return the two sentences that earlier versions stored in model.json for the same facts, the oldest first.
 
-    `verify` compares the stored sentence literally, so this wording must not change.
+    The arguments are as for `sentence_of`. `verify` compares the stored sentence literally, so this wording must not
+    change.
     """
     factor = f"{math.exp(min(epsilon, 700.0)):.3g}"
     rounded = _Numbers(factor=factor, epsilon=f"{epsilon:.4g}", delta=f"{delta:g}")
@@ -383,7 +388,7 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One sentence for each fact.
+        One phrase for each fact, which begins with "public: " or "trusted: ".
     """
     public = [f"public: {fact}" for fact in plan.schema.assumed]
     declared = "the schema, the declared number of rows" if plan.schema.bounded else "the declared number of rows"

@@ -165,7 +165,8 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the fraction of non-members below each member's score, and of members above each non-member's score.
 
-    Ties count one half. Raise `WrongInput` without members or without non-members.
+    `inside` are the scores of members, and `outside` those of non-members. Ties count one half. Raise `WrongInput`
+    without members or without non-members.
     """
     from scipy.stats import rankdata
 
@@ -241,7 +242,7 @@ def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class TprAtFpr:
-    """The true positive rate at the threshold that at most the fraction `fpr` of the non-members exceeds.
+    """The true positive rate `tpr` at the threshold that at most the fraction `fpr` of the non-members exceeds.
 
     `interval` is a confidence interval of the true positive rate at that threshold. `fpr_at_most` is an upper
     confidence limit of the false positive rate there (both Clopper-Pearson). With few non-members `fpr_at_most` is far

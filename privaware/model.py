@@ -43,7 +43,8 @@ class Model(Summarised):
     def of(cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]) -> Model:
         """Build a model from a trained PyTorch `module`, whose state on the CPU gives the `tensors`.
 
-        A tensor that is on the CPU already is not copied, so further training of `module` would change the model.
+        `schema`, `features` and `architecture` are the fields of `Model`, entered as given. A tensor that is on the CPU
+        already is not copied, so further training of `module` would change the model.
         """
         tensors = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
@@ -153,7 +154,7 @@ class Model(Summarised):
         return self.labels(self.predictions(self.rows(data, allow_unreadable=allow_unreadable), device))
 
     def labels(self, predictions: np.ndarray) -> np.ndarray:
-        """Convert class codes to labels of the schema; numbers are returned unchanged."""
+        """Convert `predictions`, class codes, to labels of the schema; the numbers of a regression stay unchanged."""
         return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
 
     def predict_proba(self, data: Any, *, device: str = "cpu", allow_unreadable: bool = False) -> np.ndarray:
@@ -278,6 +279,7 @@ class Model(Summarised):
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
 
         Of a CSV file only the columns that the schema uses and the columns `keep` are read, if all of them are there.
+        `reading` holds the options of `data.read`, which an array does not use.
         """
         if isinstance(data, Raw):
             return data

@@ -103,7 +103,10 @@ def read_arff(path: Path, encoding: str | None = None) -> Raw:
 
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is neither empty nor a comment."""
+    """Yield the number, from 1, and the stripped text of each line that is neither empty nor a comment.
+
+    `encoding` is UTF-8 by default. Raise `WrongInput` if it is unknown, or if the file has other bytes.
+    """
     encoding = encoding or "utf-8-sig"
     with open_bytes(path) as file:
         content = file.read()
@@ -155,7 +158,11 @@ def _pattern(java: str, where: str) -> str:
 
 
 def _row(line: str, attributes: list[Attribute], where: str) -> list[str | None]:
-    """Return the values of a row, with None for missing values; errors begin with `where` (file and line)."""
+    """Return one value for each of `attributes`, the declared columns, with None for missing values.
+
+    A column that a sparse row does not name has its value `left_out`. Raise `WrongInput`, which begins with `where`
+    (file and line), if a dense row has another number of values, or a sparse row has anything but pairs.
+    """
     if line.startswith("{") and line.endswith("}"):
         return _sparse(line[1:-1], attributes, where)
     values = _fields(line, where)

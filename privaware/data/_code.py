@@ -68,13 +68,20 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
 
 
 def uncoded(batch: Raw, schema: Schema) -> Cells:
-    """Return the declared columns before bounds are applied: unclipped numbers, and words."""
+    """Return the used columns (`schema.declared`) before bounds are applied: unclipped numbers, and words.
+
+    Missing numbers are NaN, missing words empty. Raise `WrongInput` if a column is absent, or refuses a value that is
+    missing or of another kind.
+    """
     expect_columns(batch, schema)
     return Cells(tuple(_READERS[column.kind](batch, column) for column in schema.declared), len(batch))
 
 
 def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
-    """Return the texts of a schema of form text; texts of several columns are joined by a blank."""
+    """Return the texts of a schema of form text, one for each row; texts of several columns are joined by a blank.
+
+    A missing value is empty, but a text such as NA stays. Raise `WrongInput` if a column is absent.
+    """
     expect_columns(batch, schema)
     texts = np.full(len(batch), "", dtype=object)
     for at, column in enumerate(schema.declared):
@@ -101,7 +108,8 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
     """Return a mask of the rows whose word contains a line end; all false if `batch` is not from a text file.
 
-    In such a row a stray quotation mark has probably swallowed a row. Words in `known` are exempt.
+    `words` are the values of one column of `batch`. A stray quotation mark has probably swallowed a row there. Words in
+    `known` are exempt.
     """
     if batch.line is None:
         return np.zeros(len(words), dtype=bool)
@@ -111,8 +119,9 @@ def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarr
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
     """Return a mask of the rows with a text over several lines, one of which (not the first) looks like a record.
 
-    A line looks like a record if it has as many separators as one. A stray quotation mark may have swallowed that
-    record. No row is marked if `batch` is not from a text file, or has fewer than three columns.
+    `words` are the texts of one column of `batch`. A line looks like a record if it has as many separators as one. A
+    stray quotation mark may have swallowed that record. No row is marked if `batch` is not from a text file, or has
+    fewer than three columns.
     """
     width = batch.fields or len(batch.columns or ())
     if batch.line is None or width < 3:
@@ -132,9 +141,9 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> NoR
 def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
-    Infinite numbers become NaN, too. `outside` counts the values that are neither missing nor of the kind of `column`.
-    Raise `WrongInput` for such a
-    value if `column.unseen` is "refuse", and for a missing or infinite value if `column.missing` is "refuse".
+    Infinite numbers become NaN, too. `outside` counts the values that are not missing, and those of them that are not
+    of the kind of `column`. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and for any
+    value that would become NaN if `column.missing` is "refuse".
     """
     values = batch.values(column.name)
     numbers, missing = _PARSERS[column.kind](values, column)
@@ -215,7 +224,8 @@ def _categories(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
     """Return the code of each word in `codes`, and `last` for a missing or undeclared word.
 
-    Raise `WrongInput` for a missing or undeclared word if `column` refuses it; else count undeclared ones in `outside`.
+    Raise `WrongInput` for a missing or undeclared word if `column` refuses it, and for one over several lines that is
+    not in `codes`. Undeclared words that are not refused are counted in `outside`.
     """
     _known_words(batch, words, column, codes)
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
@@ -245,7 +255,10 @@ def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str]
 
 
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return days since 1970, and a mask of missing values; numbers of a declared number type are already days."""
+    """Return days since 1970 (NaN if not a date), and a mask of missing values.
+
+    Numbers of a declared number type are already days. `column` says whether the day comes first in a text.
+    """
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     if not isinstance(values, (Words, Spelt)):
@@ -277,7 +290,10 @@ def days_among(values: Values, column: Column) -> np.ndarray:
 
 
 def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return hours since midnight, and a mask of missing values; the numbers of an array are already hours."""
+    """Return hours since midnight (NaN if not a time), and a mask of missing values.
+
+    The numbers of an array are already hours. `column` is not used.
+    """
     if isinstance(values, np.ndarray):
         return numbers_of(values)
     words = words_of(values)
@@ -311,7 +327,7 @@ def _read_words(batch: Raw, column: Column) -> Words:
 
 
 def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
-    """Return the texts, with missing ones empty.
+    """Return `words`, the texts of `column`, with missing ones empty.
 
     Raise `WrongInput` if a stray quotation mark seems to have joined several rows.
     """

@@ -131,7 +131,8 @@ def spelt_or_text(texts: Any) -> Any:
 def series_of(blocks: Sequence[Any]) -> pd.Series:
     """Return the column as numbers (NaN if empty) if all are spelled plainly, else as numbers with their spellings.
 
-    If one of the blocks is text, return the column as categories of text.
+    `blocks` are results of `spelt_or_text` for the rows of the column, in order. If one of the blocks is text, return
+    the column as categories of text.
     """
     import pandas as pd
     import pyarrow as pa
@@ -184,7 +185,10 @@ def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
 
 
 def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the style in which each text exactly spells its number, and a mask of the texts that have a style."""
+    """Return the style in which each text exactly spells its number, and a mask of the texts that have a style.
+
+    `numbers` are the parsed numbers of `texts`, NaN where there is none. The style of other texts has no meaning.
+    """
     looks = looks_of(texts, numbers)
     plain, pointed, decimals = looks.plain, looks.pointed, looks.decimals
     rows = np.flatnonzero(~np.isnan(numbers) & ~plain & (decimals < 0))
@@ -201,7 +205,7 @@ def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spelt_alike(texts: Any, numbers: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return two masks: texts that spell their number plainly, and texts that spell it with a point.
+    """Return two masks: texts that spell their number, in `numbers`, plainly, and texts that spell it with a point.
 
     Texts that Arrow spells differently are compared in Python only if there are at most `CHECKED_ONE_BY_ONE * rows +
     100` of them, where `rows` is the number of rows of their block. Otherwise they are not marked.

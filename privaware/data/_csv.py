@@ -354,7 +354,11 @@ class CsvFile:
             self._refuse_line(text, line, width)
 
     def _with_points(self, values: Any) -> Any:
-        """Return numbers with a decimal point if the file has decimal commas: by `decimal`, or by the separator `;`."""
+        """Return the texts `values`, with a decimal point in numbers if the file has decimal commas.
+
+        It has them if `decimal` is a comma, or if `decimal` is None and the separator is `;`. Points between groups of
+        digits are removed: with a `decimal` comma from all such numbers, else only from those with a decimal comma.
+        """
         import pyarrow.compute as pc
 
         if self.decimal == "." or (self.decimal is None and self.separator != ";"):
@@ -367,7 +371,8 @@ class CsvFile:
     def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
         """Return the text without the spaces around quoted fields.
 
-        Raise `WrongInput` if a quotation mark is out of place, unless the marks are already `checked`.
+        Raise `WrongInput`, naming the line, if a quotation mark is out of place, unless the marks are already
+        `checked`. `line` is the number of the first line of `text`.
         """
         if b'"' not in text:
             return text
@@ -398,7 +403,11 @@ class CsvFile:
             at = match.end()
 
     def _refuse_line(self, text: bytes, line: int, width: int) -> NoReturn:
-        """Raise `WrongInput` for text that Arrow's parser refused; Arrow's own messages quote rows."""
+        """Raise `WrongInput` for text that Arrow's parser refused; Arrow's own messages quote rows.
+
+        `line` is the number of the first line of `text`, and `width` is the expected number of fields of a record. The
+        message names the line of the first byte that is not UTF-8, or else of the first record of another width.
+        """
         try:
             text.decode()
         except UnicodeDecodeError as problem:

@@ -35,7 +35,7 @@ ORDINAL = datetime.date(1970, 1, 1).toordinal()
 
 
 def days_of_word(word: str, day_first: bool = False) -> float:
-    """Return the days since 1970 of a date in text, or NaN if it is not a date; a time adds a fraction of a day.
+    """Return the days since 1970 of the date `word`, or NaN if it is not a date; a time adds a fraction of a day.
 
     `day_first` decides between 3/4 as 3 April and as March 4. With points the day always comes first.
     >>> days_of_word("1970-01-02 12:00"), days_of_word("3/1/1970", day_first=True), days_of_word("31/1/1970")
@@ -72,7 +72,7 @@ def shape_of_date(word: str) -> str:
 
 
 def clock_hours(word: str) -> float:
-    """Return the hours since midnight of a time of day, or NaN if it is not a time.
+    """Return the hours since midnight of the time of day `word`, or NaN if it is not a time; time zones do not count.
 
     >>> clock_hours("13:30"), clock_hours("1:30 pm"), clock_hours("25:00")
     (13.5, 13.5, nan)

@@ -80,7 +80,10 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
 
 
 def named_cells(raw: Raw, key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield for each column its name, a 64-bit number for each of its values, and these numbers mixed with the name."""
+    """Yield for each column its name, a 64-bit number for each of its values, and these numbers mixed with the name.
+
+    `raw` has the rows; images have the columns "image" and, if there are labels, "label". `key` is the owner's secret.
+    """
     if raw.frame is None:
         arrays = {"image": raw.images, "label": raw.labels}
         yield from array_cells({name: array for name, array in arrays.items() if array is not None}, key)
@@ -143,7 +146,7 @@ def rows_digest(hashes: np.ndarray, key: bytes) -> str:
 
 
 def _cells(values: pd.Series, key: bytes) -> np.ndarray:
-    """Return a column as 64-bit numbers that represent its values."""
+    """Return a column as 64-bit numbers that represent its values: bits of numbers, and hashes of texts by `key`."""
     if values.dtype.kind in "biuf":
         return _bits(numbers_of(values)[0])
     if (spelt := spelt_of(values)) is not None:
@@ -177,7 +180,7 @@ def _parsed(values: pd.Series) -> np.ndarray | None:
 
 
 def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
-    """Return the 64-bit number of each spelling: of its number, of a missing value, or of its text."""
+    """Return the 64-bit number of each spelling: the bits of its number, or of NaN if missing, or a hash by `key`."""
     import pandas as pd
 
     missing = np.array([word.lower() in MISSING for word in spellings], dtype=bool)

@@ -132,7 +132,8 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a schema says about the target, the rows and the unit, by field of `Schema`.
 
-    `labels` replace the target of `raw`. Raise `WrongInput` without rows, and if the target is not usable for `task`.
+    `target`, `unit` and `cap` are entered as given. `labels` replace the target of `raw`. Raise `WrongInput` without
+    rows, and if the target is not usable for `task`.
     """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
@@ -144,7 +145,7 @@ def _facts(
 
 
 def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
-    """Return the names of the columns other than the target and the unit.
+    """Return the names of the columns of `raw` other than the target and the unit that `facts` has.
 
     Raise `WrongInput` if the unit is neither "row" nor "label" nor a column other than the target.
     """
@@ -207,7 +208,12 @@ def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, .
 
 
 def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, Any]:
-    """Return the classes of the target, or its bounds for a regression."""
+    """Return the `classes` of the target `values`, or `low` and `high` for a regression, by field of `Schema`.
+
+    `task` is None if it follows from the values, as for `draft`. `raw` names places in messages, and images also have
+    other rules for classes. Raise `WrongInput` if a target is missing, if one is not finite for a regression, and if
+    there are not 2 to `MAX_CLASSES` classes.
+    """
     numbers, missing = numbers_of(values)
     if missing.any():
         raise WrongInput(

@@ -50,7 +50,11 @@ def draft_column(name: str, values: pd.Series, *, identifies: bool) -> Column:
 
 
 def _draft_text(name: str, words: Words | Spelt) -> Column:
-    """Return the draft of a text column, by the kinds of its values."""
+    """Return the draft of the column `words`: of a kind that the fraction `MIN_KIND_FRACTION` of known values has.
+
+    If there is no such kind, or the kind is "category", the result is that of `_draft_words`. A column of truth values
+    that are all true or all false is ignored.
+    """
     counts = kind_counts(words)
     missing = words.missing()
     column = decided(Column(name=name, kind="undecided"), counts)
@@ -94,7 +98,7 @@ def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
 def _draft_dates(column: Column, days: np.ndarray) -> Column:
     """Return the draft of a date column: bounds are whole years around the dates; hours are used if there are any.
 
-    A column with fewer than two different dates is ignored.
+    `days` has days since 1970, NaN where a date is missing. A column with fewer than two different dates is ignored.
     """
     finite = days[np.isfinite(days)]
     if len(np.unique(finite)) < 2:
@@ -109,8 +113,9 @@ def _draft_dates(column: Column, days: np.ndarray) -> Column:
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
 
-    Many are more than `FEW_VALUES` and more than a tenth of the rows. A column with fewer than two different words is
-    ignored. Categories that differ only in case and blanks are joined.
+    Many are more than `FEW_VALUES` and more than a tenth of the rows. Many words are text if over half of them have a
+    blank and a letter, else an identifier. `missing` is a mask of the rows whose word does not count. A column with
+    fewer than two different words is ignored. Categories that differ only in case and blanks are joined.
     """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
     common: dict[str, tuple[int, str]] = {}
@@ -137,7 +142,7 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
 def is_free_text(values: pd.Series) -> bool:
     """Return whether `draft_column` would draft the column as text: many different values, most of several words.
 
-    Raise `WrongInput` for lists, records and raw bytes.
+    Raise `WrongInput` for lists, records and bytes that are not UTF-8.
     """
     if values.dtype.kind in "biufmM" or spelt_of(values) is not None:  # a column of numbers
         return False

@@ -99,6 +99,9 @@ def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[
 
 @lru_cache(maxsize=2**18)
 def _slot(gram: str, slots: int) -> tuple[int, float]:
-    """Return the hash bucket of an n-gram, and its sign times its weight."""
+    """Return the hash bucket of an n-gram, below `slots`, and its sign times its weight.
+
+    The weight is `CHARACTER_WEIGHT` if the n-gram begins with a tab, and 1 otherwise.
+    """
     digest = int.from_bytes(hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=8).digest())
     return digest % slots, (1.0 if digest >> 63 else -1.0) * (CHARACTER_WEIGHT if gram[0] == "\t" else 1.0)

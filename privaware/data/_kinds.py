@@ -164,7 +164,8 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
 def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: float) -> Column:
     """Return `column` with its likeliest kind, from `chances`, the probability of each kind in `COUNTED`.
 
-    A column of another kind with many words and texts (see `MIXED`) is a category, with certainty 1.
+    `counts` are its noisy counts of each kind, and `scale` is the standard deviation of their noise. A column of
+    another kind with many words and texts (see `MIXED`) is a category, with certainty 1.
     """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     best = COUNTED[int(np.argmax(chances))]

@@ -51,7 +51,8 @@ class RowGroups:
 
     `groups` are their numbers, or None for all. `first` is the number of rows of the file before these row groups, and
     `before` the number of rows of earlier files. Repeating text is read as categories, which have the same spellings.
-    `columns` are the columns to read, or None for all. If not all rows count, `counted` has a bit for each row.
+    `columns` are the columns to read, or None for all. If not all rows count, `counted` has packed bits (uint8), one
+    for each row of these row groups, and only rows with bit 1 are yielded.
     """
 
     path: Path
@@ -319,7 +320,7 @@ def _by_row(schema: Schema) -> Schema:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class _Checked:
-    """The hashes and the sketch of some rows, and how many of them have no target."""
+    """The hashes and the sketch of some rows; `unlabelled` is the number of these rows without a target."""
 
     hashes: list[np.ndarray]
     sketch: Sketch
@@ -328,7 +329,10 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema."""
+    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema.
+
+    `key` is the secret key of the hashes. The columns `running`, of running numbers, are left out of the sketch.
+    """
 
     schema: Schema
     key: bytes

@@ -84,7 +84,7 @@ def unused_columns(schema: Schema, *, written: bool) -> list[str]:
 
 
 def _why_unused(column: Column, written: bool) -> str:
-    """Return the reason why a column is not used, in a few words."""
+    """Return the reason why a column is not used, in a few words; `written` says that the owner wrote the schema."""
     if written:
         return "left out by the schema"
     if column.kind == "ignore":
@@ -97,7 +97,10 @@ def _why_unused(column: Column, written: bool) -> str:
 
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
-    """Return sentences for the owner about columns outside the schema, missing values and rare classes.
+    """Return sentences for the owner about what the rows show to be unused, misread or rare.
+
+    They are about columns outside the schema, columns that hardly help, a second row of names, values that count as
+    missing, joined spellings, mixed units of measure, and rare classes.
 
     Parameters
     ----------
@@ -155,7 +158,8 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
     """Return a notice if the first row of a file without types seems to hold names or units of numeric columns.
 
-    Only the columns `names` are looked at.
+    The first row seems so if at least `MIN_WORD_COLUMNS` of the columns `names` begin with a word and go on with
+    numbers.
     """
     known = set(raw.columns or ())
     words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]
@@ -175,7 +179,7 @@ def _begins_with_a_word(raw: Raw, name: str) -> bool:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """Return a notice about an undecided column whose values are nearly all different, or all the same."""
+    """Return a notice about the undecided column `name` if its values are nearly all different, or all the same."""
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
@@ -192,7 +196,10 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
 
 
 def _several_measures(raw: Raw, names: list[str]) -> list[str]:
-    """Return notices about columns whose numbers have different units of measure, which are not converted."""
+    """Return a notice for each of the columns `names` whose numbers have several units of measure.
+
+    Units are not converted. Names that `raw` does not have, and columns of a number or date type, are passed over.
+    """
     sentences = []
     for name in names:
         if raw.frame is None or name not in raw.frame.columns or raw.frame[name].dtype.kind in "biufmM":
@@ -209,7 +216,7 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
 
 
 def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
-    """Return a notice about classes of few rows that the owner did not declare; a typo would become public.
+    """Return a notice about classes of fewer than `RARE` rows that the owner did not declare; a typo would be public.
 
     There is no notice if all classes have few rows.
     """

@@ -71,7 +71,10 @@ class Sum(Protocol[B_in, P, R_out]):
         ...
 
     def merge(self, left: P, right: P) -> P:
-        """Return the exact sum of both, associative and commutative bit for bit; it may reuse `left`."""
+        """Return the exact sum of `left` and `right`, which may be the changed `left`.
+
+        The sum is associative and commutative bit for bit.
+        """
         ...
 
     def release(self, total: P, noise: float, rng: Rng) -> R_out:
@@ -86,7 +89,7 @@ class Parts(Protocol[B_out]):
     """Rows in parts: on this machine (`LocalParts`), or on others."""
 
     def total(self, what: Sum[B_out, P, Any]) -> P:
-        """Return the exact sum over all parts; there must be at least one part."""
+        """Return the exact sum `what` over all parts, without noise; there must be at least one part."""
         ...
 
     def map(self, function: Callable[[B_out], C]) -> Parts[C]:
@@ -210,7 +213,7 @@ def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
 
 
 def merged(what: Sum[Any, P, Any], partials: Iterable[P]) -> P:
-    """Return the partial sums merged into one; there must be at least one."""
+    """Return the partial sums merged into one, in their order, by `what.merge`; there must be at least one."""
     return reduce(what.merge, partials)
 
 

@@ -40,9 +40,9 @@ def of_persons(schema: Schema) -> bool:
 
 
 def capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """Return a mask of the first `schema.cap` rows of each person, for a table in memory.
+    """Return a mask of the first `schema.cap` rows of each person in `raw`, a table in memory.
 
-    Raise `WrongInput` if the unit column is absent, or names no person in some row.
+    Raise `WrongInput` if the unit column is absent, or does not name a person in one line in some row.
     """
     words, numbers = _persons(raw, schema), dict[str, int]()
     persons = words.map(lambda word: numbers.setdefault(word, len(numbers)), np.int64)
@@ -87,7 +87,10 @@ def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Candidates:
-    """Rows of one part that may count, and their persons; `rows` is the number of rows of the part."""
+    """Rows of one part that may count: their `positions` in the part, and the hashes of their `persons` (`_hashes`).
+
+    `rows` is the number of rows of the part.
+    """
 
     rows: int
     positions: np.ndarray
@@ -98,8 +101,8 @@ class _Candidates:
 class _Slice(Sum[Raw, dict[int, _Candidates], None]):
     """The candidates among the persons of slice number `slice` of `slices`, by where their part begins.
 
-    After `cap` rows of a person in a part, no further row of that person in this part can count. A person with very
-    many rows therefore does not fill the memory.
+    Persons are hashed with `keys`, two secrets. After `cap` rows of a person in a part, no further row of that person
+    in this part can count. A person with very many rows therefore does not fill the memory.
     """
 
     schema: Schema
@@ -125,7 +128,10 @@ class _Slice(Sum[Raw, dict[int, _Candidates], None]):
 
 
 def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield where each part begins, and a mask of its rows that count."""
+    """Yield where each part begins, in order, and a mask of its rows that count: the first `cap` of each person.
+
+    `candidates` has, by where a part begins, the rows of the part that may count.
+    """
     begins = sorted(candidates)
     among = _first_rows(np.concatenate([candidates[at].persons for at in begins]), cap)
     ends = np.cumsum([len(candidates[at].positions) for at in begins])
@@ -143,7 +149,10 @@ def expect_unit_column(raw: Raw, schema: Schema) -> None:
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:
-    """Return the person of each row; raise `WrongInput` if a row has none, or a name that goes over several lines."""
+    """Return the word in the unit column for each row of `raw`, which names its person.
+
+    Raise `WrongInput` if there is no such column, or if a row has no person or one whose name goes over several lines.
+    """
     expect_unit_column(raw, schema)
     words = words_of(raw.values(schema.unit))
     wrong = words.missing() | over_lines(raw, words)
@@ -156,7 +165,7 @@ def _persons(raw: Raw, schema: Schema) -> Words:
 
 
 def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
-    """Return two 64-bit numbers for each row, hashes of its person with the two secret `keys`.
+    """Return two 64-bit numbers (rows, 2) for each row: hashes of its person in `words` with the two secret `keys`.
 
     They do not depend on the type of the column in a part.
     """

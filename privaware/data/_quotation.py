@@ -14,7 +14,8 @@ def end_of_marked_records(text: bytes, last: int, separator: str) -> int | None:
     """Return where the last whole record before `last` ends, or None if the quotation marks need a closer check.
 
     The positions of marks suffice if each mark either opens a field right at its start or closes it right at its end.
-    Then there is no mark outside of fields, and none is doubled within a field. `last` is just after a line end.
+    Then there is no mark outside of fields, and none is doubled within a field. `last` is just after a line end, and
+    `separator` is the character between fields. The result is 0 if there is no whole record.
 
     >>> end_of_marked_records(b'a,"b;\\n"\\nc,"d\\n', 13, ",")
     8

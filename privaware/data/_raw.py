@@ -263,7 +263,7 @@ def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 def parsing(path: Path, expected: str) -> Iterator[None]:
     """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are.
 
-    `expected` names the format in the message.
+    `path` and `expected`, the format, are named in the message. Warnings of the parser are silenced.
     """
     try:
         with warnings.catch_warnings():

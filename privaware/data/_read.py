@@ -54,7 +54,8 @@ MIN_TRANSPORT_NUMBER = 1e-78
 def read_statistics(path: Path, encoding: str | None = None) -> pd.DataFrame:
     """Return the table in a file of Stata, SPSS or SAS.
 
-    `encoding` is the encoding of text in SAS files, UTF-8 by default; files of Stata and SPSS declare their own.
+    `encoding` is the encoding of text in SAS files, UTF-8 by default; files of Stata and SPSS declare their own. Raise
+    `WrongInput` for a damaged file, and for an SPSS file if the package pyreadstat is not installed.
     """
     import pandas as pd
 
@@ -207,7 +208,11 @@ def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
 
 
 def _excel(path: Path) -> Raw:
-    """Return the first sheet of a workbook, whose first row holds the names; each cell has its own type."""
+    """Return the first sheet of a workbook, whose first row holds the names; each cell has its own type.
+
+    Empty rows are left out, and column number N without a name is called column_N. Raise `WrongInput` for an empty
+    sheet, for a first row with one cell alone, and if the package openpyxl is not installed.
+    """
     import pandas as pd
 
     try:
@@ -256,7 +261,10 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def _from_arrow(source: Any) -> Raw:
-    """Return the rows of a data frame of polars, or of another object that exports Arrow."""
+    """Return the rows of `source`: a data frame of polars, or another object that exports an Arrow table.
+
+    Raise `WrongInput` if it exports anything else, such as a single column.
+    """
     import pyarrow as pa
 
     try:

@@ -82,7 +82,7 @@ ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d").match
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """The distinct hashes below a bound, sorted, and the number of rows with each hash.
+    """The distinct `hashes` below `bound`, sorted, and in `counts` the number of rows with each hash.
 
     A sample is `single` if only the hashes with one row each were kept.
     """
@@ -107,7 +107,7 @@ class Sample:
             bound = min(WIDER * bound, EVERY)
 
     def merge(self, other: Sample) -> Sample:
-        """Return the sample of the rows of both samples."""
+        """Return the sample of the rows of both samples, with at most `SAMPLE` distinct hashes."""
         bound = min(self.bound, other.bound)
         left, right = self.below(bound), other.below(bound)
         hashes, inverse = np.unique(np.concatenate([left.hashes, right.hashes]), return_inverse=True)
@@ -115,7 +115,7 @@ class Sample:
         return Sample(bound, hashes, counts)._trimmed()
 
     def below(self, bound: int) -> Sample:
-        """Return the sample with a smaller bound."""
+        """Return the sample with the hashes below `bound`, which must not be above the bound of this sample."""
         kept = slice(0, int(np.searchsorted(self.hashes, np.uint64(bound)))) if bound < self.bound else slice(None)
         return Sample(bound, self.hashes[kept], self.counts[kept], self.single)
 
@@ -161,7 +161,10 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of rows, samples of the values of each column, and a digest of each column, all by name."""
+    """Samples of `rows`, samples of the values of `columns`, and `digests` of columns, all by name.
+
+    A digest is the sum of the hashes of all values of a column, modulo 2^64. `finished` replaces names by numbers.
+    """
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
     columns: Mapping[str, Sample] = field(default_factory=dict)
@@ -212,7 +215,10 @@ class Sketch:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Sketch:
-        """Return the finished sketch in a file; raise `ValueError` if it is damaged."""
+        """Return the finished sketch that `to_bytes` wrote as `content`; raise `ValueError` if it is damaged.
+
+        `to_bytes` does not store the counts of samples; here they are all 1.
+        """
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 bounds, lengths, hashes, rows = (file[name] for name in ("bounds", "lengths", "hashes", "rows"))
@@ -239,7 +245,8 @@ def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = 
     key : bytes
         The secret key of the data's owner.
     running : frozenset of str, optional
-        The columns of running numbers; by default they are found from these rows.
+        The columns of running numbers, which count for the hashes but are left out of the sketch; by default they are
+        found from these rows.
 
     Returns
     -------
@@ -285,7 +292,8 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
     """Return the columns of integers or days without repeated values and with few gaps, by the first `HEAD` rows.
 
-    `rows` is the number of rows of the table: the values must lie within a range of `RANGE * rows`.
+    `raw` has the table or its first rows, and `rows` is the number of rows of the table: the values must lie within a
+    range of `RANGE * rows`. A column with fewer than `FEWEST` values is not returned, nor is one of images.
     """
     if raw.frame is None:
         return frozenset()
@@ -354,7 +362,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Yield the names of pairs of samples, one from each side, that mostly hold the same rows."""
+    """Yield the names of two samples, one of `left` and one of `right`, for each pair that `known_in` recognises."""
     names, others = list(left), list(right)
     if not names or not others:
         return

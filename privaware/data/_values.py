@@ -40,8 +40,8 @@ _SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
 def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
     """Return values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as "".
 
-    Text stays as it is, without outer spaces, even if it spells a missing value. Raise `WrongInput` for lists, records
-    and raw bytes.
+    Text, or bytes in UTF-8, stay as they are, without outer spaces, even if they spell a missing value. Raise
+    `WrongInput` for lists, records, other bytes, and half of a surrogate pair.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def spelt_of(values: Any) -> Spelt | None:
 
 
 def _spelling(value: Any) -> str | None:
-    """Return one value as text, or None if it is a list, a record or raw bytes."""
+    """Return one value as text, empty if missing; None if it is a list, a record, or bytes that are not UTF-8."""
     import pandas as pd
 
     if isinstance(value, str):
@@ -141,7 +141,7 @@ def _spelling(value: Any) -> str | None:
 
 
 def no_single_values(values: pd.Series) -> bool:
-    """Return whether there are values and every value that is not missing is a list, a record or raw bytes.
+    """Return whether some value is a list, a record or bytes that are not UTF-8, and all others are missing or empty.
 
     >>> import pandas as pd
     >>> no_single_values(pd.Series([[1], None])), no_single_values(pd.Series([[1], "a"]))

@@ -72,8 +72,8 @@ class Spelt:
 
     `decimals` is the style of each number: a number of decimals, `PLAIN` or `POINTED`. A text that no style spells is
     one of `spellings`; `codes` is its position there, and -1 for all other rows. The number of such a row is the number
-    that the text spells, or NaN. An empty cell is NaN. If all entries of `decimals` or of `codes` are equal, the array
-    has one element in memory.
+    that the text spells, or NaN. An empty cell is NaN. If all entries of `decimals` or of `codes` are known to be
+    equal, the array has one element in memory (its stride is 0).
 
     >>> column = Spelt.of(np.array([12.5, np.nan, -0.0]), decimals=2)
     >>> column.words().map(str, object).tolist()
@@ -87,12 +87,12 @@ class Spelt:
 
     @classmethod
     def of(cls, numbers: np.ndarray, decimals: int = PLAIN) -> Spelt:
-        """Return numbers that are all spelled in one style."""
+        """Return numbers that are all spelled in one style, `decimals`: a number of decimals, `PLAIN` or `POINTED`."""
         return cls(numbers=numbers, decimals=_repeated(decimals, len(numbers)), codes=_repeated(-1, len(numbers)))
 
     @classmethod
     def joined(cls, blocks: Sequence[Spelt]) -> Spelt:
-        """Return all rows of several blocks."""
+        """Return all rows of several blocks, in their order."""
         known: dict[str, int] = {}
         codes = []
         for block in blocks:
@@ -107,7 +107,7 @@ class Spelt:
 
     @property
     def style(self) -> int | None:
-        """The style of all rows, or None if they are not all numbers of one style."""
+        """The style of all rows, or None if they are not known to be all numbers of one style; `PLAIN` without rows."""
         if self.decimals.strides[0] or self.codes.strides[0]:
             return None
         return int(self.decimals[0]) if len(self) else PLAIN
@@ -131,7 +131,7 @@ class Spelt:
         return Words(spellings=tuple(known), codes=codes)
 
     def respelt(self, spelling: Callable[[str], str]) -> Spelt:
-        """Return the same column with other spellings of the texts that no style spells."""
+        """Return the same column with `spelling(text)` in place of each text that no style spells."""
         return replace(self, spellings=tuple(spelling(word) for word in self.spellings))
 
     def __len__(self) -> int:
@@ -155,7 +155,10 @@ def _repeated(number: int, rows: int) -> np.ndarray:
 
 
 def _concatenated(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the arrays joined, with one element in memory if all entries are the same."""
+    """Return the arrays `blocks` joined.
+
+    The result has one element in memory if each array has one (stride 0) and all entries are the same.
+    """
     filled = [block for block in blocks if len(block)]
     first = {int(block[0]) for block in filled}
     if len(first) < 2 and not any(block.strides[0] for block in filled):

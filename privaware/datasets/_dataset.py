@@ -51,7 +51,7 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Halves:
-    """Rows of a target model and of an attacker's shadow model: four disjoint parts."""
+    """Four disjoint parts: `train` and `test` for a target model, the `shadow` parts for an attacker's shadow model."""
 
     train: Data
     test: Data
@@ -90,7 +90,9 @@ Read = Callable[[Path | None, Schema], tuple[Data, Data]]
 class Dataset:
     """Rows of a built-in data set: private training rows, test rows, and public auxiliary rows on request.
 
-    The parts are disjoint. `public` has no labels: its `y` is all zero, as in a file without a target.
+    The parts `train`, `test` and `public` are disjoint. All have the same `schema`, whose `rows` is the number of
+    training rows. `public` has no labels: its `y` is all zero, as in a file without a target. It is None if the public
+    part was not asked for.
     """
 
     name: str

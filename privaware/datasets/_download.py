@@ -37,10 +37,11 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """One public file: its path in the folder, its mirrors, and the checksum that it must have.
+    """One public file: its path `name` in the folder, its mirrors, and the checksum that a download must have.
 
     `urls` are mirrors, tried in order. With `member`, they lead to an archive (tar or zip) that contains the file under
-    that name. The checksum is always the checksum of the file itself.
+    that name. `sha256` is always the checksum of the file itself; a file without one is never downloaded. Raise
+    `WrongInput` if `name` leads out of the folder, or if `sha256` is not 64 hexadecimal digits.
     """
 
     name: str
@@ -95,7 +96,7 @@ def locate(name: str, files: tuple[File, ...]) -> Path:
 
 
 def _remove_empty(folder: Path, files: tuple[File, ...]) -> None:
-    """Remove empty folders that a failed download left behind."""
+    """Remove `folder`, and the folders of `files` inside it, if they are empty, as a failed download leaves them."""
     nested = {(folder / file.name).parent for file in files} - {folder}
     for path in (*nested, folder):
         with contextlib.suppress(OSError):
@@ -103,7 +104,10 @@ def _remove_empty(folder: Path, files: tuple[File, ...]) -> None:
 
 
 def _download(name: str, files: list[File], folder: Path) -> None:
-    """Download every file, check it and move it into `folder`; an archive is downloaded once."""
+    """Download every file, check it and move it into `folder`; an archive is downloaded once.
+
+    `name` is the data set in messages. Raise `WrongInput` as `_download_file` does.
+    """
     import tempfile
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +158,11 @@ def _reason(problem: BaseException) -> str:
 
 
 def _downloader(name: str, file: File, archives: Path) -> Callable[[str, str, Any], None]:
-    """Return the function that pooch calls with an address and an output: it writes the file, or its archive member."""
+    """Return the function that pooch calls with an address and an output: it writes the file, or its archive member.
+
+    The function prints the address to stderr. `archives` is the folder for downloaded archives, and `name` is the data
+    set in messages.
+    """
     import pooch
 
     def http(url: str, output: str, _: Any) -> None:

@@ -22,7 +22,10 @@ KINDS = ("images-idx3", "labels-idx1")
 
 
 def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, ...]:
-    """Return the four files, each with its address on every mirror; `checksums` go by `PARTS`, then by `KINDS`."""
+    """Return the four files, each with its address on every mirror; `checksums` go by `PARTS`, then by `KINDS`.
+
+    `mirrors` are addresses of folders, with a slash at the end.
+    """
     names = [f"{part}-{kind}-ubyte.gz" for part in PARTS for kind in KINDS]
     return tuple(
         File(name=name, urls=tuple(mirror + name for mirror in mirrors), sha256=digest)

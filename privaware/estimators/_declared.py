@@ -66,7 +66,7 @@ class PrivateEstimator(BaseEstimator):
         self.missing = missing
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the representation of scikit-learn, marked if the fit is not certified."""
+        """Return scikit-learn's representation of about `N_CHAR_MAX` characters, marked if the fit is not certified."""
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
@@ -103,7 +103,9 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def _declared(self, X: Any, task: str) -> Schema | None:
-        """Return the given schema (`_given_schema`), or the schema from types (`_from_types`) if none was given.
+        """Return the given schema (`_given_schema`), or if there is none the schema from the types of `X`.
+
+        The schema from types is None in some cases (see `_from_types`).
 
         Raise `WrongInput` if the given schema is for another task than `task`, or for images.
         """
@@ -153,7 +155,10 @@ class PrivateEstimator(BaseEstimator):
 
 
 def _ledger_total(given: Ledger | str | Path | None) -> str:
-    """Return a sentence with the total of a ledger, after a space; an empty text if it has at most one charge."""
+    """Return a sentence, after a space, with the total epsilon and delta of the ledger `given`.
+
+    Return an empty text without a ledger, or if it has at most one charge.
+    """
     if given is None:
         return ""
     ledger = given if isinstance(given, Ledger) else Ledger.open(given)
@@ -201,11 +206,11 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
 
 
 def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
-    """Validate X, or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
+    """Validate `arrays`, X or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
-    `checks` are further arguments of `validate_data`. Text among numbers raises `WrongInput`, which names only its
-    position. NaN in X raises `WrongInput` too, unless `checks` allow it. Other problems raise scikit-learn's
-    `ValueError`.
+    `validate_data` also sets, or compares, the number and names of the columns of `estimator`. `checks` are its further
+    arguments. Text among numbers raises `WrongInput`, which names only its position. Unless `checks` allow NaN, NaN in
+    X raises `WrongInput` if `estimator` has a setting `missing`. Other problems raise scikit-learn's `ValueError`.
     """
     try:
         if not y_numeric:
@@ -234,7 +239,7 @@ def _place_of_text(values: Any, name: str) -> str:
 
 
 def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str | float = "refuse") -> Schema:
-    """Build a schema from the types of the columns of a DataFrame; values are never read.
+    """Build a schema, without target and rows, from the types of the columns of `X`; values are never read.
 
     Numbers have no bounds, and their gaps are treated as `missing` says. Truth values are numbers from 0 to 1. Columns
     of text or categories are categories, and columns named in `text` are free text. Other types raise `WrongInput`.
@@ -261,7 +266,8 @@ def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], cl
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
     `classes` are the classes of the target; without them it is a regression. `typed` gives columns, unit and cap.
-    Without `typed` all columns are numbers and the unit is a row. `shape` is the shape of X; the public number of rows
+    Without `typed` all columns are numbers, named by `estimator.feature_names_in_` or else x0, x1 and so on, and the
+    unit is a row. `shape` is the shape of X; the public number of rows
     is `shape[0]`. The target is called "target", followed by underscores if a column has this name.
     """
     if typed is None:

@@ -90,7 +90,7 @@ class Transformed:
     sources: np.ndarray
 
     def holds(self, features: np.ndarray, sketch: Sketch) -> bool:
-        """Return whether rows with these hashes and this sketch are rows of this output."""
+        """Return whether rows with the sorted hashes `features` and this `sketch` are, in part, rows of this output."""
         return _share(self.outputs, features) or self.sketch.resembles(sketch)
 
 
@@ -106,7 +106,8 @@ def fit_ledger(
 ) -> Iterator[Ledger | str | Path]:
     """Yield `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end.
 
-    An unseeded fit without a ledger raises `WrongInput` in a worker process of joblib or `multiprocessing`.
+    The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. A fit that is not `seeded`
+    (without a random state) and has no ledger raises `WrongInput` in a worker process of joblib or `multiprocessing`.
     """
     if ledger is not None:
         yield ledger
@@ -157,9 +158,10 @@ def overlap_with_past_fits(
 ) -> str:
     """Record a fit, and return a sentence if its rows were in earlier fits that are not charged to the same ledger.
 
-    The sentence is also issued as a warning with the total epsilon, unless the fit was `seeded` and so is not for
-    release; then the sentence has no epsilon. Without such an overlap, return an empty text. `labels` are the labels of
-    the rows in `frame`, if any.
+    The sentence is also issued as a warning, unless the fit was `seeded` and so is not for release. It states the total
+    epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an
+    overlap, return an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is
+    its cost.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
@@ -190,7 +192,7 @@ def overlap_with_past_fits(
 
 
 def _hashed(frame: pd.DataFrame) -> tuple[np.ndarray, Sketch]:
-    """Return the sorted hashes and the sketch of rows."""
+    """Return the sorted distinct hashes and the finished sketch of the rows of `frame`."""
     hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
     return np.unique(hashes), sketch.finished()
 

@@ -27,7 +27,8 @@ class Layer:
     """One transformer layer: self-attention and two dense maps, each added to its input and normalised.
 
     Each field holds a weight and a bias: `mixed` maps to queries, keys and values, `attended` maps the attention
-    output, `wider` and `narrower` are the two dense maps, and the two norms are layer norms.
+    output, and `wider` and `narrower` are the two dense maps, with weights (inputs, outputs). `attended_norm` is the
+    layer norm after attention, and `narrower_norm` the one after the dense maps.
     """
 
     mixed: tuple[Tensor, Tensor]
@@ -110,7 +111,7 @@ def _pair(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
 
 
 def _map(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    """Return the weights as (inputs, outputs), and the biases.
+    """Return the weights called `name` in `tensors`, as (inputs, outputs), and their biases.
 
     Products of few rows are twice as fast in this layout.
     """

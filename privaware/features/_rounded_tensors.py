@@ -94,7 +94,7 @@ def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:
 
 
 def restored_symmetric(name: str, stored: Mapping[str, Tensor]) -> Tensor:
-    """Return the matrix from the result of `rounded_symmetric`."""
+    """Return the matrix called `name` in float32 from `stored`, which has the tensors of `rounded_symmetric`."""
     scale = stored[name + SCALE]
     at = torch.triu_indices(len(scale), len(scale), offset=1)
     upper = torch.zeros(len(scale), len(scale))

@@ -43,7 +43,7 @@ def padded_size(size: int, J: int) -> int:
 def reflection(size: int, J: int) -> np.ndarray:
     """Return, for each position of the padded side, the position in the image side of `size` pixels that it repeats.
 
-    `size` is at least 2.
+    The padded side has `padded_size(size, J)` pixels. `size` is at least 2.
     """
     length, period = padded_size(size, J), 2 * (size - 1)
     position = (np.arange(length) - (length - size) // 2) % period
@@ -205,7 +205,10 @@ class FourierLayers:
         return torch.fft.ifft2(aliases.mean(dim=(2, 4))).abs()
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width').
+
+        `workspace` is not used.
+        """
         height, width = self.low_pass[resolution]
         return (height @ (x @ width.T)).transpose(0, 1)
 
@@ -237,7 +240,10 @@ class MatrixLayers:
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width')."""
+        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width').
+
+        A buffer of `workspace` holds an intermediate result; the returned tensor is new.
+        """
         import torch
 
         height, width = self.low_pass[resolution]
@@ -310,9 +316,10 @@ class _MatrixLayer:
     def _modulus(
         self, real: torch.Tensor, imaginary: torch.Tensor, sums: torch.Tensor, out: torch.Tensor
     ) -> torch.Tensor:
-        """Fill `out` with the moduli of all angles.
+        """Fill `out` with the moduli of all angles, in the order `self.order`, and return it.
 
-        A wavelet is the sum of its real and imaginary convolutions, and its mirror image is their difference.
+        `real` and `imaginary` are the maps after the kernels of `_kernels`, and `sums` is a buffer. A wavelet is the
+        sum of its real and imaginary convolutions, and its mirror image is their difference.
         """
         import torch
 
@@ -355,7 +362,8 @@ def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[in
 def _signs(odd: np.ndarray, first: list[int], mirrored: list[int]) -> np.ndarray:
     """Return -1 or 1 for each angle in `first`: the sign between the odd parts of the wavelet and its mirror image.
 
-    The modulus does not depend on this sign.
+    `mirrored` has the angles of the mirror images, and `odd` the odd parts of all angles (angles, height, frequencies).
+    The result is (angles, 1, 1). The modulus does not depend on this sign.
     """
     correlation = (odd[mirrored] * odd[first]).real.sum(axis=(1, 2), keepdims=True)
     return np.where(correlation > 0, -1.0, 1.0)

@@ -204,7 +204,10 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
 
 @lru_cache(maxsize=2)
 def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Return the filters and biases of each convolution by name, with its batch normalisation folded in."""
+    """Return the filters and biases of each convolution by name, with its batch normalisation folded in.
+
+    They are float32 on `device`, cached and shared. Raise `WrongInput` as `read_tensors` does.
+    """
     import torch
 
     stored = {name: value.double() for name, value in read_tensors().items()}
@@ -243,7 +246,8 @@ def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tenso
 def _convolve(x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int) -> torch.Tensor:
     """Return a convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right.
 
-    `filters` of one input channel are applied depth-wise, one to each channel of `x`.
+    `bias` is added, one number for each filter, and outputs are `stride` pixels apart. `filters` of one input channel
+    are applied depth-wise, one to each channel of `x`.
     """
     from torch.nn import functional
 

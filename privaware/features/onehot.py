@@ -60,7 +60,10 @@ class OneHot:
         return sum(not self._of_text(column) for column in schema.used) + len(self._texts(schema))
 
     def _texts(self, schema: Schema) -> dict[str, list[int]]:
-        """Return the positions of the entries of each hashed text, which are adjacent."""
+        """Return, by the name of each hashed text, the positions of its entries in a row, which are adjacent.
+
+        There are none if `bins` is set.
+        """
         texts: dict[str, list[int]] = {}
         at = 0
         for column in schema.used:

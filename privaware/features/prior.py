@@ -58,7 +58,7 @@ MILLISECONDS = {"large": 19.0, "small": 1.9, "glyphs": 1.9}
 
 @dataclass(frozen=True)
 class _Network:
-    """A shipped network: its file, its `shape`, and the defaults of the fields of `Prior` that depend on it.
+    """A shipped network: its file, its `shape`, and the defaults of `depths`, `pools` and `mirror` in `Prior`.
 
     `shape` is depth and width of the wide residual network. The small network is of another kind: its `shape` is
     (0, 0), and it has no `depths`.
@@ -177,7 +177,7 @@ class Prior:
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Return the features (rows, width) of the images `x` (rows, 1 or 3, height, width), with pixels in [0, 1].
 
-        A tensor gives a tensor on the same device.
+        A tensor gives a tensor on the same device. An array gives an array, computed on a GPU if there is one.
         """
         from privaware.features._prior.rows import in_microbatches
 

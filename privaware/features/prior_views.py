@@ -52,7 +52,8 @@ class PriorViews:
     Parameters
     ----------
     dictionary, scatter, glyphs : float
-        Weights of the codes, the scattering coefficients and the features for glyphs; 0 leaves them out.
+        Norms of the blocks of codes, of scattering coefficients and of features for glyphs, where the block of maps has
+        norm 1; 0 leaves a block out.
     mirror : bool
         Whether views include mirror images; choose false for digits and signs.
     norm : float
@@ -61,7 +62,8 @@ class PriorViews:
         Files written by `privaware reproduce ours/prior/weights` and `ours/prior/views`, used instead of the shipped
         ones.
     checksum : str, optional
-        Checksum of the shipped statistics (and of the weights for glyphs), so that a model refuses others.
+        Checksum of the shipped statistics (and of the weights for glyphs), so that a model refuses others. None stands
+        for the checksum of the installed version.
     """
 
     dictionary: float = 1.0

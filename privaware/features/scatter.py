@@ -114,7 +114,10 @@ class Scatter:
     def _write(
         self, images: torch.Tensor, layers: FourierLayers | MatrixLayers, workspace: Workspace, out: torch.Tensor
     ) -> None:
-        """Fill `out` (rows, maps, height', width') from `images` (rows, height, width)."""
+        """Fill `out` (rows, maps, height', width') from `images` (rows, height, width).
+
+        `layers` are those of `_layers` for images of this size, and `workspace` has their buffers.
+        """
         J, L, rows, size = self.J, self.L, len(images), out.shape[2:]
         x, device = layers.enter(images), images.device
         out[:, :1] = layers.average(x, -1, workspace)
@@ -133,7 +136,10 @@ class Scatter:
             start += L * coarser * L
 
     def _microbatch(self, bank: FilterBank, device: str) -> int:
-        """Return how many channels of images fit the memory limit, with 4 or 8 copies of the widest layer for each."""
+        """Return how many channels of images of `bank` fit the memory limit of a thread on `device`; at least 1.
+
+        Each channel takes 4 (matrix products) or 8 (FFTs) copies of the widest layer.
+        """
         height, width = bank.shape
         widest = 2 * self.L * max(1.0, self.L / 4) * height * width
         copies = 4 if bank.small else 8
@@ -142,7 +148,10 @@ class Scatter:
 
 @lru_cache(maxsize=8)
 def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
-    """Return the layers for one image size on one device: matrix products for small images, FFTs for others."""
+    """Return the layers for the image size of `bank` on `device`: matrix products for small images, else FFTs.
+
+    The result is cached and shared.
+    """
     import torch
 
     def to_tensor(values: np.ndarray) -> torch.Tensor:

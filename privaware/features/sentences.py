@@ -151,7 +151,7 @@ def _opinion_direction() -> np.ndarray:
 
 
 def _read(texts: Iterable[str]) -> np.ndarray:
-    """Return the outputs of the network for short `texts`."""
+    """Return the outputs (texts, 384) of the network for `texts`, of which only the first window is read."""
     pieces, network = read_network()
     return np.array([network([pieces.windows(text, MAX_TOKENS, 1)[0]]).numpy()[0] for text in texts], np.float64)
 
@@ -183,7 +183,10 @@ def _packs(windows: list[tuple[int, ...]], tokens: int) -> list[list[tuple[int, 
 
 
 def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
-    """Return the mean of unit `vectors`, weighted by `pieces` and scaled to norm 1; a single vector stays as it is."""
+    """Return the mean of unit `vectors`, scaled to norm 1; a single vector stays as it is.
+
+    The weight of a vector is its entry of `pieces`, the number of tokens of its window without the end marks.
+    """
     if len(vectors) == 1:
         return vectors[0]
     mean = np.average(np.array(vectors, np.float64), axis=0, weights=pieces)

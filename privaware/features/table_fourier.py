@@ -140,7 +140,10 @@ def _text(column: Column) -> str:
 
 @lru_cache(maxsize=8)
 def _frequencies(feature: TableFourier, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return frequencies (entries, count) and phases (count) for columns with `sizes` entries each."""
+    """Return the frequencies (entries, count) and phases (count) of `feature`, for columns with `sizes` entries.
+
+    They follow from the public seed `feature.draw`. A frequency is 0 at the entries of columns that it does not read.
+    """
     rng = np.random.Generator(np.random.PCG64([feature.draw, feature.count, len(sizes), sum(sizes)]))
     order = rng.random((len(sizes), feature.count)).argsort(axis=0).argsort(axis=0)
     read = np.array([each if 0 < each < len(sizes) else len(sizes) for each in feature.columns])

@@ -59,7 +59,10 @@ def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.n
 
 
 def folded(square: np.ndarray) -> np.ndarray:
-    """Return a symmetric matrix as a vector of the same L2 norm: off-diagonal entries appear once, times sqrt(2)."""
+    """Return the symmetric matrix `square` as a vector of the same L2 norm.
+
+    The diagonal comes first. Entries above it follow, row by row, times sqrt(2).
+    """
     above = np.triu_indices(len(square), 1)
     return np.concatenate([np.diagonal(square), math.sqrt(2) * square[above]])
 

@@ -109,7 +109,8 @@ class Bins(Transformation):
 class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
     """The number of values of each column in each cell of its grid.
 
-    `places` are the positions of the columns in a row, and `sensitivity` is the L2 sensitivity of all counts.
+    `places` are the positions of the columns in a row, `grids` the edges of their grids, and `sensitivity` is the L2
+    sensitivity of all counts. Values outside a grid are not counted. The release is the noisy counts of each column.
     """
 
     places: tuple[int, ...]

@@ -78,7 +78,11 @@ class Normalise(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
-    """The sums over rows of clipped channel means and of clipped mean squares; `norms` are the two clipping norms."""
+    """The sums over rows of clipped channel means and of clipped mean squares.
+
+    `features` are applied to the rows first, and `norms` are the two clipping norms. The release is both sums with
+    Gaussian noise, not divided by the number of rows.
+    """
 
     norms: tuple[float, float]
     features: tuple[Any, ...]

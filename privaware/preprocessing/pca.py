@@ -106,7 +106,7 @@ class Moments(Sum[Data, Total, np.ndarray]):
 
 
 def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Return the matrix as tuples of its rows; the entry of largest absolute value in each column becomes positive.
+    """Return `vectors` as tuples of its rows; the entry of largest absolute value in each column becomes positive.
 
     The sign of an eigenvector is arbitrary.
     """

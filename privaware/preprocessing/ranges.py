@@ -168,7 +168,9 @@ class Ranges(Transformation):
     ) -> Column:
         """Return the column with bounds or categories, or as text (see `filled_by_words`).
 
-        The other arguments hold what was released, by column name.
+        The other arguments hold what was released, by column name: the bounds (`spans`), the inner edges of `bins`, the
+        `common` words with the sum of their noisy counts, and the noisy counts of `kinds`. A column that is in neither
+        `spans` nor `common` is returned unchanged.
         """
         if column.name in spans:
             low, high = spans[column.name]

@@ -68,7 +68,10 @@ class Weigh(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeSums(Sum[Data, Total, np.ndarray]):
-    """The sums over rows, clipped to norm 1, of the absolute values of entries."""
+    """The sums over rows, after `features` and clipped to norm 1, of the absolute values of entries.
+
+    The release is the sums with Gaussian noise.
+    """
 
     features: tuple[Any, ...]
 

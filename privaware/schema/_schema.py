@@ -205,7 +205,8 @@ class Schema:
     def by_category(self) -> Schema:
         """Return the schema with one coded column for each category of a column that has more than two.
 
-        Raise `WrongInput` if a category has no declared categories: then their number is not public.
+        Raise `WrongInput` for a category without declared categories and for an undecided column: then the number of
+        coded columns is not public.
         """
         open_kinds = ("undecided", "category")
         if bare := [column.name for column in self.declared if column.kind in open_kinds and not column.bounded]:

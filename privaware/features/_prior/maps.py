@@ -46,8 +46,9 @@ def channels_at(depth: int, width: int) -> tuple[int, ...]:
 def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:
     """Return the rectified outputs of the residual blocks numbered `depths`, counted from 0, in the order of `depths`.
 
-    With `normed` an output is taken after the group norm of the next block; the output of the last block always passes
-    the network's last norm. Blocks after the deepest of `depths` are not computed.
+    `network` is a `backbone`, and `images` are results of `preprocess`. With `normed` an output is taken after the
+    group norm of the next block; the output of the last block always passes the network's last norm. Blocks after the
+    deepest of `depths` are not computed.
     """
     blocks: Any = network.blocks
     x: Tensor = network.stem(images)  # type: ignore[operator]
@@ -82,7 +83,8 @@ def pooled_maps(
 ) -> list[Tensor]:
     """Return the feature map at each of `depths`, averaged to a square whose side is its entry of `pools`.
 
-    With `mirror` each map is also averaged over the image and its mirror image. `normed` is as in `feature_maps`.
+    With `mirror` each map is also averaged over the image and its mirror image. The maps are (rows, channels, side,
+    side). `network`, `images` and `normed` are as in `feature_maps`.
     """
     pooled = [
         functional.adaptive_avg_pool2d(m, pool)

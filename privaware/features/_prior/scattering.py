@@ -42,7 +42,11 @@ def scattering(device: Any) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScatteringStatistics:
-    """Mean and scale of each coefficient over images and positions, and the covariance of scaled coefficients."""
+    """Statistics of the 243 coefficients over images and positions.
+
+    `mean` and `scale`, the standard deviation, are (243,). `covariance` (243, 243) is of coefficients divided by their
+    scales.
+    """
 
     mean: Tensor
     scale: Tensor

@@ -114,7 +114,7 @@ def stored_whitening(
 ) -> Whitening:
     """Return the whitening by `power` of maps at `depths`, averaged to `pools`, from the statistics in `file`.
 
-    The result is cached, because a model asks for it with every few thousand rows.
+    The result is on `device`. It is cached, because a model asks for it with every few thousand rows.
     """
     return stored_weights(file, "cpu").statistics.whitening(depths, pools, power).to(device)
 

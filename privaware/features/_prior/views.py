@@ -182,8 +182,9 @@ def view_parts(
 ) -> list[Tensor]:
     """Return the maps at all `depths`, each averaged over `views(images, mirror)` and pooled to a square.
 
-    There are seven views, or fourteen with `mirror`. `pools` holds the side of the square for each of `depths`. With a
-    `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth` must be one of `depths`.
+    `network` is a `backbone`. There are seven views, or fourteen with `mirror`. `pools` holds the side of the square
+    for each of `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth`
+    must be one of `depths`.
     """
 
     total: list[Tensor] = []

@@ -27,7 +27,8 @@ class PriorWeights:
     """The content of the file.
 
     `shape` is depth and width of the network, and the stride of its first convolution. `normed` tells whether
-    `statistics` are of feature maps after the next group norm. `tensors` are the stored tensors of scattering.
+    `statistics` are of feature maps after the next group norm. `metadata` is all text that the file stores. `tensors`
+    are the stored tensors of scattering; there are none if the file has no scattering statistics.
     """
 
     network: nn.Sequential
@@ -53,8 +54,10 @@ def save(
 ) -> None:
     """Write the file without pickle: the network and the roots of covariances in eight bits, most others in float16.
 
-    Means and scales of scattering coefficients stay in single precision. `normed` is as in `PriorWeights`. `metadata`
-    is stored as text and must contain "depth" and "width", and "stride" unless it is 1, for `load`.
+    Means and scales of scattering coefficients stay in single precision. `statistics` are of the feature maps of
+    `network`, and `scattering` those of scattering coefficients, None to leave them out. `normed` is as in
+    `PriorWeights`. `metadata` is stored as text and must contain "depth" and "width", and "stride" unless it is 1, for
+    `load`.
     """
     from safetensors.torch import save_file
 

@@ -66,7 +66,10 @@ class Statistics:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Return the statistics over batches of maps at `depths`, each averaged to its entry of `pools`."""
+        """Return the statistics over batches of maps at `depths`, each averaged to its entry of `pools`.
+
+        A batch has one tensor (rows, channels, pool, pool) for each depth. The results are on the CPU.
+        """
         count = 0
         sums: list[Tensor] = []
         squares: list[Tensor] = []
@@ -107,7 +110,7 @@ class Statistics:
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Statistics:
-        """Return the statistics from stored `tensors` and `metadata`."""
+        """Return the statistics from the results of `tensors` and `metadata`; raise `KeyError` if one is missing."""
         depths, pools = (tuple(json.loads(metadata[name])) for name in ("depths", "pools"))
         means = tuple(tensors[f"mean.{depth}"].float() for depth in depths)
         blocks = []
@@ -184,7 +187,7 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """Return the covariance (size, size) of a mode: the square of its stored root.
+    """Return the covariance (size, size) of a mode: the square of its root in `tensors`, those of the file by name.
 
     Files of earlier versions store the upper triangle of the covariance instead.
     """

@@ -178,7 +178,8 @@ TARGET_WEIGHT = 2.0
 class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
     """The number of values of each kind in each undecided column; `sensitivity` is the L2 sensitivity of all counts.
 
-    The release gives the noisy counts by name of column, in the order of the kinds `COUNTED`.
+    `places` are the undecided columns with their positions. The release gives the noisy counts by name of column, in
+    the order of the kinds `COUNTED`.
     """
 
     places: Places
@@ -216,9 +217,9 @@ class Grids:
         return [1.0] * len(self.numbers) + [TARGET_WEIGHT] * self.target
 
     def counts(self, part: Data, edges: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the number of values of each of `names` in each cell of its grid; the outermost cells are open.
+        """Return the number of values in `part` of each of `names` in each cell of its grid, without noise.
 
-        `edges` holds the inner edges of each grid, in the order of `names`.
+        The outermost cells are open. `edges` holds the inner edges of each grid, in the order of `names`.
         """
         values = [on_line(uncoded_column(part.x, at), column) for at, column in self.numbers]
         values += [part.y.astype(float)] * self.target
@@ -277,8 +278,9 @@ class Located:
 class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
     """The number of values in half decades of either sign, and how often each word of the columns `words` occurs.
 
-    A word that only one unit of up to `unit_rows` rows has is released with a probability of at most `delta`, over all
-    columns. See `ranked_counts` for the vector of counts that gets noise.
+    `grids` has the columns of numbers, and the sensitivity of all counts together. A word that only one unit of up to
+    `unit_rows` rows has is released with a probability of at most `delta`, over all columns. See `ranked_counts` for
+    the vector of counts that gets noise.
     """
 
     grids: Grids

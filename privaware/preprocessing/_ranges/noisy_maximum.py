@@ -124,7 +124,11 @@ class NoisyMaximumRanges(Transformation):
         return released(schema, tuple(columns), limits)
 
     def _kinds(self, data: Data, positions: dict[str, int], price: _Price) -> dict[str, tuple[Column, np.ndarray]]:
-        """Release the kinds of undecided columns: by name, the column with its kind, and its noisy counts."""
+        """Release the kinds of undecided columns: by name, the column with its kind, and its noisy counts.
+
+        `positions` has the position of each declared column in `data` by name. The Laplace noise of a count has the
+        noise multiplier `KIND_NOISE * price.noise`.
+        """
         undecided = open_columns(data.schema, "undecided")
         if not undecided:
             return {}
@@ -144,7 +148,8 @@ class NoisyMaximumRanges(Transformation):
     ) -> Column:
         """Return the column with bounds or categories if its kind has them; `counts` are its noisy counts of kinds.
 
-        A category may become text (see `filled_by_words`).
+        `values` are its values, uncoded. Two quantiles are released for bounds, or one histogram of words for
+        categories, each at `price`. A category may become text (see `filled_by_words`).
         """
         if column.kind in ("number", "date"):
             grid = days() if column.kind == "date" else None

@@ -92,7 +92,10 @@ class TargetMomentsRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetMoments(Sum[Data, Total, np.ndarray]):
-    """The sums of the targets, scaled to [-1, 1], and of their squares; a missing target counts as 0."""
+    """The sums of the targets, scaled from the declared bounds to [-1, 1], and of their squares.
+
+    A missing target counts as 0. The release is the two noisy sums, not divided by the number of rows.
+    """
 
     def partial(self, part: Data) -> Total:
         targets, total = TARGETS.round(np.nan_to_num(scaled(part.y, part.schema))), Total()
