@@ -105,7 +105,10 @@ def _pushed(rows: int, rate: float, cap: int) -> float:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """Return a count of at most `rows` beyond which p(n) of the module docstring does not rise."""
+    """Return a count of at most `rows` beyond which p(n) of the module docstring does not rise.
+
+    `rate` is the sampling rate, and `cap` the largest size of a batch.
+    """
     from scipy import stats
 
     def p(n: int) -> float:
@@ -130,7 +133,7 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 
 
 def _profile(pair: CappedGaussian) -> Array:
-    """Return the hockey-stick divergences of one step at the epsilons of `_grid`, for "remove" and then for "add"."""
+    """Return the hockey-stick divergences of `pair` (one step) at the epsilons of `_grid`, "remove" and then "add"."""
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()
     plain = [_divergences(usual, direction, epsilons) for direction in ("remove", "add")]

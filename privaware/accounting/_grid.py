@@ -119,7 +119,11 @@ def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid
 
 
 def _described(pair: GaussianPair | SampledGaussian, direction: str) -> tuple[Any, Profile]:
-    """Return the description of the pair by `dp_accounting`, and delta as a function of an array of epsilons."""
+    """Return the description of the pair by `dp_accounting`, and delta as a function of an array of epsilons.
+
+    `direction` is "remove" or "add"; it has no effect if neighbours differ by replacing a row. Raise `OutOfReach` if a
+    loss is too large.
+    """
     from dp_accounting.pld import privacy_loss_mechanism as library
 
     ways = library.AdjacencyType
@@ -174,9 +178,10 @@ def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsil
 
 
 def _grouped_profile(loss: Any, pair: SampledGaussian, direction: str) -> Profile:
-    """Return delta as a function of epsilons, for a unit of several rows.
+    """Return delta as a function of an array of epsilons, for a unit of several rows.
 
-    `loss` is the description of `pair` by `dp_accounting`. A table inverts the loss.
+    `loss` is the description of `pair` by `dp_accounting` in this `direction`, "remove" or "add". A table inverts the
+    loss.
     """
     reach = 40 * pair.noise + pair.group
     x = np.linspace(-reach, reach, 400_001)
@@ -253,9 +258,10 @@ def _mixed(weight: float, a: Grid, b: Grid) -> Grid:
 
 
 def _trimmed(width: float, low: int, probs: Array, infinite: float = 0.0) -> Grid:
-    """Return a grid without empty ends, so that the largest loss has a positive probability.
+    """Return a grid without empty ends, so that the smallest and the largest loss have positive probabilities.
 
-    Raise `OutOfReach` if all probabilities are 0.
+    `probs[i]` is the probability of the loss `(low + i) * width`, and `infinite` of an infinite loss. Raise
+    `OutOfReach` if all of `probs` are 0.
     """
     some = np.flatnonzero(probs > 0)
     if not len(some):

@@ -34,7 +34,11 @@ LARGE = 100.0
 
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
-    """Return every accountant's bound for the alternative with the largest epsilon."""
+    """Return every accountant's bound on epsilon at `delta`, for the alternative with the largest epsilon.
+
+    The keys are "pld", "cf", "rdp" and "rdp_classic" (None if an accountant gives no bound), the reported "epsilon",
+    and the "method" that gave it. `orders` are the Rényi orders. Raise `Refused` if the accountants disagree.
+    """
     return _dearest(event, delta, tuple(orders), full=True)
 
 
@@ -206,9 +210,10 @@ def _has_pair(leaf: Event) -> bool:
 
 
 def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi divergences of an event without a pair, and its failure probability.
+    """Return the Rényi divergences at `orders` of `leaf`, an event without a pair, and its failure probability.
 
-    For a choice among parts the largest divergence at each order counts. Sampling is not credited.
+    For a choice among parts the largest divergence at each order counts. Sampling is not credited. The divergences are
+    infinite for an event that is no private selection, choice, disjoint release or sample.
     """
     if isinstance(leaf, Selected):
         return _selected_curve(leaf, orders)
@@ -221,7 +226,10 @@ def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, 
 
 @lru_cache(maxsize=64)
 def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi curve of a selection if no run fails outright, and the probability that any run fails."""
+    """Return the Rényi divergences at `orders` of the private selection `selected` if no run fails outright.
+
+    Return also an upper bound on the probability that any run fails.
+    """
     curves = [_rdp_curve(way, orders) for way in alternatives(selected.event)]
     base = np.max([curve for curve, _ in curves], axis=0)
     chance = _profile_or_curve(selected, base, orders) if selected.distribution == "poisson" else None

@@ -50,10 +50,10 @@ OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(floa
 
 
 def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
-    """Return the smallest epsilon over `orders`; `delta` is first reduced to `(delta - failure) / (1 - failure)`.
+    """Return the smallest epsilon of `terms` over `orders`; `delta` is first reduced by the failure probability.
 
-    It is infinite if the failure probability of `terms` is at least `delta`. `classic` uses the conversion from Rényi
-    divergences that was usual before 2021.
+    The reduced delta is `(delta - failure) / (1 - failure)`. Epsilon is infinite if the failure probability of `terms`
+    is at least `delta`. `classic` uses the conversion from Rényi divergences that was usual before 2021.
     """
     if terms.failure >= delta:
         return math.inf
