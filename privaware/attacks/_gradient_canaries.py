@@ -136,8 +136,9 @@ class CanaryRng(Rng):
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
         """Release the exact values with canaries, and add to their scores; each canary changes one of the values.
 
-        `release` adds the noise, and `ratios` computes log-likelihood ratios. An array with fewer values than canaries
-        is released without canaries.
+        `release` adds the noise, and `ratios` computes log-likelihood ratios. `noise` is the noise multiplier, and
+        `sensitivity` is the length of a canary; several of either raise `WrongInput`. A canary takes part only if it is
+        in the data and in the present sample. An array with fewer values than canaries is released without canaries.
         """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:

@@ -209,7 +209,8 @@ def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
 def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
     """Return random parts of the auxiliary rows that fill each shadow model up to `declared` rows, as masks.
 
-    `seen` is the number of candidate rows that each shadow model sees. Offline shadow models get at most half of the
+    The shape is (`plan.count`, `rows`), where `rows` is the number of auxiliary rows. `seen` is the number of candidate
+    rows that each shadow model sees. Offline shadow models get at most half of the
     auxiliary rows.
     """
     parts = np.zeros((plan.count, rows), dtype=bool)

@@ -114,7 +114,7 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 
 
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
-    """Return the confidences of each model on the candidate rows, with shape (rows, queries).
+    """Return the confidences of each model on the candidate rows of `game`, an array (rows, queries) for each model.
 
     With `mirrored` there is a second query, for the mirrored image; rows that are no images raise `WrongInput`.
     """

@@ -66,7 +66,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
 
 
 def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.ndarray:
-    """Return `ln p(x | model) - ln p(x)` for each row; NaN for a row that all shadow models saw.
+    """Return `ln p(x | model) - ln p(x)` for each row, with `game.model`; NaN for a row that all shadow models saw.
 
     `inside` (models, rows) says which shadow model saw which row. `slope` is explained at `rmia`.
     """

@@ -115,7 +115,10 @@ def _blank_torn_lines(path: Path) -> None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
-    """Yield the position and length in bytes, and the object (None if unreadable), of each line that is not blank."""
+    """Yield the position and length in bytes, and the object, of each line of `content` that is not blank.
+
+    The object is None if the line is no JSON object.
+    """
     at = 0
     for line in content.split(b"\n"):
         if line.strip():
@@ -146,7 +149,10 @@ def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
 
 
 def unusable(path: Path, problem: OSError) -> WrongInput:
-    """Return the error for a file of the data folder that cannot be read or written."""
+    """Return the error for the file or folder `path` of the registry, which cannot be read or written.
+
+    The message names `path` and says what `problem` says.
+    """
     return WrongInput(
         f"cannot keep digests of rows in '{path}': {problem.strerror}; name another folder in PRIVAWARE_LEDGERS"
     )
@@ -190,7 +196,7 @@ def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def restored_words(entry: Entry) -> str:
-    """Return the purpose of a restored entry, which names the entry that it replaces."""
+    """Return the purpose of the entry that restores the lost `entry`; it names the entry that was first lost."""
     return entry.what if entry.what.startswith(RESTORED) else f"{RESTORED}{_origin(entry)}: {entry.what}"
 
 

@@ -101,7 +101,7 @@ class KnownCharges:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownLedger:
-    """A ledger that was charged for some rows: its file at that time (`path`), and the hash of its first entry."""
+    """A ledger that was charged for some rows: its file then (`path`), and the hash of its first entry (`genesis`)."""
 
     path: Path
     genesis: str
@@ -142,7 +142,8 @@ class KnownLedger:
 def digest_key() -> bytes:
     """Return the key of this user's digests: 256 random bits, created at the first call and readable by the user only.
 
-    Raise `WrongInput` if others can open the file, or if it has another length.
+    Raise `WrongInput` if others can open the file (on POSIX), if it has another length, or if it cannot be read or
+    written.
     """
     path = owner_folder() / KEY
     if not os.path.exists(path):
@@ -213,7 +214,8 @@ def forget_sketch(digest: str) -> None:
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     """Record that the ledger is charged for the rows with this digest, and start to copy its entries.
 
-    What is already recorded, such as a sketch, stays as it is.
+    Nothing is charged here. What is already recorded, such as a sketch, stays as it is. Raise `WrongInput` if the data
+    folder cannot be written.
 
     Parameters
     ----------
