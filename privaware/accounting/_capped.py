@@ -69,8 +69,8 @@ def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> li
     """Return (overflow, pushed) = (w(b), r(a)) of the module docstring, for intervals (a, b] of true row counts.
 
     For an interval of one integer `pushed` is r(b). The intervals reach from `cap` to the peak of p(n), at most to
-    `rows`. The first pair is (0, 0), for batches that never overflow. `shared` and `ratio` are an entry of
-    `_COVERINGS`.
+    `rows`. Intervals with w(b) = 0 are left out. The first pair is (0, 0), for batches that never overflow. `rate` is
+    the sampling rate, and `shared` and `ratio` are an entry of `_COVERINGS`.
     """
     last = _peak(rate, rows, cap)
     steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
@@ -92,9 +92,9 @@ def _overflow(rows: int, rate: float, cap: int) -> float:
 
 
 def _pushed(rows: int, rate: float, cap: int) -> float:
-    """Return r(n) of the module docstring for n = `rows`.
+    """Return r(n) of the module docstring for n = `rows`, sampling rate `rate` and batches of at most `cap` rows.
 
-    It is at most `rate * cap / (cap + 1)`, which is r(cap + 1).
+    It is at most `rate * cap / (cap + 1)`, which is r(cap + 1). This value is returned if a probability underflows.
     """
     from scipy import stats
 

@@ -204,7 +204,7 @@ class LossLattice:
 
 
 def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
-    """Return the losses and probabilities of one release, without the upper tail.
+    """Return the losses of one release (`loss`) in ascending order, and their probabilities, without the upper tail.
 
     The omitted tail has a probability of at most `delta * 1e-6 / count`. So the tails of all `count` repetitions
     together have a probability of at most `delta * 1e-6`.

@@ -56,7 +56,7 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
 
 
 def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
-    """Return epsilons >= 0, delta of the private selection at each if no run fails, and the probability of failure.
+    """Return epsilons >= 0, delta of `selected` at each if no run fails, and a bound on the probability of failure.
 
     delta is the largest over the alternatives `runs` and over directions. Raise `TooSlow` if no bound is found.
     """
@@ -89,7 +89,7 @@ def _crossing(width: float, deltas: Array, delta: float) -> float:
 
 
 def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
-    """Return (width, deltas of the selection at multiples 0, 1, ... of width) for every alternative and direction.
+    """Return (width, deltas of `selected` at multiples 0, 1, ... of width) for every alternative and direction.
 
     `runs` are the alternatives of one run. The deltas, if no run fails, reach far enough down to solve for `delta`.
     Equal directions give one result. Raise `TooSlow` if no bound is found.

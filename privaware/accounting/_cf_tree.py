@@ -111,7 +111,7 @@ def _readings(event: Event, side: str) -> tuple[LossSum, ...]:
 
 
 def _ways(event: Event, times: int, side: str) -> list[LossSum]:
-    """Return one sum of losses of `times` repetitions, in the direction `side`, for each alternative.
+    """Return one sum of losses of `times` repetitions of `event`, in the direction `side`, for each alternative.
 
     An alternative is a part of a `Disjoint`, or a row count of a capped batch. A composition has every combination of
     the alternatives of its parts. Raise `TooSlow` for too many alternatives.

@@ -93,7 +93,7 @@ def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
 
 
 def largest(pair: DominatingPair) -> float:
-    """Return a loss beyond which the pair has negligible probability."""
+    """Return a loss beyond which the pair has negligible probability; for a bounded loss, the largest loss."""
     if isinstance(pair, GaussianPair):
         return pair.mu * (pair.mu / 2 + 10)
     if isinstance(pair, (SampledGaussian, CappedGaussian)):
@@ -157,7 +157,8 @@ def _reachable(largest: float) -> None:
 def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsilons: Array) -> Array:
     """Return the delta of a sampled Gaussian at `epsilons`, from its description `loss` by `dp_accounting`.
 
-    `direction` is "remove", "add" or "replace". The loss is inverted for all epsilons at once.
+    `noise` is the noise multiplier, and `rate` the sampling rate. `direction` is "remove", "add" or "replace". The loss
+    is inverted for all epsilons at once.
     """
     sign = -1.0 if direction == "add" else 1.0
     if direction == "replace":
@@ -209,8 +210,9 @@ def _laplace(pair: SampledLaplace, direction: str, width: float) -> Grid:
 def _dots(loss: Any, profile: Profile, width: float) -> Grid:
     """Discretise a profile delta(epsilon) by connecting the dots: straight lines in e^epsilon between grid points.
 
-    The lines are never below the profile. The change of slope at a grid point gives the probability of that loss
-    (Doroshenko et al. 2022).
+    The grid has steps of `width`, and its ends are those that `loss`, the description by `dp_accounting`, suggests.
+    Raise `OutOfReach` if it would be too long. The lines are never below the profile. The change of slope at a grid
+    point gives the probability of that loss (Doroshenko et al. 2022).
     """
     ends = loss.connect_dots_bounds()
     width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width

@@ -72,7 +72,7 @@ class ComposedLoss:
         return losses, mass, under_q
 
     def delta(self, epsilons: Array) -> Array:
-        """Return an upper bound on delta at every epsilon; below the window it is 1."""
+        """Return an upper bound on delta at each of `epsilons`; below the window of losses it is 1."""
         losses, mass, under_q = self.sums
         at = np.searchsorted(losses, epsilons)
         inside = at < len(losses)

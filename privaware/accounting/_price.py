@@ -44,12 +44,15 @@ def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any
 
 @lru_cache(maxsize=1024)
 def epsilon(event: Event, delta: float) -> float:
-    """Return the reported epsilon, without bounds that serve comparison only; equal events are computed once."""
+    """Return the reported epsilon of `event` at `delta`; equal events are computed once.
+
+    Bounds that serve comparison only are not computed. Raise `Refused` if the accountants disagree.
+    """
     return float(_dearest(event, delta, _rdp.ORDERS, full=False)["epsilon"])
 
 
 def quick(event: Event, delta: float) -> float:
-    """Return an approximation of `epsilon` by one accountant only, for a search; it may be below `epsilon`.
+    """Return an approximation of `epsilon(event, delta)` by one accountant only, for a search; it may be smaller.
 
     The CF accountant is used if it covers the event and there is no private selection, otherwise the PLD or the RDP
     accountant.
@@ -69,7 +72,10 @@ def quick(event: Event, delta: float) -> float:
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """Return delta by the privacy loss distribution, or by Rényi divergences if there is no distribution."""
+    """Return an upper bound on the delta of `event` at `epsilon`, the largest over all alternatives.
+
+    It comes from the privacy loss distribution, or from Rényi divergences if there is no distribution.
+    """
     expect_priceable(event)
     return max(min(_delta_of(way, epsilon), 1.0) for way in alternatives(event))
 
@@ -84,7 +90,7 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 
 
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
-    """Return the bounds of the alternative with the largest epsilon.
+    """Return the bounds at `delta` of the alternative with the largest epsilon, as `bounds` does.
 
     If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound. If it disagrees with
     the PLD bound, raise `Refused`. Only for a private selection, if the two nearly agree, a Rényi bound above both

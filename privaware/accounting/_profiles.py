@@ -96,7 +96,7 @@ def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]
 
 
 def _top(event: Event, delta: float) -> float:
-    """Return an epsilon at which the profile is at most `delta` plus about the probability of outright failure."""
+    """Return an epsilon at which the profile of `event` is at most `delta` plus about the probability of failure."""
     ways = [flatten(way, dominating_pair) for way in alternatives(event)]
     failure = max(terms.failure for terms in ways)
     return max(_top_of(terms, min(delta + 1.01 * failure, 0.999)) for terms in ways)

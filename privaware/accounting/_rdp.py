@@ -116,7 +116,7 @@ def _divergences(pair: DominatingPair, direction: str, orders: tuple[float, ...]
 
 
 def _series(rate: float, noise: float, order: float) -> float:
-    """Return an upper bound on the divergence of the sampled Gaussian at `order`.
+    """Return an upper bound on the Rényi divergence at `order` of a Gaussian with multiplier `noise` sampled at `rate`.
 
     At a fractional order rounding may be as large as a tiny divergence, so a bound on the rounding error is added.
     Divergences grow with the order, so the divergence at the next integer order is another upper bound.

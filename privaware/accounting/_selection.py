@@ -153,7 +153,7 @@ class SelectionTradeOff:
         return min(1.0, inside + max(0.0, 1 - float(self.probs.sum())) * self.selected.mean)
 
     def excess(self, logs: Array) -> Array:
-        """Return an upper bound on sup over u of (w(u) - s w(U(u)))_+ at s = exp(logs)."""
+        """Return an upper bound on sup over u of (w(u) - s w(U(u)))_+ at s = exp(x), for each x of `logs`."""
         tops, slopes, breaks = self._lines
         logs = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
         at = np.searchsorted(breaks, logs)
@@ -247,7 +247,7 @@ class SelectionTradeOff:
 def _largest_of_lines(tops: Array, slopes: Array) -> tuple[Array, Array, Array]:
     """Return the upper envelope of the lines `top - slope * s` over s > 0: tops, slopes and ln(s) of break points.
 
-    The lines are in descending order of `slope`.
+    The lines of the envelope are in descending order of `slope`; `tops` and `slopes` may be in any order.
     """
     order = np.lexsort((-tops, -slopes))
     keep: list[tuple[float, float]] = []

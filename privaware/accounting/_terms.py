@@ -287,8 +287,9 @@ class _Total:
                 self.by_profile(inner, count, rate)
 
     def group(self, event: Event, size: int, count: int) -> None:
-        """Add the terms of an event for a unit of `size` rows; each release is accounted for the whole unit.
+        """Add `count` times the terms of `event` for a unit of `size` rows.
 
+        Each release is accounted for the whole unit.
         An exception is a failure probability that is proven for fewer rows: for the unit, the release that it belongs
         to may fail more often than for its rows one by one. Then the whole composition counts as one release, to which
         group privacy is applied.
@@ -354,7 +355,7 @@ def _covered(leaf: Event) -> int:
 
 
 def _combined(gaussians: Leaves) -> float:
-    """Return the noise multiplier of one Gaussian with the same cost as these Gaussians together."""
+    """Return the noise multiplier, at most `MAX_NOISE`, of one Gaussian that costs as much as `gaussians` together."""
     least = min(e.noise for e, _ in gaussians)  # type: ignore[attr-defined]
     return min(MAX_NOISE, least / math.sqrt(sum(n * (least / e.noise) ** 2 for e, n in gaussians)))  # type: ignore[attr-defined]
 
@@ -424,7 +425,7 @@ def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = No
 
 
 def _hull(epsilons: Array, deltas: Array) -> Array:
-    """Return the lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons.
+    """Return the lower convex hull of the points (e^epsilon, delta), evaluated at the same ascending `epsilons`.
 
     Only ratios (e^b - e^a) / (e^c - e^a) with a <= b <= c are computed, so no epsilon overflows.
     """

@@ -105,7 +105,10 @@ class GradientNetwork(nn.Module):
 
 
 def _branch(inputs: int, *, dropout: float = 0.0, ends: bool = False) -> nn.Sequential:
-    """Return a perceptron with 128 hidden units and 64 outputs; `ends` adds ReLU and dropout after the outputs."""
+    """Return a perceptron with 128 hidden units and 64 outputs, and dropout with probability `dropout` between them.
+
+    `inputs` is the number of inputs. `ends` adds ReLU and dropout after the outputs.
+    """
     layers: list[nn.Module] = [nn.Linear(inputs, 128), nn.ReLU(), nn.Dropout(dropout), nn.Linear(128, 64)]
     return nn.Sequential(*layers, *([nn.ReLU(), nn.Dropout(dropout)] if ends else []))
 

@@ -38,7 +38,7 @@ RUNS = "nothing beyond independent runs: it holds for every mechanism"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A lower bound on epsilon and whether it refutes the claim. Other rows or attacks may show more.
+    """A lower bound on epsilon at `delta`, and whether it refutes the claim. Other rows or attacks may show more.
 
     `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
     exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
@@ -103,7 +103,7 @@ def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, 
 
 
 def evidence_of_runs(inside: np.ndarray, outside: np.ndarray, claim: Event, delta: float) -> Evidence:
-    """Return the evidence of independent runs, by Clopper-Pearson limits.
+    """Return the evidence of independent runs against a claim at `delta`, by Clopper-Pearson limits.
 
     `inside` and `outside` are the scores of runs with and without one row. The trade-off function of the `claim` (the
     events that were charged) is tested too, if it can be computed.
@@ -147,7 +147,10 @@ def _evidence(
 
 
 def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
-    """Return, for each pair in `GUESSED_FRACTIONS`, the numbers of canaries, guesses and right guesses."""
+    """Return, for each pair in `GUESSED_FRACTIONS`, the numbers of canaries, guesses and right guesses.
+
+    The keys are "canaries", "guesses" and "correct".
+    """
     order, count = np.argsort(canaries.scores, kind="stable"), len(canaries)
     tried = []
     for shares in GUESSED_FRACTIONS:

@@ -30,9 +30,9 @@ def deciding_pair(
 ) -> tuple[Data, Data]:
     """Return `count` crafted rows, and a canary whose addition changes which columns `mechanism` selects.
 
-    Only the schema is read, so there is no privacy cost. At most `MAX_PAIRS` pairs are tried; if none changes the
-    selection, the last pair is returned. Each selection runs twice, with `LOW_NOISE_FACTOR` times the noise; both
-    results must be equal.
+    `noise` is the claimed noise multiplier. Without declared bounds there are three rows. Only the schema is read, so
+    there is no privacy cost. At most `MAX_PAIRS` pairs are tried; if none changes the selection, the last pair is
+    returned. Each selection runs twice, with `LOW_NOISE_FACTOR` times the noise; both results must be equal.
     """
     for _ in range(MAX_PAIRS):
         rows, canary = crafted_pair(schema, count, rng)
@@ -58,7 +58,8 @@ def many_runs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run `mechanism` `runs` times on `data` with the `canary` and as often without it; return the scores of both.
 
-    The first quarter of the runs of each side is not scored (`directed_scores`), so there are fewer scores than runs.
+    `noise` is the noise multiplier. Nothing is charged here. The first quarter of the runs of each side is not scored
+    (`directed_scores`), so there are fewer scores than runs.
     `say` gets lines about the progress. `vector` converts a release to numbers; the default is `release_vector`.
     """
     numbers = vector or release_vector

@@ -39,7 +39,10 @@ def row_canaries(
 
 
 def label_scores(model: Model, rows: Data) -> np.ndarray:
-    """Return the log odds of each row's label; for regression, minus the squared error of the scaled target."""
+    """Return the log odds of each row's label under `model`; for regression, minus the squared error.
+
+    The squared error is of the target scaled to [-1, 1].
+    """
     return confidence(model, model.outputs(rows.x), rows)
 
 

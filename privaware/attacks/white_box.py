@@ -62,7 +62,11 @@ def white_box(
 
 
 def parts_of(model: Model, rows: Data, device: str) -> tuple[np.ndarray, ...]:
-    """Return posteriors, losses, one-hot labels and the inputs h of the last layer; the gradient is `(p - y) h^T`."""
+    """Return posteriors (rows, classes), losses (rows, 1), one-hot labels (rows, classes), and h (rows, inputs).
+
+    h are the inputs of the last layer. The gradient of the last layer is `(p - y) h^T`. Raise `WrongInput` for a
+    regression, and if the last layer of `model` is not linear.
+    """
     values, hidden = last_layer(model, rows, device)
     posteriors = np.exp(log_posteriors(model, values))
     label = np.eye(posteriors.shape[1])[rows.y]

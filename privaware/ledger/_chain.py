@@ -66,14 +66,17 @@ def create(path: Path, entry: Entry) -> None:
 
 
 def rehearse_creation(path: Path, entry: Entry) -> None:
-    """Raise the errors that the disk would raise for `create` and a first charge; no file is left behind."""
+    """Raise the errors that the disk would raise for `create` and a first charge; no file is left behind.
+
+    A `path` that exists raises nothing here.
+    """
     with _draft(path, entry) as draft, locked(draft, called=path) as db:
         rehearse(db, entry)
 
 
 @contextmanager
 def _draft(path: Path, entry: Entry) -> Iterator[Path]:
-    """Yield a file next to `path` with a ledger and its first entry; it is removed when the block ends.
+    """Yield a file next to `path` with a ledger and its first entry, `entry`; the file is removed when the block ends.
 
     Raise `WrongInput` if the folder is missing, and for an `OSError`, also if the block raises it.
     """

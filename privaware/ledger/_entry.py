@@ -180,9 +180,9 @@ def parsed(body: Any, digest: Any) -> Entry:
 
 
 def misplaced(entries: list[Entry]) -> Iterator[str]:
-    """Yield a sentence for each entry that is valid by itself but that no ledger would have written at its position.
+    """Yield a sentence for each fault of an entry that is valid by itself, but not at its position in a ledger.
 
-    `entries` are all entries in order. If the first entry is not the creation, the only sentence says so.
+    `entries` are all entries in order. If there is none, or the first is not the creation, the only sentence says so.
     """
     facts = entries[0].facts if entries else None
     if facts is None:

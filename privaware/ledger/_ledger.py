@@ -215,7 +215,10 @@ class Ledger(Summarised):
 
     @staticmethod
     def rehearse_creation(path: Paths) -> None:
-        """Raise the errors that the disk would raise for a new ledger and its first charge, and leave no file."""
+        """Raise the errors that the disk would raise for a new ledger at `path` and its first charge; leave no file.
+
+        A `path` that exists raises nothing here.
+        """
         entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DEFAULT_DELTA))
         chain.rehearse_creation(chain.absolute(path), entry)
 
@@ -459,7 +462,7 @@ class Ledger(Summarised):
         return find(self.entries(), "spend", run)
 
     def closing(self, run: str) -> Entry | None:
-        """Return the entry with which `finish` closed the run, or None."""
+        """Return the entry with which `finish` or `close` closed the run, or None."""
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class KnownCharges:
 
     @property
     def facts(self) -> Facts | None:
-        """The facts of the ledger; None if no entries are known."""
+        """The facts fixed when the ledger was created (limit, delta, unit, ...); None if no entries are known."""
         return self.known[0].facts if self.known else None
 
     @property
@@ -94,7 +94,7 @@ class KnownCharges:
         return None if self.facts is None else self.facts.promise
 
     def spent(self) -> float:
-        """Return the epsilon of all charges, at the delta of the ledger; some entries must be known."""
+        """Return the epsilon of all charges, composed, at the delta of the ledger; `known` must not be empty."""
         assert self.facts is not None
         return spent_together([self], self.facts.delta)
 

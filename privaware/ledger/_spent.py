@@ -81,7 +81,7 @@ def epsilon_of(event: Event, delta: float) -> float:
 
 
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
-    """Raise `Refused` if `epsilon`, the cost of `entries`, is infinite.
+    """Raise `Refused` if `epsilon`, the cost of `entries` at `delta`, is infinite.
 
     The message starts with `where` and names the first entry that is infinite alone.
     """
