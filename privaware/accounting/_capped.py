@@ -122,7 +122,7 @@ def _peak(rate: float, rows: int, cap: int) -> int:
 
 
 def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
-    """Return the pairs without those that another pair dominates at every epsilon of `_grid`."""
+    """Return the pairs, most costly first, without those that another pair dominates at every epsilon of `_grid`."""
     profiles = np.stack([_profile(pair) for pair in pairs])
     keep: list[int] = []
     dearest = np.round(profiles.sum(axis=1), 12)

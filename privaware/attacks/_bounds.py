@@ -231,7 +231,7 @@ def shift_of(event: Event) -> float | None:
 
 
 def epsilon_of_shift(shift: float, delta: float) -> float:
-    """Return the epsilon at `delta` of Gaussian releases with total mu `shift`."""
+    """Return the epsilon at `delta` of Gaussian releases with total mu `shift`; 0 if `shift` is not above 0."""
     return gaussian_epsilon(shift, delta) if shift > 0 else 0.0
 
 

@@ -57,7 +57,7 @@ def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *
     """Return the largest number of values that `mechanism` noises at once; raise `WrongInput` if it is below `least`.
 
     The number is found by a run on no rows of `schema` with the noise multiplier `noise`, which is possible because
-    control flow is public. It costs no privacy.
+    control flow is public. It costs no privacy. A mechanism that splits rows into parts raises `WrongInput` too.
     """
     probe = CanaryRng(Rng(seed=0), canaries=0)
     mechanism.run(no_rows(schema), noise, probe)

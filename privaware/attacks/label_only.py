@@ -50,7 +50,8 @@ def label_only(game: Game, rng: Rng, queries: int = 6) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        One score in [0, 1] for each candidate row; higher means more likely a member.
+        One score in [0, 1] for each candidate row; higher means more likely a member. `WrongInput` is raised for a
+        model that predicts numbers.
     """
     expect_count("label_only", 0, queries=queries)
     kept = _is_correct(game.model, game.rows, game.device)

@@ -46,7 +46,7 @@ def lira(
     game
         The membership game, with at least two shadow models.
     rng
-        The random generator.
+        The random generator; it is not used.
     offline
         Use only shadow models that did not see a row. Default: whether no shadow model saw a candidate row.
     pooled

@@ -40,7 +40,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     game
         The membership game, with at least one shadow model and auxiliary rows.
     rng
-        The random generator.
+        The random generator; it is not used.
     gamma
         The factor by which the ratio of a row must exceed the ratio of another row.
     slope

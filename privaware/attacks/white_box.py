@@ -47,12 +47,13 @@ def white_box(
     lr, batch, epochs
         The learning rate, batch size and number of epochs of the network.
     reuse
-        Keeps the network for the next target of the same attacker.
+        Keeps the network for the next target of the same attacker. Default: the network is not kept.
 
     Returns
     -------
     numpy.ndarray
-        One score for each candidate row; higher means more likely a member.
+        One score for each candidate row; higher means more likely a member. `WrongInput` is raised without shadow
+        models or auxiliary rows, for a model that predicts numbers, and for a model whose last layer is not linear.
     """
     from privaware.attacks._attack_network import GradientNetwork, scores_by_network
 

@@ -251,7 +251,8 @@ class Ledger(Summarised):
     ) -> Entry:
         """Charge `event`: write it to disk, or raise and write nothing.
 
-        Raise `BudgetExceeded` if the total would exceed the limit, and `Refused` if no finite epsilon is proven.
+        Raise `BudgetExceeded` if the total would exceed the limit, and `Refused` if no finite epsilon is proven or if
+        `torchrun` started several processes and this one does not lead them.
 
         Parameters
         ----------
@@ -266,7 +267,8 @@ class Ledger(Summarised):
             finished, its entry is returned and nothing is charged. Any other charge for the same run raises
             `WrongInput`. Rows are compared only if both charges have them. Without a key, every call charges.
         partition
-            The part of the rows that the release uses, a name in `facts.partitions`. Default: all rows.
+            The part of the rows that the release uses, a name in `facts.partitions` (another raises `WrongInput`).
+            Default: all rows.
         seed
             The seed of the run, if it is seeded.
         rows

@@ -45,7 +45,8 @@ class RolledBack(WrongInput):
 def owner_folder() -> Path:
     """Return the data folder, created for this user alone if missing.
 
-    Raise `WrongInput` if its path is not absolute, and on POSIX if another user owns it or can write to it.
+    Raise `WrongInput` if its path is not absolute, if it cannot be created, and on POSIX if another user owns it or can
+    write to it.
     """
     folder = ledger_folder()
     if not folder.is_absolute():  # otherwise every working directory would have its own registry
@@ -184,7 +185,8 @@ def note(genesis: str, entry: Entry) -> None:
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the copied entries that `entries` neither contain nor replace, in the order of their numbers.
 
-    Return an empty list if the registry does not copy the ledger whose first entry has the hash `genesis`.
+    Return an empty list if the registry does not copy the ledger whose first entry has the hash `genesis`. A damaged
+    copy raises what `parsed` raises.
     """
     if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
         return []

@@ -189,7 +189,10 @@ def known_ledgers(digest: str) -> list[KnownLedger]:
 
 
 def known_sketches() -> Iterator[tuple[str, bytes]]:
-    """Yield the digest of each known table, and its sketch as `register` received it."""
+    """Yield the digest of each known table, and its sketch as `register` received it, in the order of the digests.
+
+    Raise `WrongInput` if a sketch cannot be read.
+    """
     for path in sorted(owner_folder().glob("*.sketch")):
         try:
             yield path.stem, path.read_bytes()
