@@ -74,7 +74,7 @@ def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
 def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
     """Return whether a cached `noise` still fits: the epsilon of `cost(noise)` at `delta` is at most `epsilon`.
 
-    It must also be at most 2% below `epsilon`. Return False if the event is refused.
+    The epsilon of `cost(noise)` must also be at most 2% below `epsilon`. Return False if the event is refused.
     """
     try:
         return (1 - _WORTHWHILE) * epsilon <= _price.epsilon(cost(noise), delta) <= epsilon

@@ -350,7 +350,7 @@ def _without_failure(epsilons: Array, deltas: Array) -> tuple[Array, Array, floa
 def _top(event: Event, delta: float) -> float:
     """Return an epsilon at which the profile of `event`, without outright failures, is at most `delta`.
 
-    Raise `TooSlow` if it is infinite or not found.
+    Raise `TooSlow` if this epsilon is infinite or not found.
     """
     tops = []
     for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):

@@ -62,7 +62,10 @@ class TradeOff:
         return float(self.powers(np.array([fpr]))[0])
 
     def powers(self, fprs: Array) -> Array:
-        """Return the largest true positive rates of any attack, for a one-dimensional array `fprs` of false ones."""
+        """Return the largest true positive rate of any attack at each false positive rate in `fprs`.
+
+        `fprs` has one dimension.
+        """
         grow, shrink = np.exp(self.epsilons), np.exp(-self.epsilons)
         low = grow * fprs[:, None] + self.deltas
         high = 1 - shrink * (1 - self.deltas - fprs[:, None])
