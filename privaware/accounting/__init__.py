@@ -72,7 +72,8 @@ def epsilon(event: Event, delta: float) -> float:
     Returns
     -------
     float
-        The epsilon; 0.0 if nothing was released, and infinite if the release may fail with probability `delta` or more.
+        The epsilon; 0.0 if nothing was released, and infinite if the release may fail with probability `delta` or more
+        (for releases with a pure epsilon if they do not fail: more than `delta`).
 
     Raises
     ------
@@ -168,7 +169,8 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 
     Notes
     -----
-    Results are stored in the user's cache folder; `PRIVAWARE_CACHE` names another folder.
+    Results are stored in the user's cache folder; `PRIVAWARE_CACHE` names another folder. A stored noise multiplier is
+    returned if its epsilon is at most `epsilon` and at most 2% below it.
     """
     _check_delta(delta)
     if isinstance(epsilon, bool) or not 0 < epsilon < math.inf:

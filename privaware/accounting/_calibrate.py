@@ -39,7 +39,10 @@ _WORTHWHILE = 0.02
 
 
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
-    """Return the noise multiplier; `privaware.accounting.calibrate` documents it."""
+    """Return a noise multiplier at which the event `cost(noise)` costs at most (epsilon, delta), close to the smallest.
+
+    Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits. `privaware.accounting.calibrate` documents it.
+    """
     name = fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
     file = cache_folder() / "noise" / f"{name}.json"
     noise: Any = None
@@ -69,7 +72,10 @@ def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
 
 
 def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
-    """Return whether a cached `noise` still fits: its epsilon is within the budget, and at most 2% below it."""
+    """Return whether a cached `noise` still fits: the epsilon of `cost(noise)` at `delta` is at most `epsilon`.
+
+    The epsilon of `cost(noise)` must also be at most 2% below `epsilon`. Return False if the event is refused.
+    """
     try:
         return (1 - _WORTHWHILE) * epsilon <= _price.epsilon(cost(noise), delta) <= epsilon
     except (Refused, WrongInput):
@@ -109,8 +115,8 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
 def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> float:
     """Return a noise multiplier near `noise` that fits the budget (epsilon, delta).
 
-    It exceeds the smallest multiplier that fits by a fraction of at most about `TOLERANCE`. Raise `WrongInput` if none
-    up to `_LARGEST` fits.
+    `cost(noise)` is the event. The result exceeds the smallest multiplier that fits by a fraction of at most about
+    `TOLERANCE`. Raise `WrongInput` if none up to `_LARGEST` fits.
     """
 
     def fits(candidate: float) -> bool:

@@ -69,8 +69,8 @@ def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> li
     """Return (overflow, pushed) = (w(b), r(a)) of the module docstring, for intervals (a, b] of true row counts.
 
     For an interval of one integer `pushed` is r(b). The intervals reach from `cap` to the peak of p(n), at most to
-    `rows`. The first pair is (0, 0), for batches that never overflow. `shared` and `ratio` are an entry of
-    `_COVERINGS`.
+    `rows`. Intervals with w(b) = 0 are left out. The first pair is (0, 0), for batches that never overflow. `rate` is
+    the sampling rate, and `shared` and `ratio` are an entry of `_COVERINGS`.
     """
     last = _peak(rate, rows, cap)
     steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
@@ -92,9 +92,9 @@ def _overflow(rows: int, rate: float, cap: int) -> float:
 
 
 def _pushed(rows: int, rate: float, cap: int) -> float:
-    """Return r(n) of the module docstring for n = `rows`.
+    """Return r(n) of the module docstring for n = `rows`, sampling rate `rate` and batches of at most `cap` rows.
 
-    It is at most `rate * cap / (cap + 1)`, which is r(cap + 1).
+    It is at most `rate * cap / (cap + 1)`, which is r(cap + 1). This value is returned if a probability underflows.
     """
     from scipy import stats
 
@@ -105,7 +105,10 @@ def _pushed(rows: int, rate: float, cap: int) -> float:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """Return a count of at most `rows` beyond which p(n) of the module docstring does not rise."""
+    """Return a count of at most `rows` beyond which p(n) of the module docstring does not rise.
+
+    `rate` is the sampling rate, and `cap` the largest size of a batch.
+    """
     from scipy import stats
 
     def p(n: int) -> float:
@@ -119,7 +122,7 @@ def _peak(rate: float, rows: int, cap: int) -> int:
 
 
 def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
-    """Return the pairs without those that another pair dominates at every epsilon of `_grid`."""
+    """Return the pairs, most costly first, without those that another pair dominates at every epsilon of `_grid`."""
     profiles = np.stack([_profile(pair) for pair in pairs])
     keep: list[int] = []
     dearest = np.round(profiles.sum(axis=1), 12)
@@ -130,7 +133,7 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 
 
 def _profile(pair: CappedGaussian) -> Array:
-    """Return the hockey-stick divergences of one step at the epsilons of `_grid`, for "remove" and then for "add"."""
+    """Return the hockey-stick divergences of `pair` (one step) at the epsilons of `_grid`, "remove" and then "add"."""
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()
     plain = [_divergences(usual, direction, epsilons) for direction in ("remove", "add")]

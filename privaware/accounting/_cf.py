@@ -99,9 +99,10 @@ def _one(total: LossSum, delta: float) -> float:
 
 
 def _on_line(total: LossSum, delta: float) -> float:
-    """Return epsilon by stepping down from the Chernoff bound until delta is too large, then solving in the last step.
+    """Return the epsilon of the composition `total` at `delta`, at least 0; raise `TooSlow` for too many nodes.
 
-    The first step is 1/t, over which delta changes by about a factor e; steps double.
+    Step down from the Chernoff bound until delta is too large, then solve in the last step. The first step is 1/t, over
+    which delta changes by about a factor e; steps double.
     """
     aim = math.log(delta)
     t = saddle(total.curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(total.variance, delta))
@@ -203,7 +204,7 @@ class LossLattice:
 
 
 def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
-    """Return the losses and probabilities of one release, without the upper tail.
+    """Return the losses of one release (`loss`) in ascending order, and their probabilities, without the upper tail.
 
     The omitted tail has a probability of at most `delta * 1e-6 / count`. So the tails of all `count` repetitions
     together have a probability of at most `delta * 1e-6`.

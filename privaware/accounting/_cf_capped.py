@@ -79,7 +79,7 @@ def _overflowing(counts: Array, rate: float, cap: int) -> Array:
 def _between(usual: MixtureLoss, low: int, high: int, cap: int) -> Loss:
     """Return the loss of a step that costs at least as much as at any count above `low` and up to `high`.
 
-    `usual` is the loss of a batch that does not overflow.
+    `usual` is the loss of a batch that does not overflow, and `cap` the largest size of a batch.
     """
     from scipy import stats
 

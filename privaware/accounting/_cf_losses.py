@@ -107,7 +107,7 @@ class MixtureLoss(Loss):
         return (ratio, ratio - self.log_ratio(-x)) if self.side == "replace" else (ratio, ratio)
 
     def log_ratio(self, x: Array) -> Array:
-        """Return the log ratio of the densities with and without the unit's rows.
+        """Return the log ratio of the densities with and without the unit's rows, at each noisy sum in `x`.
 
         The ratio is sum_j weight_j exp((2 j x - j^2) / (2 noise^2)), where j rows of the unit are in the sample with
         probability weight_j.
@@ -264,9 +264,10 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class TableLoss(AtomsLoss):
-    """The loss of an event without a formula, on a Poisson sample at `rate`: `table` is (losses, probabilities).
+    """The loss of `event`, which has no formula, on a Poisson sample at `rate`: `table` is (losses, probabilities).
 
-    Two tables are equal if event, rate and side are equal.
+    `table` is after sampling. `side` is explained at the top of the file. Two losses are equal if event, rate and side
+    are equal.
     """
 
     event: Event

@@ -56,7 +56,7 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
 
 
 def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
-    """Return epsilons >= 0, delta at each if no run fails, and the probability of failure.
+    """Return epsilons >= 0, delta of `selected` at each if no run fails, and a bound on the probability of failure.
 
     delta is the largest over the alternatives `runs` and over directions. Raise `TooSlow` if no bound is found.
     """
@@ -89,9 +89,10 @@ def _crossing(width: float, deltas: Array, delta: float) -> float:
 
 
 def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
-    """Return (width, deltas at non-negative multiples of width) for every alternative and direction.
+    """Return (width, deltas of `selected` at multiples 0, 1, ... of width) for every alternative and direction.
 
-    The deltas reach far enough down to solve for `delta`.
+    `runs` are the alternatives of one run. The deltas, if no run fails, reach far enough down to solve for `delta`.
+    Equal directions give one result. Raise `TooSlow` if no bound is found.
     """
     out = []
     for run in runs:
@@ -165,7 +166,10 @@ def _mirrored(epsilons: Array, deltas: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _log_gamma(selected: Selected) -> float:
-    """Return ln(gamma) of the negative binomial distribution with the given mean, by bisection; 0 for Poisson."""
+    """Return ln(gamma) of the negative binomial or logarithmic number of runs of `selected`; 0 for Poisson.
+
+    Bisection finds the gamma for which the expected number of runs is `selected.mean`.
+    """
     if selected.distribution == "poisson":
         return 0.0
     eta = selected.shape or 0.0
@@ -190,7 +194,8 @@ def _log_gamma(selected: Selected) -> float:
 def _weight(selected: Selected, u: Array) -> Array:
     """Return w(u): the density of the best of K runs divided by the density of one run.
 
-    The ratio is taken at an output that one run exceeds with probability u.
+    K is the random number of runs of `selected`. The ratio is taken at an output that one run exceeds with probability
+    u.
     """
     if selected.distribution == "poisson":
         return selected.mean * np.exp(-np.minimum(selected.mean * u, 700.0))

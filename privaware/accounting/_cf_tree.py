@@ -59,7 +59,7 @@ _ABOVE = 1.005
 
 
 def epsilon(event: Event, delta: float) -> float | None:
-    """Return the largest epsilon of all alternatives; None if no alternative counts.
+    """Return the largest epsilon of `event` at `delta` over all alternatives; None if no alternative counts.
 
     Alternatives with zCDP, or with losses above `_REACH` of releases that are sampled or not Gaussian, do not count.
     Raise `TooSlow` if the losses are not resolved, and `Refused` for an unproven event.
@@ -72,7 +72,7 @@ def epsilon(event: Event, delta: float) -> float | None:
 
 
 def profile(event: Event) -> Profile:
-    """Return delta as a function of ascending epsilons >= 0, the largest over alternatives and directions.
+    """Return delta of `event` as a function of ascending epsilons >= 0, largest over alternatives and directions.
 
     Raise `TooSlow` if an alternative has zCDP or a loss that is too large.
     """
@@ -111,7 +111,7 @@ def _readings(event: Event, side: str) -> tuple[LossSum, ...]:
 
 
 def _ways(event: Event, times: int, side: str) -> list[LossSum]:
-    """Return one sum of losses of `times` repetitions, in the direction `side`, for each alternative.
+    """Return one sum of losses of `times` repetitions of `event`, in the direction `side`, for each alternative.
 
     An alternative is a part of a `Disjoint`, or a row count of a capped batch. A composition has every combination of
     the alternatives of its parts. Raise `TooSlow` for too many alternatives.
@@ -291,7 +291,7 @@ def _log_growth(epsilons: Array, size: int) -> Array:
 def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
     """Return the losses of `times` repetitions of an event without a formula, each on a Poisson sample at `rate`.
 
-    They are tabulated from the profile of the event; `side` is the direction.
+    They are tabulated from an upper bound on the profile of the event; `side` is the direction.
     """
     epsilons, deltas, failure = _bound(event)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
@@ -348,7 +348,10 @@ def _without_failure(epsilons: Array, deltas: Array) -> tuple[Array, Array, floa
 
 
 def _top(event: Event, delta: float) -> float:
-    """Return an epsilon at which the profile, without outright failures, is at most `delta`."""
+    """Return an epsilon at which the profile of `event`, without outright failures, is at most `delta`.
+
+    Raise `TooSlow` if this epsilon is infinite or not found.
+    """
     tops = []
     for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):
         quiet = _quieted(LossSum(losses=total.losses))
@@ -359,7 +362,10 @@ def _top(event: Event, delta: float) -> float:
 
 
 def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
-    """Return the losses of `event`, one run of a selection, in both directions, for every alternative."""
+    """Return the losses of `event`, one run of a selection, in both directions, for every alternative.
+
+    Raise `TooSlow` if an alternative has zCDP or a loss that is too large.
+    """
     ways = list(zip(*(_readings(event, side) for side in SIDES), strict=True))
     if any(total.rho or not _within_reach(total) for way in ways for total in way):
         raise TooSlow
@@ -367,7 +373,7 @@ def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
 
 
 def _gathered(total: LossSum) -> LossSum:
-    """Combine all Gaussian releases without sampling into one, by adding their precisions."""
+    """Return `total` with all Gaussian releases without sampling combined into one, by adding their precisions."""
     normal = sum(n * loss.precision for loss, n in total.losses if isinstance(loss, NormalLoss))
     rest = tuple((loss, n) for loss, n in total.losses if not isinstance(loss, NormalLoss))
     first = ((NormalLoss(precision=normal), 1),) if normal else ()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def bound_on_epsilon(t: float, k: float, delta: float) -> float:
-    """Return the Chernoff bound on epsilon at `delta`, where k = K(t).
+    """Return the Chernoff bound on epsilon at `delta`, where k = K(t), the log moment generating function of the loss.
 
     It solves delta = exp(K(t) - t eps) t^t / (1+t)^(1+t) for eps, which is the RDP conversion of order 1+t.
     """
@@ -15,9 +15,9 @@ def bound_on_epsilon(t: float, k: float, delta: float) -> float:
 
 
 def saddle(curve: Callable[[float], float], height: Callable[[float, float], float], guess: float) -> float:
-    """Return the t > 0 that minimises `height(t, curve(t))`, within a few per cent.
+    """Return the t > 0 that minimises `height(t, curve(t))`, within a few per cent; the search starts at `guess`.
 
-    Any t gives a correct result; a t near the minimum is fast.
+    For the accountants any t gives a correct result; a t near the minimum is fast.
     """
 
     def f(u: float) -> float:

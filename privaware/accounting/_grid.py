@@ -93,7 +93,7 @@ def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
 
 
 def largest(pair: DominatingPair) -> float:
-    """Return a loss beyond which the pair has negligible probability."""
+    """Return a loss beyond which the pair has negligible probability; for a bounded loss, the largest loss."""
     if isinstance(pair, GaussianPair):
         return pair.mu * (pair.mu / 2 + 10)
     if isinstance(pair, (SampledGaussian, CappedGaussian)):
@@ -119,7 +119,11 @@ def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid
 
 
 def _described(pair: GaussianPair | SampledGaussian, direction: str) -> tuple[Any, Profile]:
-    """Return the description of the pair by `dp_accounting`, and delta as a function of an array of epsilons."""
+    """Return the description of the pair by `dp_accounting`, and delta as a function of an array of epsilons.
+
+    `direction` is "remove" or "add"; it has no effect if neighbours differ by replacing a row. Raise `OutOfReach` if a
+    loss is too large.
+    """
     from dp_accounting.pld import privacy_loss_mechanism as library
 
     ways = library.AdjacencyType
@@ -153,7 +157,8 @@ def _reachable(largest: float) -> None:
 def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsilons: Array) -> Array:
     """Return the delta of a sampled Gaussian at `epsilons`, from its description `loss` by `dp_accounting`.
 
-    `direction` is "remove", "add" or "replace". The loss is inverted for all epsilons at once.
+    `noise` is the noise multiplier, and `rate` the sampling rate. `direction` is "remove", "add" or "replace". The loss
+    is inverted for all epsilons at once.
     """
     sign = -1.0 if direction == "add" else 1.0
     if direction == "replace":
@@ -174,9 +179,10 @@ def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsil
 
 
 def _grouped_profile(loss: Any, pair: SampledGaussian, direction: str) -> Profile:
-    """Return delta as a function of epsilons, for a unit of several rows.
+    """Return delta as a function of an array of epsilons, for a unit of several rows.
 
-    `loss` is the description of `pair` by `dp_accounting`. A table inverts the loss.
+    `loss` is the description of `pair` by `dp_accounting` in this `direction`, "remove" or "add". A table inverts the
+    loss.
     """
     reach = 40 * pair.noise + pair.group
     x = np.linspace(-reach, reach, 400_001)
@@ -204,8 +210,9 @@ def _laplace(pair: SampledLaplace, direction: str, width: float) -> Grid:
 def _dots(loss: Any, profile: Profile, width: float) -> Grid:
     """Discretise a profile delta(epsilon) by connecting the dots: straight lines in e^epsilon between grid points.
 
-    The lines are never below the profile. The change of slope at a grid point gives the probability of that loss
-    (Doroshenko et al. 2022).
+    The grid has steps of `width`, and its ends are those that `loss`, the description by `dp_accounting`, suggests.
+    Raise `OutOfReach` if it would be too long. The lines are never below the profile. The change of slope at a grid
+    point gives the probability of that loss (Doroshenko et al. 2022).
     """
     ends = loss.connect_dots_bounds()
     width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width
@@ -253,9 +260,10 @@ def _mixed(weight: float, a: Grid, b: Grid) -> Grid:
 
 
 def _trimmed(width: float, low: int, probs: Array, infinite: float = 0.0) -> Grid:
-    """Return a grid without empty ends, so that the largest loss has a positive probability.
+    """Return a grid without empty ends, so that the smallest and the largest loss have positive probabilities.
 
-    Raise `OutOfReach` if all probabilities are 0.
+    `probs[i]` is the probability of the loss `(low + i) * width`, and `infinite` of an infinite loss. Raise
+    `OutOfReach` if all of `probs` are 0.
     """
     some = np.flatnonzero(probs > 0)
     if not len(some):

@@ -40,7 +40,7 @@ class DominatingPair:
     symmetric = True
 
     def log_mgf(self, z: Array, direction: str) -> Array:
-        """Return K(z) for an array of complex z with equal real parts."""
+        """Return K(z) in the `direction` "remove" or "add", for an array of real or complex z with equal real parts."""
         raise AssertionError(type(self).__name__)
 
     def spread(self) -> float:
@@ -110,7 +110,10 @@ class SampledGaussian(DominatingPair):
         return _binomial(self.group, self.rate)
 
     def curves(self, x: Array, direction: str) -> tuple[Array, Array]:
-        """Return (a(x), l(x)): the loss is l(x), and P has the density phi(x) exp(a(x)), where phi is N(0, noise^2)."""
+        """Return (a(x), l(x)): the loss is l(x), and P has the density phi(x) exp(a(x)), where phi is N(0, noise^2).
+
+        `direction` is "remove" or "add" (P and Q exchanged); it has no effect with `replace`.
+        """
         up = self._log_ratio(x)
         if self.replace:
             return up, up - self._log_ratio(-x)
@@ -138,10 +141,10 @@ class SampledGaussian(DominatingPair):
 class CappedGaussian(DominatingPair):
     """The pair of a Gaussian on a Poisson batch with a largest size, whose surplus rows are dropped at random.
 
-    `noise` is the noise multiplier; `replace` says whether neighbours differ by replacing a row. The analysis reveals
-    to the adversary whether the batch overflowed. If it did, with probability `overflow`, a row pushes another row out:
-    a replacement at twice the sensitivity with rate `pushed`. Otherwise the pair is the ordinary sampled Gaussian.
-    `_capped.py` gives the probabilities that cover any number of rows.
+    `noise` is the noise multiplier and `rate` the sampling rate; `replace` says whether neighbours differ by replacing
+    a row. The analysis reveals to the adversary whether the batch overflowed. If it did, with probability `overflow`, a
+    row pushes another row out: a replacement at twice the sensitivity with rate `pushed`. Otherwise the pair is the
+    ordinary sampled Gaussian. `_capped.py` gives the probabilities that cover any number of rows.
     """
 
     noise: float
@@ -262,8 +265,9 @@ class TabulatedPair(DominatingPair):
 def sample(losses: Array, probs: Array, rate: float, direction: str) -> tuple[Array, Array]:
     """Return the losses and probabilities of a pair (P, Q) without failures, on a Poisson sample.
 
-    The pair becomes ((1-rate) Q + rate P, Q) if a row is removed, and (P, (1-rate) P + rate Q) if a row is added (Zhu,
-    Dong and Wang 2022, theorem 11).
+    `losses` are values of ln(P/Q), `probs` their probabilities under P, and `rate` < 1 the sampling rate. The pair
+    becomes ((1-rate) Q + rate P, Q) if a row is removed (`direction` "remove"), and (P, (1-rate) P + rate Q) if a row
+    is added ("add") (Zhu, Dong and Wang 2022, theorem 11).
     """
     if direction == "remove":
         with np.errstate(divide="ignore"):
@@ -273,7 +277,7 @@ def sample(losses: Array, probs: Array, rate: float, direction: str) -> tuple[Ar
 
 
 def _amplified(losses: Array, rate: float) -> Array:
-    """Return `log(1 + rate * (exp(loss) - 1))` for a rate below 1, without overflow."""
+    """Return `log(1 + rate * (exp(loss) - 1))` of each of `losses`, for a rate below 1, without overflow."""
     small = np.log1p(rate * np.expm1(np.minimum(losses, 30.0)))
     return np.where(losses < 30, small, np.logaddexp(math.log1p(-rate), losses + math.log(rate)))
 

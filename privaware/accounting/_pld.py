@@ -72,7 +72,7 @@ class ComposedLoss:
         return losses, mass, under_q
 
     def delta(self, epsilons: Array) -> Array:
-        """Return an upper bound on delta at every epsilon; below the window it is 1."""
+        """Return an upper bound on delta at each of `epsilons`; below the window of losses it is 1."""
         losses, mass, under_q = self.sums
         at = np.searchsorted(losses, epsilons)
         inside = at < len(losses)
@@ -105,8 +105,8 @@ class ComposedLoss:
 def epsilon(terms: Terms, delta: float) -> float:
     """Return the epsilon of the composition `terms` at `delta`, in the larger direction; it is an upper bound.
 
-    It is infinite if the failure probability of `terms` exceeds `delta`. Raise `OutOfReach` if the losses do not fit a
-    grid.
+    It is infinite if an infinite loss has probability `delta` or more. Without pairs it is 0, or infinite if the
+    failure probability of `terms` exceeds `delta`. Raise `OutOfReach` if the losses do not fit a grid.
     """
     if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf
@@ -122,10 +122,10 @@ def totals(terms: Terms, delta: float) -> list[ComposedLoss]:
 
 
 def profiles(terms: Terms, aims: Sequence[float] = AIMS) -> list[Profile]:
-    """Return delta as a function of an array of epsilons, for each direction (once if both are equal).
+    """Return delta of `terms` as a function of an array of epsilons, for each direction (once if both are equal).
 
     A tilted composition gives an upper bound everywhere, but a precise one only near its own epsilon. So the smallest
-    bound of several tilts counts, one for each delta in `aims`.
+    bound of several tilts counts, one for each delta in `aims`. Raise `OutOfReach` if the losses do not fit a grid.
     """
     if not terms.pairs:
         return [lambda epsilons: np.full(np.shape(epsilons), terms.failure)]
@@ -181,7 +181,8 @@ def _widths(terms: Terms) -> list[float]:
 def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> float:
     """Return the theta of the best Chernoff bound on epsilon at `delta`.
 
-    It centres the tilted distribution at epsilon.
+    It centres the tilted distribution at epsilon. `grids` are the untilted losses of the single releases of `terms`,
+    with their numbers of repetitions. The result is at most 2 divided by the smallest grid width.
     """
 
     def curve(theta: float) -> float:
@@ -239,9 +240,10 @@ def _to_the(values: Array, count: int) -> Array:
 
 
 def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: float) -> Grid:
-    """Return the convolution of the tilted grids `powers`, which have different widths, on a common grid.
+    """Return the convolution of `powers`, grids of different widths that are tilted by `theta`, on a common grid.
 
-    `grids` are the same releases before tilting and repetition, with counts. The result covers the window of the sum.
+    `grids` are the same releases before tilting and repetition, with counts. The result is tilted in the same way and
+    covers the window of the sum. Raise `OutOfReach` if it would be too long.
     """
     from scipy import fft
 
@@ -268,5 +270,5 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
 
 
 def reachable(terms: Terms) -> bool:
-    """Return whether the losses of single steps fit into floating point, without computing them."""
+    """Return whether the losses of every single release of `terms` fit into floating point, without computing them."""
     return all(largest(pair) <= 690 for pair, _ in terms.pairs)

@@ -34,18 +34,25 @@ LARGE = 100.0
 
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
-    """Return every accountant's bound for the alternative with the largest epsilon."""
+    """Return every accountant's bound on epsilon at `delta`, for the alternative with the largest epsilon.
+
+    The keys are "pld", "cf", "rdp" and "rdp_classic" (None if an accountant gives no bound), the reported "epsilon",
+    and the "method" that gave it. `orders` are the Rényi orders. Raise `Refused` if the accountants disagree.
+    """
     return _dearest(event, delta, tuple(orders), full=True)
 
 
 @lru_cache(maxsize=1024)
 def epsilon(event: Event, delta: float) -> float:
-    """Return the reported epsilon, without bounds that serve comparison only; equal events are computed once."""
+    """Return the reported epsilon of `event` at `delta`; equal events are computed once.
+
+    Bounds that serve comparison only are not computed. Raise `Refused` if the accountants disagree.
+    """
     return float(_dearest(event, delta, _rdp.ORDERS, full=False)["epsilon"])
 
 
 def quick(event: Event, delta: float) -> float:
-    """Return an approximation of `epsilon` by one accountant only, for a search; it may be below `epsilon`.
+    """Return an approximation of `epsilon(event, delta)` by one accountant only, for a search; it may be smaller.
 
     The CF accountant is used if it covers the event and there is no private selection, otherwise the PLD or the RDP
     accountant.
@@ -65,7 +72,10 @@ def quick(event: Event, delta: float) -> float:
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """Return delta by the privacy loss distribution, or by Rényi divergences if there is no distribution."""
+    """Return an upper bound on the delta of `event` at `epsilon`, the largest over all alternatives.
+
+    It comes from the privacy loss distribution, or from Rényi divergences if there is no distribution.
+    """
     expect_priceable(event)
     return max(min(_delta_of(way, epsilon), 1.0) for way in alternatives(event))
 
@@ -80,7 +90,7 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 
 
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
-    """Return the bounds of the alternative with the largest epsilon.
+    """Return the bounds at `delta` of the alternative with the largest epsilon, as `bounds` does.
 
     If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound. If it disagrees with
     the PLD bound, raise `Refused`. Only for a private selection, if the two nearly agree, a Rényi bound above both
@@ -206,9 +216,10 @@ def _has_pair(leaf: Event) -> bool:
 
 
 def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi divergences of an event without a pair, and its failure probability.
+    """Return the Rényi divergences at `orders` of `leaf`, an event without a pair, and its failure probability.
 
-    For a choice among parts the largest divergence at each order counts. Sampling is not credited.
+    For a choice among parts the largest divergence at each order counts. Sampling is not credited. The divergences are
+    infinite for an event that is no private selection, choice, disjoint release or sample.
     """
     if isinstance(leaf, Selected):
         return _selected_curve(leaf, orders)
@@ -221,7 +232,10 @@ def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, 
 
 @lru_cache(maxsize=64)
 def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi curve of a selection if no run fails outright, and the probability that any run fails."""
+    """Return the Rényi divergences at `orders` of the private selection `selected` if no run fails outright.
+
+    Return also an upper bound on the probability that any run fails.
+    """
     curves = [_rdp_curve(way, orders) for way in alternatives(selected.event)]
     base = np.max([curve for curve, _ in curves], axis=0)
     chance = _profile_or_curve(selected, base, orders) if selected.distribution == "poisson" else None

@@ -35,24 +35,25 @@ _MOST = 40_000
 
 
 def epsilon(terms: Terms, delta: float) -> float:
-    """Return epsilon at `delta` by the distribution, or in closed form if there are only Gaussians without sampling.
+    """Return the epsilon of the composition `terms` at `delta`, by the privacy loss distribution.
 
-    Raise `OutOfReach` if the losses do not fit a grid.
+    If there are only Gaussians without sampling, a closed form is used. Raise `OutOfReach` if the losses do not fit a
+    grid.
     """
     mu = terms.gaussian()
     return _pld.epsilon(terms, delta) if mu is None else _gaussian.epsilon(mu, delta)
 
 
 def composable(terms: Terms) -> bool:
-    """Return whether the composition has a privacy loss distribution."""
+    """Return whether `terms` has a privacy loss distribution: no zCDP, and losses that fit into floating point."""
     return not terms.rho and (terms.gaussian() is not None or _pld.reachable(terms))
 
 
 def negligible(terms: Terms, delta: float) -> Terms:
     """Replace Gaussian releases that cost almost nothing without sampling by one Gaussian without sampling.
 
-    No grid resolves the losses of such small releases. `terms` is unchanged if there are other releases, or if the
-    Gaussian without sampling costs more than `FLOOR`.
+    No grid resolves the losses of such small releases. `terms` is returned unchanged if there are other releases, if a
+    release may fail, or if the Gaussian without sampling has an epsilon above `FLOOR` at `delta`.
     """
     mu = terms.without_sampling()
     if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:
@@ -70,7 +71,7 @@ def profile(event: Event, aims: tuple[float, ...] = _pld.AIMS) -> Profile:
 
 
 def largest(ways: Sequence[Terms], aims: tuple[float, ...] = _pld.AIMS) -> Profile:
-    """Return the profile of the largest delta over several compositions and both directions, precise near `aims`.
+    """Return the profile of the largest delta over the compositions `ways` and both directions, precise near `aims`.
 
     Raise `OutOfReach` if one of the compositions has no privacy loss distribution.
     """
@@ -83,7 +84,7 @@ def largest(ways: Sequence[Terms], aims: tuple[float, ...] = _pld.AIMS) -> Profi
 
 
 def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]:
-    """Return the profile of a composition for each direction, or one profile if both are equal.
+    """Return the profile of the composition `terms` for each direction, or one profile if both are equal.
 
     Raise `OutOfReach` if there is no privacy loss distribution. `aims` are the deltas near which it is precise.
     """
@@ -95,7 +96,7 @@ def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]
 
 
 def _top(event: Event, delta: float) -> float:
-    """Return an epsilon at which the profile is at most `delta` plus about the probability of outright failure."""
+    """Return an epsilon at which the profile of `event` is at most `delta` plus about the probability of failure."""
     ways = [flatten(way, dominating_pair) for way in alternatives(event)]
     failure = max(terms.failure for terms in ways)
     return max(_top_of(terms, min(delta + 1.01 * failure, 0.999)) for terms in ways)
@@ -142,14 +143,21 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
 
 
 def runs(selected: Selected) -> tuple[list[Terms], float]:
-    """Return the terms of one run that does not fail, for every alternative, and the probability that any run fails."""
+    """Return the terms of one run of `selected` that does not fail, for every alternative.
+
+    Return also an upper bound on the probability that any run fails.
+    """
     ways = [flatten(way, dominating_pair) for way in alternatives(selected.event)]
     failure = _selection.failure(selected, max(terms.failure for terms in ways))
     return [replace(terms, survive=0.0) for terms in ways], failure
 
 
 def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
-    """Return the trade-off bound for every alternative and direction, precise down to the selection's `delta`."""
+    """Return the trade-off bound for every alternative and direction of a run of the private selection `selected`.
+
+    The bounds are for runs that do not fail, and are precise down to the selection's `delta`. Raise `OutOfReach` if the
+    losses do not fit a grid.
+    """
     out = []
     for terms in runs(selected)[0]:
         aim = delta / selected.mean
@@ -165,10 +173,11 @@ def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
 
 
 def selected_epsilon(selected: Selected, delta: float) -> float:
-    """Return the epsilon of one private selection without other releases, by the trade-off bound and without a grid.
+    """Return the epsilon at `delta` of the private selection `selected` without other releases.
 
-    The bound on pure epsilon counts if it is smaller. The result is infinite if runs fail with probability `delta` or
-    more.
+    It is the trade-off bound, without a grid for the selection, or the bound on pure epsilon if that is smaller. The
+    result is infinite if the bound on the probability that any run fails is `delta` or more. Raise `OutOfReach` if the
+    losses of a run do not fit a grid.
     """
     ways, failure = runs(selected)
     if failure >= delta:

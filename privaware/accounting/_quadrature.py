@@ -17,7 +17,11 @@ Curves = Callable[[Array], tuple[Array, Array]]
 
 
 def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array, float]:
-    """Return the points at which `log_mgf` with these arguments evaluates the integrand, and their distance."""
+    """Return the ascending points x at which `log_mgf` with these arguments samples the integrand, and their distance.
+
+    `curves(x)` is (a(x), l(x)), `noise` the standard deviation of phi, and `shift` the largest shift of P's Gaussians.
+    All z of the array must have the same real part.
+    """
     s, real = noise, float(np.real(z.flat[0]))
     reach = (abs(real) + 2) * shift + 12 * s
     low, high = -reach, reach

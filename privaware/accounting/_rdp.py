@@ -50,10 +50,10 @@ OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(floa
 
 
 def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
-    """Return the smallest epsilon over `orders`; `delta` is first reduced to `(delta - failure) / (1 - failure)`.
+    """Return the smallest epsilon of `terms` over `orders`; `delta` is first reduced by the failure probability.
 
-    It is infinite if the failure probability of `terms` is at least `delta`. `classic` uses the conversion from Rényi
-    divergences that was usual before 2021.
+    The reduced delta is `(delta - failure) / (1 - failure)`. Epsilon is infinite if the failure probability of `terms`
+    is at least `delta`. `classic` uses the conversion from Rényi divergences that was usual before 2021.
     """
     if terms.failure >= delta:
         return math.inf
@@ -116,7 +116,7 @@ def _divergences(pair: DominatingPair, direction: str, orders: tuple[float, ...]
 
 
 def _series(rate: float, noise: float, order: float) -> float:
-    """Return an upper bound on the divergence of the sampled Gaussian at `order`.
+    """Return an upper bound on the Rényi divergence at `order` of a Gaussian with multiplier `noise` sampled at `rate`.
 
     At a fractional order rounding may be as large as a tiny divergence, so a bound on the rounding error is added.
     Divergences grow with the order, so the divergence at the next integer order is another upper bound.

@@ -74,7 +74,10 @@ def parameters(selected: Selected) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _solved(selected: Selected) -> tuple[float, float]:
-    """Return (eta, ln(gamma)); gamma itself may be smaller than any float."""
+    """Return (eta, ln(gamma)) of the trial-count distribution of `selected`; gamma may be smaller than any float.
+
+    The distribution must be negative binomial or logarithmic.
+    """
     from scipy import optimize
 
     eta = 0.0 if selected.distribution == "logarithmic" else float(selected.shape or 0.0)
@@ -89,7 +92,10 @@ def _solved(selected: Selected) -> tuple[float, float]:
 
 
 def failure(selected: Selected, one: float) -> float:
-    """Return an upper bound on the probability that any run fails outright, if one run fails with probability `one`."""
+    """Return an upper bound on the probability that any run of `selected` fails outright.
+
+    `one` is the probability that a single run fails.
+    """
     return min(1.0, selected.mean * one)
 
 
@@ -103,7 +109,7 @@ def log_mean(eta: float, log_gamma: float) -> float:
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
-    """Return the Rényi divergences of the selection at `orders`, where `base` has the divergences of one run.
+    """Return the Rényi divergences of `selected` at `orders`, where `base` has the divergences of one run there.
 
     Paper: Papernot and Steinke 2022. `profile` is the privacy profile of one run; only a Poisson number of runs needs
     it.
@@ -119,7 +125,7 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
 
 
 def pure(selected: Selected, one: float) -> float:
-    """Return the pure epsilon of the selection if one run has pure epsilon `one`; infinite for a Poisson distribution.
+    """Return the pure epsilon of `selected` if one run has pure epsilon `one`; infinite for a Poisson distribution.
 
     It follows from the trade-off bound with U(u) <= exp(one) u.
     """
@@ -130,7 +136,7 @@ def pure(selected: Selected, one: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionTradeOff:
-    """The trade-off bound on delta for a private selection.
+    """The trade-off bound on delta for the private selection `selected`.
 
     `losses` are the ascending losses of one run, and `probs` their probabilities under P. The mass that `probs` lacks
     is the probability of an infinite loss. On an interval of u, w is below its chord, and the convex function w(U(u))
@@ -147,7 +153,7 @@ class SelectionTradeOff:
         return min(1.0, inside + max(0.0, 1 - float(self.probs.sum())) * self.selected.mean)
 
     def excess(self, logs: Array) -> Array:
-        """Return an upper bound on sup over u of (w(u) - s w(U(u)))_+ at s = exp(logs)."""
+        """Return an upper bound on sup over u of (w(u) - s w(U(u)))_+ at s = exp(x), for each x of `logs`."""
         tops, slopes, breaks = self._lines
         logs = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
         at = np.searchsorted(breaks, logs)
@@ -241,7 +247,7 @@ class SelectionTradeOff:
 def _largest_of_lines(tops: Array, slopes: Array) -> tuple[Array, Array, Array]:
     """Return the upper envelope of the lines `top - slope * s` over s > 0: tops, slopes and ln(s) of break points.
 
-    The lines are in descending order of `slope`.
+    The lines of the envelope are in descending order of `slope`; `tops` and `slopes` may be in any order.
     """
     order = np.lexsort((-tops, -slopes))
     keep: list[tuple[float, float]] = []

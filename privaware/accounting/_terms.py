@@ -231,9 +231,10 @@ class _Total:
         self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
-        """Add the pair ((1-rate) Q + rate P, Q) of a sample of the inner pair (P, Q), if possible by a formula.
+        """Add `count` times the pair ((1-rate) Q + rate P, Q) of `leaf`, a sample of the inner pair (P, Q).
 
-        Replaced rows and capped batches have other pairs; with releases that are not Gaussian they raise `WrongInput`.
+        A formula is used if there is one. Replaced rows and capped batches have other pairs; with releases that are not
+        Gaussian they raise `WrongInput`.
         """
         inner = list(leaves(leaf.event))
         if not inner:
@@ -259,7 +260,10 @@ class _Total:
             self.by_profile(Composed(events=tuple(n * e for e, n in inner)), count, rate)
 
     def sampled_one(self, inner: Event, rate: float, count: int) -> None:
-        """Add the pair of one release that is not Gaussian, on a sample at `rate` (1: on all rows)."""
+        """Add `count` times the pair of `inner`, one release that is not Gaussian, on a sample at `rate` (1: all rows).
+
+        Sampling is not credited for zCDP. Raise `Refused` for an unproven event.
+        """
         match inner:
             case Laplace(noise=noise):
                 self.compose(SampledLaplace(noise=min(noise, MAX_NOISE), rate=rate), count)
@@ -283,8 +287,9 @@ class _Total:
                 self.by_profile(inner, count, rate)
 
     def group(self, event: Event, size: int, count: int) -> None:
-        """Add the terms of an event for a unit of `size` rows; each release is accounted for the whole unit.
+        """Add `count` times the terms of `event` for a unit of `size` rows.
 
+        Each release is accounted for the whole unit.
         An exception is a failure probability that is proven for fewer rows: for the unit, the release that it belongs
         to may fail more often than for its rows one by one. Then the whole composition counts as one release, to which
         group privacy is applied.
@@ -337,17 +342,20 @@ class _Total:
 
 
 def _fails_alone(leaf: Event) -> bool:
-    """Return whether the event is the failure probability of another release in the composition."""
+    """Return whether `leaf` is only a failure probability (`Approximate` with epsilon 0), of some other release."""
     return isinstance(leaf, Approximate) and leaf.epsilon == 0
 
 
 def _covered(leaf: Event) -> int:
-    """Return the largest number of rows in which neighbours may differ for the event's guarantee to hold."""
+    """Return the largest number of rows in which neighbours may differ for the guarantee of `leaf` to hold.
+
+    It is 1 if the event does not state it.
+    """
     return getattr(leaf, "rows", None) or 1
 
 
 def _combined(gaussians: Leaves) -> float:
-    """Return the noise multiplier of one Gaussian with the same cost as these Gaussians together."""
+    """Return the noise multiplier, at most `MAX_NOISE`, of one Gaussian that costs as much as `gaussians` together."""
     least = min(e.noise for e, _ in gaussians)  # type: ignore[attr-defined]
     return min(MAX_NOISE, least / math.sqrt(sum(n * (least / e.noise) ** 2 for e, n in gaussians)))  # type: ignore[attr-defined]
 
@@ -360,7 +368,11 @@ def log_growth(size: int, epsilon: float) -> float:
 
 
 def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
-    """Round the noise multipliers of more than `_BUCKETS` sampled Gaussians down to about `_BUCKETS` values."""
+    """Round the noise multipliers of more than `_BUCKETS` sampled Gaussians down to about `_BUCKETS` values.
+
+    `pairs` maps pairs to their numbers of repetitions, as does the result. With at most `_BUCKETS` sampled Gaussians,
+    `pairs` itself is returned.
+    """
     many = [pair for pair in pairs if isinstance(pair, SampledGaussian)]
     if len(many) <= _BUCKETS:
         return pairs
@@ -413,7 +425,7 @@ def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = No
 
 
 def _hull(epsilons: Array, deltas: Array) -> Array:
-    """Return the lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons.
+    """Return the lower convex hull of the points (e^epsilon, delta), evaluated at the same ascending `epsilons`.
 
     Only ratios (e^b - e^a) / (e^c - e^a) with a <= b <= c are computed, so no epsilon overflows.
     """

@@ -62,7 +62,10 @@ class TradeOff:
         return float(self.powers(np.array([fpr]))[0])
 
     def powers(self, fprs: Array) -> Array:
-        """Return the largest true positive rates for an array of false positive rates."""
+        """Return the largest true positive rate of any attack at each false positive rate in `fprs`.
+
+        `fprs` has one dimension.
+        """
         grow, shrink = np.exp(self.epsilons), np.exp(-self.epsilons)
         low = grow * fprs[:, None] + self.deltas
         high = 1 - shrink * (1 - self.deltas - fprs[:, None])
@@ -77,7 +80,7 @@ class TradeOff:
 
 @lru_cache(maxsize=64)
 def trade_off(event: Event) -> TradeOff:
-    """Return the trade-off curve of an event.
+    """Return the trade-off curve of an event; raise `Refused` if the event is unproven.
 
     Parameters
     ----------

@@ -46,7 +46,10 @@ class Reuse:
     network: Any = field(default=None, repr=False)
 
     def fits(self, game: Game, settings: tuple[Any, ...]) -> bool:
-        """Return whether `network` can score `game` with these `settings`."""
+        """Return whether `network` can score `game`: there is one, from the same shadow models and equal `settings`.
+
+        Return False if shadow models of `game` saw candidate rows.
+        """
         same = len(self.shadows) == len(game.shadows) and all(
             one.model is other.model and np.array_equal(one.auxiliary_inside, other.auxiliary_inside)
             for one, other in zip(self.shadows, game.shadows)
@@ -102,7 +105,10 @@ class GradientNetwork(nn.Module):
 
 
 def _branch(inputs: int, *, dropout: float = 0.0, ends: bool = False) -> nn.Sequential:
-    """Return a perceptron with 128 hidden units and 64 outputs; `ends` adds ReLU and dropout after the outputs."""
+    """Return a perceptron with 128 hidden units and 64 outputs, and dropout with probability `dropout` between them.
+
+    `inputs` is the number of inputs. `ends` adds ReLU and dropout after the outputs.
+    """
     layers: list[nn.Module] = [nn.Linear(inputs, 128), nn.ReLU(), nn.Dropout(dropout), nn.Linear(128, 64)]
     return nn.Sequential(*layers, *([nn.ReLU(), nn.Dropout(dropout)] if ends else []))
 
@@ -122,12 +128,14 @@ def scores_by_network(
     reuse: Reuse | None = None,
     reads: str = "",
 ) -> np.ndarray:
-    """Train a network to tell members of shadow models from non-members, and return its scores of the candidate rows.
+    """Train a network to tell members of the shadow models of `game` from non-members, and score the candidate rows.
 
     `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
     rows, device)` returns its arguments. `settings` are the learning rate, batch size and epochs of the network.
-    `reuse` holds the last network, and is set to the network that is trained here. `reads` names what `inputs`
-    computes. Raise `WrongInput` if the attacked model predicts numbers, and without shadow models or auxiliary rows.
+    `reuse` holds the last network: if it fits the game, it is used and nothing is trained, otherwise it is set to the
+    network that is trained here. `reads` names what `inputs` computes. Return one score for each candidate row, the log
+    odds that it is a member. Raise `WrongInput` if the attacked model predicts numbers, if a setting is not above 0,
+    and without shadow models or auxiliary rows.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
@@ -214,9 +222,9 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
 
 
 def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, batch: int, epochs: int) -> None:
-    """Minimise the cross-entropy with Adam, on batches that are shuffled again in every epoch.
+    """Train `network` in place: minimise the cross-entropy with Adam, on batches that `generator` shuffles every epoch.
 
-    `parts` are as in `_Steps`.
+    `parts` are the arguments of `network` and, last, 1 for a member and 0 for a non-member. `lr` is the learning rate.
     """
     steps = _Steps(network.train(), parts, lr, batch)
     for _ in range(epochs):

@@ -57,8 +57,9 @@ def epsilon_lower(
     into two sets. (epsilon, delta)-DP bounds the probability of either set with the canary by the probability without
     it, and vice versa, so four inequalities are tested. The best threshold and inequality are chosen on the first half
     of the scores and tested on the second half, by Clopper-Pearson limits that hold jointly with `confidence`. With
-    `pilot` (scores of other runs or of a simulation), they are chosen on the pilot, and all scores are tested. Raise
-    `WrongInput` for fewer than four scores on a side, and for NaN.
+    `pilot` (scores with and without the canary, of other runs or of a simulation), they are chosen on the pilot, and
+    all scores are tested. Raise `WrongInput` for fewer than four scores on a side, for NaN, and for a `delta` or
+    `confidence` out of range.
     """
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise WrongInput(f"expected delta in [0, 1) and confidence in (0, 1), got {delta!r} and {confidence!r}")
@@ -88,8 +89,8 @@ def _best_inequality(
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
     `second` has all scores with and without the canary. `value` maps the two results of `_limits` to a number for each
-    inequality and threshold. The best of them are chosen on the first half of the scores. With `pilot` they are chosen
-    on the pilot, and all scores are tested.
+    inequality and threshold; the two limits of an inequality hold jointly with `confidence`. The best of them are
+    chosen on the first half of the scores. With `pilot` they are chosen on the pilot, and all scores are tested.
     """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
@@ -142,8 +143,9 @@ def _above(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int, correct: int) -> float:
     """Return an upper bound on the probability of at least `correct` right guesses about an (epsilon, delta)-DP run.
 
-    Each canary was in the run with probability 1/2, independently. All guesses are about one run. Abstentions do not
-    count as guesses. Raise `WrongInput` unless `correct <= guesses <= canaries`.
+    Each of `canaries` canaries was in the run with probability 1/2, independently. `guesses` is the number of canaries
+    about which a guess was made, all in one run; abstentions do not count. Raise `WrongInput` unless `correct <=
+    guesses <= canaries`.
 
     Paper: Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run" (2023), appendix D.
 
@@ -168,6 +170,9 @@ def epsilon_from_guesses(
 ) -> float:
     """Return the largest epsilon, up to `most`, that `correct` right guesses refute with `confidence`; 0 if none.
 
+    There were `guesses` guesses about one run, in which each of `canaries` canaries was with probability 1/2. An
+    epsilon is refuted at `delta` if `guesses_p_value` is below `1 - confidence`.
+
     >>> round(epsilon_from_guesses(canaries=100, guesses=100, correct=90, delta=0.0), 3)
     1.631
     """
@@ -178,7 +183,8 @@ def epsilon_from_guesses(
 def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesses: int, correct: int) -> bool:
     """Return whether `correct` or more right guesses have a probability below `level`, given a trade-off function.
 
-    `false_rate` returns the smallest false positive rate of any attack on the mechanism at a true positive rate. Let
+    `false_rate` returns the smallest false positive rate of any attack on the mechanism at a true positive rate. Each
+    of `canaries` canaries was in the run with probability 1/2, and `guesses` of them were guessed. Let
     `right` be the probability that at least k guesses are right and a random canary is guessed right, and `wrong` the
     probability that at least k - 1 guesses are right and this canary is guessed wrong. Flipping the coin of the
     canary exchanges the two events, so `wrong >= false_rate(right)` for every k.
@@ -199,7 +205,7 @@ def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesse
 def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float:
     """Return a lower bound on the distance of two sets of independent Gaussian scores, in standard deviations.
 
-    It holds with `confidence`; `inside` are the scores that should be higher. The bound inverts the noncentral t
+    It holds with `confidence`; the scores `inside` should be higher than `outside`. The bound inverts the noncentral t
     distribution of Student's statistic, which is exact for equal variances. It is 0 if nothing is proved. A Gaussian
     mechanism with orthogonal canaries gives such scores in one run; then the bound is a lower bound on the mu of its
     Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it assumes that the noise has the claimed form.
@@ -225,12 +231,15 @@ def shift_of(event: Event) -> float | None:
 
 
 def epsilon_of_shift(shift: float, delta: float) -> float:
-    """Return the epsilon at `delta` of Gaussian releases with total mu `shift`."""
+    """Return the epsilon at `delta` of Gaussian releases with total mu `shift`; 0 if `shift` is not above 0."""
     return gaussian_epsilon(shift, delta) if shift > 0 else 0.0
 
 
 def _student(inside: np.ndarray, outside: np.ndarray) -> tuple[float, int, float]:
-    """Return Student's statistic, its degrees of freedom, and the ratio of its noncentrality to the shift."""
+    """Return Student's statistic of the difference of the means of `inside` and `outside`, and its degrees of freedom.
+
+    The third result is the ratio of the statistic's noncentrality to the shift in standard deviations.
+    """
     freedom = len(inside) + len(outside) - 2
     apart = float(inside.mean() - outside.mean())
     squares = ((inside - inside.mean()) ** 2).sum() + ((outside - outside.mean()) ** 2).sum()
@@ -242,7 +251,8 @@ def _student(inside: np.ndarray, outside: np.ndarray) -> tuple[float, int, float
 def _noncentral_above(statistic: float, freedom: int, noncentrality: float) -> float:
     """Return the probability that a noncentral t variable is at least `statistic`.
 
-    It is the mean of normal probabilities over the distribution of the sample deviation.
+    `freedom` is its number of degrees of freedom, and `noncentrality` its parameter. The probability is the mean of
+    normal probabilities over the distribution of the sample deviation.
     """
     from scipy.special import ndtr
 
@@ -262,7 +272,7 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _largest(refuted: Callable[[float], bool], most: float) -> float:
-    """Return the largest value up to `most` that is refuted, rounded down; 0 if 0 is not refuted.
+    """Return the largest value from 0 to `most` that is refuted, rounded down; 0 if 0 is not refuted.
 
     `refuted` must be true up to some value, and false above it.
     """

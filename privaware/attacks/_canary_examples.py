@@ -37,9 +37,9 @@ def canary_examples(
 ) -> CanaryScores:
     """Train `network` once, with each of `canaries` more examples included with probability 1/2; return their scores.
 
-    The score is minus the final value of the canary's parameter. `noise` is the noise multiplier, and `rows` the
-    declared number of rows. The update is plain SGD without averaging, whatever `descent` says. Updates are
-    post-processing, so the parameters reveal the noisy sums.
+    The score is minus the final value of the canary's parameter. `inputs` and `targets` are the ordinary examples.
+    `noise` is the noise multiplier, and `rows` the declared number of rows. The update is plain SGD without averaging,
+    whatever `descent` says. Updates are post-processing, so the parameters reveal the noisy sums.
     """
     coins = rng.initial.random(canaries) < 0.5
     chosen = torch.from_numpy(1 + np.flatnonzero(coins))
@@ -80,7 +80,10 @@ class _WithCanaries(nn.Module):
 
 @dataclass(frozen=True)
 class _CanaryLoss:
-    """The loss of the network, plus `CANARY_GRADIENT` times the canary's parameter."""
+    """The loss `inner` of the network, plus `CANARY_GRADIENT` times the canary's parameter.
+
+    The parameter is the last output (the padding entry for ordinary examples); `inner` gets the others.
+    """
 
     inner: Callable[..., Tensor]
 

@@ -38,7 +38,7 @@ RUNS = "nothing beyond independent runs: it holds for every mechanism"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A lower bound on epsilon and whether it refutes the claim. Other rows or attacks may show more.
+    """A lower bound on epsilon at `delta`, and whether it refutes the claim. Other rows or attacks may show more.
 
     `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
     exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
@@ -103,7 +103,7 @@ def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, 
 
 
 def evidence_of_runs(inside: np.ndarray, outside: np.ndarray, claim: Event, delta: float) -> Evidence:
-    """Return the evidence of independent runs, by Clopper-Pearson limits.
+    """Return the evidence of independent runs against a claim at `delta`, by Clopper-Pearson limits.
 
     `inside` and `outside` are the scores of runs with and without one row. The trade-off function of the `claim` (the
     events that were charged) is tested too, if it can be computed.
@@ -128,8 +128,9 @@ def _evidence(
 ) -> Evidence:
     """Build the evidence; `bounds` are `epsilon_lower` and `epsilon_alarm`, and `scores` are `inside` and `outside`.
 
-    `refuted` says whether the trade-off function of the claim is refuted, which it may be even if the epsilon at one
-    delta is not.
+    `method` names the test and `assumes` its assumptions, in words. `epsilon_claimed` is the epsilon of `claim` at
+    `delta`. The claim counts as refuted if `epsilon_alarm` exceeds it, or if `refuted` is true. `refuted` says whether
+    the trade-off function of the claim is refuted, which it may be even if the epsilon at one delta is not.
     """
     claimed = epsilon(claim, delta)
     return Evidence(
@@ -146,7 +147,10 @@ def _evidence(
 
 
 def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
-    """Return, for each pair in `GUESSED_FRACTIONS`, the numbers of canaries, guesses and right guesses."""
+    """Return, for each pair in `GUESSED_FRACTIONS`, the numbers of canaries, guesses and right guesses.
+
+    The keys are "canaries", "guesses" and "correct".
+    """
     order, count = np.argsort(canaries.scores, kind="stable"), len(canaries)
     tried = []
     for shares in GUESSED_FRACTIONS:
@@ -157,16 +161,17 @@ def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
 
 
 def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
-    """Return the best lower bound on epsilon at `delta` over all pairs in `GUESSED_FRACTIONS`.
+    """Return the best lower bound on epsilon at `delta` that guesses about `canaries` prove; 0 if none.
 
-    It holds with `confidence`: each pair gets an equal part of the error.
+    Every pair in `GUESSED_FRACTIONS` is tried. The bound holds with `confidence`: each pair gets an equal part of the
+    error.
     """
     level = 1 - (1 - confidence) / len(GUESSED_FRACTIONS)
     return max(_bounds.epsilon_from_guesses(**tried, delta=delta, confidence=level) for tried in _guesses(canaries))
 
 
 def _refuted(canaries: CanaryScores, claim: Event) -> bool:
-    """Return whether the trade-off function of the claim is refuted by the guesses with 99.9% confidence.
+    """Return whether guesses about `canaries` refute the trade-off function of `claim` with 99.9% confidence.
 
     Return False if the trade-off function cannot be computed.
     """
@@ -184,9 +189,10 @@ def _curve(claim: Event) -> TradeOff | None:
 
 
 def _corners(inside: np.ndarray, outside: np.ndarray) -> list[list[float]]:
-    """Return points [false positive rate, true positive rate] of the measured ROC curve.
+    """Return at most 25 points [false positive rate, true positive rate] of the measured ROC curve.
 
-    The false positive rates are evenly spaced on a logarithmic scale.
+    `inside` and `outside` are the scores of members and of non-members. The false positive rates ascend and are about
+    evenly spaced on a logarithmic scale.
     """
     thresholds = np.sort(outside)[::-1]
     at = np.unique(np.geomspace(1, len(thresholds), 25).astype(int)) - 1

@@ -205,8 +205,11 @@ def _same(one: Model, two: Model) -> bool:
 class AttackResult:
     """AUC and true positive rates with their intervals, and which shadow models were used.
 
-    `shadow_training` is "none", "private" or "without privacy". `online` says whether shadow models saw candidate rows.
-    Scores are for the data owner only and are not in the output of `to_json`.
+    `attack` is the name of the attack. `auc_interval` and the intervals in `tpr_at_fpr` (one entry for each rate in
+    `FPRS`) hold with `confidence`. `shadows` is the number of shadow models, and `shadow_training` is "none", "private"
+    or "without privacy". `online` says whether shadow models saw candidate rows. `inside_scores` and `outside_scores`
+    are the scores of candidate rows that trained the model, and of the others. Scores are for the data owner only and
+    are not in the output of `to_json`.
     """
 
     attack: str

@@ -30,9 +30,9 @@ ROUNDING_STEP = 2.0**-8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CanaryScores:
-    """Scores of the canaries of one run, higher if a canary was more likely in.
+    """The `scores` of the canaries of one run, higher if a canary was more likely in.
 
-    `inside` says which canaries were in.
+    `inside` is a mask of the canaries that were in.
     """
 
     inside: np.ndarray = field(repr=False)
@@ -56,7 +56,8 @@ class CanaryScores:
 def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> int:
     """Return the largest number of values that `mechanism` noises at once; raise `WrongInput` if it is below `least`.
 
-    The number is found by a run on no rows, which is possible because control flow is public.
+    The number is found by a run on no rows of `schema` with the noise multiplier `noise`, which is possible because
+    control flow is public. It costs no privacy. A mechanism that splits rows into parts raises `WrongInput` too.
     """
     probe = CanaryRng(Rng(seed=0), canaries=0)
     mechanism.run(no_rows(schema), noise, probe)
@@ -71,11 +72,12 @@ def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *
 def gradient_canaries(
     mechanism: Mechanism[Any], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Run `mechanism` once with canaries in the values that it noises, and return the score of each canary.
+    """Run `mechanism` once on `data` with canaries in the values that it noises, and return the score of each canary.
 
-    The largest noised array must have a value for each canary; if it has fewer than `canaries` values, there are fewer
-    canaries. Every noised array with at least as many values as canaries gets all canaries. The attacker knows the rows
-    and subtracts the exact values, which leaves canary and noise.
+    `noise` is the noise multiplier. Nothing is charged here. The largest noised array must have a value for each
+    canary; if it has fewer than `canaries` values, there are fewer canaries. Every noised array with at least as many
+    values as canaries gets all canaries. The attacker knows the rows and subtracts the exact values, which leaves
+    canary and noise.
     """
     room = room_for_canaries(mechanism, data.schema, noise, least=1)
     listening = CanaryRng(rng, canaries=min(canaries, room))
@@ -136,8 +138,9 @@ class CanaryRng(Rng):
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
         """Release the exact values with canaries, and add to their scores; each canary changes one of the values.
 
-        `release` adds the noise, and `ratios` computes log-likelihood ratios. An array with fewer values than canaries
-        is released without canaries.
+        `release` adds the noise, and `ratios` computes log-likelihood ratios. `noise` is the noise multiplier, and
+        `sensitivity` is the length of a canary; several of either raise `WrongInput`. A canary takes part only if it is
+        in the data and in the present sample. An array with fewer values than canaries is released without canaries.
         """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:

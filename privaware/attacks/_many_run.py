@@ -30,9 +30,9 @@ def deciding_pair(
 ) -> tuple[Data, Data]:
     """Return `count` crafted rows, and a canary whose addition changes which columns `mechanism` selects.
 
-    Only the schema is read, so there is no privacy cost. At most `MAX_PAIRS` pairs are tried; if none changes the
-    selection, the last pair is returned. Each selection runs twice, with `LOW_NOISE_FACTOR` times the noise; both
-    results must be equal.
+    `noise` is the claimed noise multiplier. Without declared bounds there are three rows. Only the schema is read, so
+    there is no privacy cost. At most `MAX_PAIRS` pairs are tried; if none changes the selection, the last pair is
+    returned. Each selection runs twice, with `LOW_NOISE_FACTOR` times the noise; both results must be equal.
     """
     for _ in range(MAX_PAIRS):
         rows, canary = crafted_pair(schema, count, rng)
@@ -58,7 +58,8 @@ def many_runs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run `mechanism` `runs` times on `data` with the `canary` and as often without it; return the scores of both.
 
-    The first quarter of the runs of each side is not scored (`directed_scores`), so there are fewer scores than runs.
+    `noise` is the noise multiplier. Nothing is charged here. The first quarter of the runs of each side is not scored
+    (`directed_scores`), so there are fewer scores than runs.
     `say` gets lines about the progress. `vector` converts a release to numbers; the default is `release_vector`.
     """
     numbers = vector or release_vector
@@ -73,8 +74,9 @@ def many_runs(
 
 
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of both sides, with and without the canary, from their releases of shape (runs, numbers).
+    """Return the scores of the runs with and without the canary.
 
+    `within` and `without` are the releases of the two sides, with shape (runs, numbers).
     The first quarter of the runs of each side (at least two runs) chooses the direction, and is not scored. Each other
     run has one score.
     """
@@ -86,6 +88,7 @@ def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray
 def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
     """Return the difference of the means of both sides, each number divided by the sum of its variances on both sides.
 
+    `within` and `without` are releases with and without the canary, of shape (runs, numbers); `without` is subtracted.
     The direction is scaled so that its largest absolute entry is 1.
     """
     difference = within.mean(axis=0) - without.mean(axis=0)
@@ -96,9 +99,10 @@ def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
 
 
 def release_vector(released: Any, schema: Schema) -> np.ndarray:
-    """Convert a release to numbers: the tensors of a model, the selected columns, or the bounds of a schema.
+    """Convert the release `released` to numbers: the tensors of a model, the selected columns, or a schema's columns.
 
-    Selected columns become 1 and other columns of `schema` 0. Raise `TypeError` for another release.
+    A schema becomes the bounds, number of categories and kind of each column. Selected columns become 1 and other used
+    columns of `schema` 0. Raise `TypeError` for another release.
     """
     if isinstance(released, Model):
         parts = [np.asarray(released.tensors[name], dtype=float).ravel() for name in sorted(released.tensors)]

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
-    """Yield the raw outputs of each model on the same rows, with shape (rows, outputs).
+    """Yield the raw outputs of each model on the same rows, with shape (rows, outputs), computed on `device`.
 
     Equal features of consecutive models are computed once.
     """
@@ -38,7 +38,7 @@ def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.nda
 
 
 def _columns(model: Model, rows: Data) -> np.ndarray:
-    """Return the columns that the model uses; a model trained after a selection uses fewer columns."""
+    """Return the columns of `rows` that the model uses; a model trained after a selection uses fewer columns."""
     return rows.keep(tuple(column.name for column in model.schema.used)).x
 
 
@@ -109,7 +109,7 @@ def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the raw outputs (rows, outputs), and the inputs of the last linear layer (rows, inputs).
+    """Return the raw outputs of `model` (rows, outputs), and the inputs of its last linear layer (rows, inputs).
 
     The per-example gradient of this layer follows from them. Raise `WrongInput` if the network has no linear layer, or
     if something follows its last one.

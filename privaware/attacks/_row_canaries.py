@@ -27,9 +27,10 @@ WORDS = 4096
 def row_canaries(
     learner: Mechanism[Model], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Train once on `data` and on each crafted canary with probability 1/2, and return the score of each canary.
+    """Train once on `data` and on each of `canaries` crafted rows with probability 1/2; return the score of each.
 
-    Crafted rows are public, so scores are post-processing of the released model.
+    `noise` is the noise multiplier. Nothing is charged here. Crafted rows are public, so scores are post-processing of
+    the released model.
     """
     crafted = crafted_rows(data.schema, canaries, rng)
     inside = rng.initial.random(canaries) < 0.5
@@ -38,7 +39,10 @@ def row_canaries(
 
 
 def label_scores(model: Model, rows: Data) -> np.ndarray:
-    """Return the log odds of each row's label; for regression, minus the squared error of the scaled target."""
+    """Return the log odds of each row's label under `model`; for regression, minus the squared error.
+
+    The squared error is of the target scaled to [-1, 1].
+    """
     return confidence(model, model.outputs(rows.x), rows)
 
 

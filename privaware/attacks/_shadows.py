@@ -21,7 +21,7 @@ __all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowPlan:
-    """The number of shadow models, and how they are trained.
+    """The number of shadow models (`count`), and how they are trained.
 
     By default (`learner` and `noise` None) they are trained like the target: with its learner, its noise multiplier,
     and its private selection (`Then`) or search (`FoundModel` of strategies), if it has one. `noise = 0` trains without
@@ -190,7 +190,7 @@ def train_shadows(
 
 
 def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: float, rng: Rng) -> list[Model]:
-    """Return one trained model for each of `masks` over the rows of `pool`, in their order."""
+    """Return one model for each of `masks` over the rows of `pool`, in their order, trained on the rows of its mask."""
     subsets = [np.flatnonzero(mask) for mask in masks]
     if isinstance(learner, SubsetLearner):
         return learner.run_on_subsets(pool, subsets, noise, rng)
@@ -198,7 +198,10 @@ def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: fl
 
 
 def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
-    """Return `count` masks over `rows` rows: random halves and their complements, so each row is in half of them."""
+    """Return `count` masks over `rows` rows: random halves and their complements, so each row is in half of them.
+
+    `count` must be even. The shape is (count, rows).
+    """
     halves = np.zeros((count, rows), dtype=bool)
     for at in range(0, count, 2):
         halves[at, rng.initial.permutation(rows)[: rows // 2]] = True
@@ -209,7 +212,8 @@ def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
 def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
     """Return random parts of the auxiliary rows that fill each shadow model up to `declared` rows, as masks.
 
-    `seen` is the number of candidate rows that each shadow model sees. Offline shadow models get at most half of the
+    The shape is (`plan.count`, `rows`), where `rows` is the number of auxiliary rows. `seen` is the number of candidate
+    rows that each shadow model sees. Offline shadow models get at most half of the
     auxiliary rows.
     """
     parts = np.zeros((plan.count, rows), dtype=bool)

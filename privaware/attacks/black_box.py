@@ -63,12 +63,13 @@ def black_box(
         What the network reads: "posteriors" (sorted, and whether the label is predicted) or "odds" (sorted log odds of
         the classes, and the log odds of the label).
     reuse
-        Keeps the network for the next target of the same attacker.
+        Keeps the network for the next target of the same attacker. Default: the network is not kept.
 
     Returns
     -------
     numpy.ndarray
-        One score for each candidate row; higher means more likely a member.
+        One score for each candidate row; higher means more likely a member. `WrongInput` is raised without shadow
+        models or auxiliary rows, and for a model that predicts numbers.
     """
     from privaware.attacks._attack_network import PosteriorNetwork, scores_by_network
 

@@ -50,7 +50,8 @@ def label_only(game: Game, rng: Rng, queries: int = 6) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        One score in [0, 1] for each candidate row; higher means more likely a member.
+        One score in [0, 1] for each candidate row; higher means more likely a member. `WrongInput` is raised for a
+        model that predicts numbers.
     """
     expect_count("label_only", 0, queries=queries)
     kept = _is_correct(game.model, game.rows, game.device)
@@ -69,7 +70,8 @@ def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
     """Return a copy of `rows` with the same random change in every row, within the declared ranges.
 
     `scale` is the standard deviation of the change of a number, as a fraction of its range, and the probability that a
-    category is redrawn or a word is lost. A number without declared bounds stays as it is.
+    category is redrawn or a word is lost. `generator` draws the change. A number without declared bounds stays as it
+    is.
     """
     if rows.schema.form == "image":
         noise = scale * generator.standard_normal(rows.schema.shape)
@@ -91,9 +93,9 @@ def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
 
 
 def _shortened(texts: np.ndarray, scale: float, generator: np.random.Generator) -> np.ndarray:
-    """Return the texts without the words at some positions, the same for every text.
+    """Return the texts without the words at some positions, the same for every text, joined by single spaces.
 
-    Each of the first `WORDS` positions is lost with probability `scale`, and all later ones are lost.
+    Each of the first `WORDS` positions is lost with probability `scale`, by `generator`; all later ones are lost.
     """
     lost = generator.random(WORDS) < scale
     return np.array([_without(text, lost) for text in texts] or [""], dtype=object)[: len(texts)]

@@ -46,7 +46,7 @@ def lira(
     game
         The membership game, with at least two shadow models.
     rng
-        The random generator.
+        The random generator; it is not used.
     offline
         Use only shadow models that did not see a row. Default: whether no shadow model saw a candidate row.
     pooled
@@ -93,8 +93,9 @@ def likelihoods(
 def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each row's confidences over the shadow models in `mask`.
 
-    With `pooled` all rows share one deviation. Raise `WrongInput` if a row has too few such shadow models; `what` says
-    for the message what they did with the row ("saw" or "did not see").
+    `shadows` are the confidences, with shape (models, rows, queries), and `mask` has shape (models, rows). With
+    `pooled` all rows share one deviation. Raise `WrongInput` if a row has too few such shadow models; `what` says for
+    the message what they did with the row ("saw" or "did not see").
     """
     counts = mask.sum(axis=0)
     if counts.min() < (1 if pooled else 2):
@@ -114,7 +115,7 @@ def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> t
 
 
 def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np.ndarray]:
-    """Return the confidences of each model on the candidate rows, with shape (rows, queries).
+    """Return the confidences of each model on the candidate rows of `game`, an array (rows, queries) for each model.
 
     With `mirrored` there is a second query, for the mirrored image; rows that are no images raise `WrongInput`.
     """

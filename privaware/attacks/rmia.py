@@ -40,7 +40,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     game
         The membership game, with at least one shadow model and auxiliary rows.
     rng
-        The random generator.
+        The random generator; it is not used.
     gamma
         The factor by which the ratio of a row must exceed the ratio of another row.
     slope
@@ -66,7 +66,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
 
 
 def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.ndarray:
-    """Return `ln p(x | model) - ln p(x)` for each row; NaN for a row that all shadow models saw.
+    """Return `ln p(x | model) - ln p(x)` for each row, with `game.model`; NaN for a row that all shadow models saw.
 
     `inside` (models, rows) says which shadow model saw which row. `slope` is explained at `rmia`.
     """

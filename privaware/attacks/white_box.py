@@ -47,12 +47,13 @@ def white_box(
     lr, batch, epochs
         The learning rate, batch size and number of epochs of the network.
     reuse
-        Keeps the network for the next target of the same attacker.
+        Keeps the network for the next target of the same attacker. Default: the network is not kept.
 
     Returns
     -------
     numpy.ndarray
-        One score for each candidate row; higher means more likely a member.
+        One score for each candidate row; higher means more likely a member. `WrongInput` is raised without shadow
+        models or auxiliary rows, for a model that predicts numbers, and for a model whose last layer is not linear.
     """
     from privaware.attacks._attack_network import GradientNetwork, scores_by_network
 
@@ -62,7 +63,11 @@ def white_box(
 
 
 def parts_of(model: Model, rows: Data, device: str) -> tuple[np.ndarray, ...]:
-    """Return posteriors, losses, one-hot labels and the inputs h of the last layer; the gradient is `(p - y) h^T`."""
+    """Return posteriors (rows, classes), losses (rows, 1), one-hot labels (rows, classes), and h (rows, inputs).
+
+    h are the inputs of the last layer. The gradient of the last layer is `(p - y) h^T`. Raise `WrongInput` for a
+    regression, and if the last layer of `model` is not linear.
+    """
     values, hidden = last_layer(model, rows, device)
     posteriors = np.exp(log_posteriors(model, values))
     label = np.eye(posteriors.shape[1])[rows.y]

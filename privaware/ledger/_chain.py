@@ -66,14 +66,17 @@ def create(path: Path, entry: Entry) -> None:
 
 
 def rehearse_creation(path: Path, entry: Entry) -> None:
-    """Raise the errors that the disk would raise for `create` and a first charge; no file is left behind."""
+    """Raise the errors that the disk would raise for `create` and a first charge; no file is left behind.
+
+    A `path` that exists raises nothing here.
+    """
     with _draft(path, entry) as draft, locked(draft, called=path) as db:
         rehearse(db, entry)
 
 
 @contextmanager
 def _draft(path: Path, entry: Entry) -> Iterator[Path]:
-    """Yield a file next to `path` with a ledger and its first entry; it is removed when the block ends.
+    """Yield a file next to `path` with a ledger and its first entry, `entry`; the file is removed when the block ends.
 
     Raise `WrongInput` if the folder is missing, and for an `OSError`, also if the block raises it.
     """
@@ -101,7 +104,7 @@ def _draft(path: Path, entry: Entry) -> Iterator[Path]:
 
 
 def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Return every entry, starting with the entry of the creation.
+    """Return every entry, starting with the entry of the creation; `db` is an open connection to the ledger `path`.
 
     Raise `WrongInput` if the file is no ledger, or if an entry was changed, moved or removed.
     """
@@ -114,7 +117,8 @@ def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
 def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
     """Return the entries up to the first unreadable one, and the problems that were found, one sentence each.
 
-    Raise `WrongInput` if the file is no ledger of this version, is cut off, or has other tables or triggers.
+    `db` is an open connection to the file `path`. Raise `WrongInput` if the file is no ledger of this version, is cut
+    off, or has other tables or triggers.
 
     Whether entries are out of place is checked only if each follows the entry before it. Whether entries were removed
     from the end is checked only if there is no other problem.
@@ -142,7 +146,8 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
 def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
     """Write `entry` after `head`, the last entry, and return it; it is on disk when the surrounding lock is released.
 
-    The returned entry has its number, its time, the hash of `head` and its own hash. A closing entry has no time.
+    `db` is the connection that `locked` yields. The returned entry has its number, its time, the hash of `head` and its
+    own hash. A closing entry has no time.
     """
     time = "" if entry.kind == "finished" else _now()  # the time at which a run ended is never written
     following = replace(entry, number=head.number + 1, previous=head.hash, time=time)
@@ -152,8 +157,9 @@ def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
 def set_file_time(path: Path, entries: Sequence[Entry]) -> None:
     """Set the file's time to the time of its last entry that has one, plus one second for each later entry.
 
-    The file's time then does not reveal when a run was closed, and copying tools still notice the change. A file of
-    another user keeps the system time, because only the owner of a file can set its time.
+    `entries` are all entries of the ledger `path`. The file's time then does not reveal when a run was closed, and
+    copying tools still notice the change. A file of another user keeps the system time, because only the owner of a
+    file can set its time.
     """
     last = max(at for at, entry in enumerate(entries) if entry.time)
     seconds = datetime.fromisoformat(entries[last].time).timestamp() + len(entries) - 1 - last
@@ -162,14 +168,15 @@ def set_file_time(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def head(db: sqlite3.Connection) -> str:
-    """Return the hash of the last entry."""
+    """Return the hash of the last entry of the ledger to which `db` is connected."""
     return str(db.execute("SELECT hash FROM entries ORDER BY number DESC LIMIT 1").fetchone()[0])
 
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
     """Write more bytes than `entry` needs outside the chain, so that a full disk or a read-only file raises now.
 
-    No entry is written. Call it inside `locked`, which turns errors of the disk into `WrongInput`.
+    No entry is written. `db` is the connection that `locked` yields; `locked` turns errors of the disk into
+    `WrongInput`.
     """
     size = 8192 + len(body(entry))
     db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
@@ -185,7 +192,8 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
 def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     """Return the rows (number, body, hash) as stored, and the highest number ever used, or None if there are no rows.
 
-    Raise `WrongInput` if the file is no ledger of this version, is cut off, or has other tables or triggers.
+    `db` is an open connection to the file `path`. Raise `WrongInput` if the file is no ledger of this version, is cut
+    off, or has other tables or triggers.
     """
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")
@@ -302,5 +310,5 @@ def _words(problem: Exception) -> str:
 
 
 def _error_line(problem: Exception) -> str:
-    """Return the message of an error on one line, cut to 200 characters."""
+    """Return the message of `problem` on one line, cut to 200 characters."""
     return " ".join(str(problem).split())[:200]

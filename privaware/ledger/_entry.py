@@ -88,12 +88,14 @@ class Entry:
     `kind` is "created", "spend" (a charge), "limit" (the limit was changed), "finished" (a run was closed) or "audit"
     (of a closed run). Only "created" has `facts`, only "spend" has an `event`, and only "limit" has a `limit`, which is
     the new one. `who` wrote the entry, and `what` is its purpose in words. `partition` is the part of the rows that a
-    charge uses (None: all rows). `run` is the key of a run that can be resumed. `previous` is the hash of the entry
-    before it. `files` maps the names of the files that the entry vouches for to their SHA-256 hashes. A closing entry
-    has no time: the time would reveal how long the run took, and so the number of trials of a private selection. Its
-    `release` names what the run released: a model, a transformation, or the result of a selection, a crossover, an
-    audit or a pilot; old entries do not name it. `rows` is the keyed digest of the rows of a charge. The key is not in
-    the ledger, and without it the digest reveals nothing about the rows.
+    charge uses (None: all rows). `run` is the key of a run that can be resumed, and `seed` its seed, if it is seeded.
+    `number` counts the entries of the ledger from 0, and `time` is ISO 8601 text in UTC. `hash` is the SHA-256 of the
+    entry, and `previous` of the entry before it (random for the first entry). `files` maps the names of the files that
+    the entry vouches for to their SHA-256 hashes. A closing entry has no time (empty text): the time would reveal how
+    long the run took, and so the number of trials of a private selection. Its `release` names what the run released: a
+    model, a transformation, or the result of a selection, a crossover, an audit or a pilot; old entries do not name it.
+    `rows` is the keyed digest of the rows of a charge. The key is not in the ledger, and without it the digest reveals
+    nothing about the rows.
     """
 
     kind: str
@@ -178,7 +180,10 @@ def parsed(body: Any, digest: Any) -> Entry:
 
 
 def misplaced(entries: list[Entry]) -> Iterator[str]:
-    """Yield a sentence for each entry that is valid by itself but that no ledger would have written at its position."""
+    """Yield a sentence for each fault of an entry that is valid by itself, but not at its position in a ledger.
+
+    `entries` are all entries in order. If there is none, or the first is not the creation, the only sentence says so.
+    """
     facts = entries[0].facts if entries else None
     if facts is None:
         yield "it does not begin with its creation"
@@ -235,12 +240,12 @@ def writable(event: Event) -> bool:
 
 
 def find(entries: Iterable[Entry], kind: str, run: str) -> Entry | None:
-    """Return the first entry of this `kind` for the key `run`, or None."""
+    """Return the first of `entries` with this `kind` and the key `run`, or None."""
     return next((entry for entry in entries if (entry.kind, entry.run) == (kind, run)), None)
 
 
 def unfinished(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the charges of runs that no entry closes; a charge without a run has nothing to close."""
+    """Return the charges of runs that none of `entries` closes, in order; a charge without a run is left out."""
     known = tuple(entries)
     closed = {entry.run for entry in known if entry.kind == "finished"}
     return [entry for entry in known if entry.kind == "spend" and entry.run is not None and entry.run not in closed]

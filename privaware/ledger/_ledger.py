@@ -215,7 +215,10 @@ class Ledger(Summarised):
 
     @staticmethod
     def rehearse_creation(path: Paths) -> None:
-        """Raise the errors that the disk would raise for a new ledger and its first charge, and leave no file."""
+        """Raise the errors that the disk would raise for a new ledger at `path` and its first charge; leave no file.
+
+        A `path` that exists raises nothing here.
+        """
         entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DEFAULT_DELTA))
         chain.rehearse_creation(chain.absolute(path), entry)
 
@@ -248,7 +251,8 @@ class Ledger(Summarised):
     ) -> Entry:
         """Charge `event`: write it to disk, or raise and write nothing.
 
-        Raise `BudgetExceeded` if the total would exceed the limit, and `Refused` if no finite epsilon is proven.
+        Raise `BudgetExceeded` if the total would exceed the limit, and `Refused` if no finite epsilon is proven or if
+        `torchrun` started several processes and this one does not lead them.
 
         Parameters
         ----------
@@ -261,9 +265,10 @@ class Ledger(Summarised):
         run
             The key of the run. If the run was already charged for the same event, partition, seed and rows and has not
             finished, its entry is returned and nothing is charged. Any other charge for the same run raises
-            `WrongInput`.
+            `WrongInput`. Rows are compared only if both charges have them. Without a key, every call charges.
         partition
-            The part of the rows that the release uses, a name in `facts.partitions`. Default: all rows.
+            The part of the rows that the release uses, a name in `facts.partitions` (another raises `WrongInput`).
+            Default: all rows.
         seed
             The seed of the run, if it is seeded.
         rows
@@ -297,9 +302,9 @@ class Ledger(Summarised):
         partition: str | None = None,
         seed: int | None = None,
     ) -> None:
-        """Raise what `spend` would raise, and record nothing; a test write checks the disk.
+        """Raise what `spend` would raise with these arguments, and charge nothing; a test write checks the disk.
 
-        The rows of a run that was charged before are not compared.
+        Which process of `torchrun` calls is not checked. The rows of a run that was charged before are not compared.
         """
         entry = self.expect_room(event, what=what, run=run, partition=partition, seed=seed)
         with chain.locked(self.path) as db:
@@ -316,7 +321,9 @@ class Ledger(Summarised):
     ) -> Entry:
         """Return the entry of this charge, not yet written, or raise what `spend` would raise; the file is only read.
 
-        For a run that was charged before, `spend` would write no entry. Its rows are not compared.
+        The arguments are those of `spend`. For a run that was charged before, `spend` would write no entry, but an
+        entry is returned here. The rows of that run are not compared, and which process of `torchrun` calls is not
+        checked.
         """
         entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
         self._admit(self.entries(), entry)
@@ -389,7 +396,8 @@ class Ledger(Summarised):
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
         """Record the SHA-256 hashes of the files that an audit adds to the release of a closed run; return the entry.
 
-        Raise `WrongInput` if `run` is not closed.
+        `run` is the key of the run, `files` maps names to hashes, `what` is the purpose in words, and `who` the author
+        (default: the user of the system). Nothing is charged. Raise `WrongInput` if `run` is not closed.
         """
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
         with chain.locked(self.path) as db:
@@ -402,8 +410,8 @@ class Ledger(Summarised):
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
         """Change the limit to `epsilon`, and return the entry that records the change.
 
-        Raise `WrongInput` if the spent epsilon is above the new limit or the new limit is not finite and above 0, and
-        `Refused` if the spent epsilon is infinite.
+        `who` is the author of the entry (default: the user of the system). Raise `WrongInput` if the spent epsilon is
+        above the new limit or the new limit is not finite and above 0, and `Refused` if the spent epsilon is infinite.
         """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
@@ -424,7 +432,7 @@ class Ledger(Summarised):
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
     def spent(self) -> float:
-        """Return the epsilon of all charges, composed, at the delta of the ledger."""
+        """Return the epsilon of all charges, composed, at the delta of the ledger; 0 without charges."""
         return self._epsilon(self.entries())
 
     def remaining(self) -> float:
@@ -456,7 +464,7 @@ class Ledger(Summarised):
         return find(self.entries(), "spend", run)
 
     def closing(self, run: str) -> Entry | None:
-        """Return the entry with which `finish` closed the run, or None."""
+        """Return the entry with which `finish` or `close` closed the run, or None."""
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
@@ -522,8 +530,8 @@ class Ledger(Summarised):
     def _admit(self, entries: tuple[Entry, ...], entry: Entry) -> Entry | None:
         """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now.
 
-        Raise `BudgetExceeded` or `Refused` as `spend` does, and `WrongInput` if the run is closed or was charged for
-        something else.
+        `entries` are all entries of the ledger. Nothing is written. Raise `BudgetExceeded` or `Refused` as `spend`
+        does, and `WrongInput` if the run is closed or was charged for something else.
         """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):

@@ -45,7 +45,8 @@ class RolledBack(WrongInput):
 def owner_folder() -> Path:
     """Return the data folder, created for this user alone if missing.
 
-    Raise `WrongInput` if its path is not absolute, and on POSIX if another user owns it or can write to it.
+    Raise `WrongInput` if its path is not absolute, if it cannot be created, and on POSIX if another user owns it or can
+    write to it.
     """
     folder = ledger_folder()
     if not folder.is_absolute():  # otherwise every working directory would have its own registry
@@ -115,7 +116,10 @@ def _blank_torn_lines(path: Path) -> None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
-    """Yield the position and length in bytes, and the object (None if unreadable), of each line that is not blank."""
+    """Yield the position and length in bytes, and the object, of each line of `content` that is not blank.
+
+    The object is None if the line is no JSON object.
+    """
     at = 0
     for line in content.split(b"\n"):
         if line.strip():
@@ -146,7 +150,10 @@ def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
 
 
 def unusable(path: Path, problem: OSError) -> WrongInput:
-    """Return the error for a file of the data folder that cannot be read or written."""
+    """Return the error for the file or folder `path` of the registry, which cannot be read or written.
+
+    The message names `path` and says what `problem` says.
+    """
     return WrongInput(
         f"cannot keep digests of rows in '{path}': {problem.strerror}; name another folder in PRIVAWARE_LEDGERS"
     )
@@ -178,7 +185,8 @@ def note(genesis: str, entry: Entry) -> None:
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the copied entries that `entries` neither contain nor replace, in the order of their numbers.
 
-    Return an empty list if the registry does not copy the ledger whose first entry has the hash `genesis`.
+    Return an empty list if the registry does not copy the ledger whose first entry has the hash `genesis`. A damaged
+    copy raises what `parsed` raises.
     """
     if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
         return []
@@ -190,7 +198,7 @@ def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def restored_words(entry: Entry) -> str:
-    """Return the purpose of a restored entry, which names the entry that it replaces."""
+    """Return the purpose of the entry that restores the lost `entry`; it names the entry that was first lost."""
     return entry.what if entry.what.startswith(RESTORED) else f"{RESTORED}{_origin(entry)}: {entry.what}"
 
 

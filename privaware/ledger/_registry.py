@@ -85,7 +85,7 @@ class KnownCharges:
 
     @property
     def facts(self) -> Facts | None:
-        """The facts of the ledger; None if no entries are known."""
+        """The facts fixed when the ledger was created (limit, delta, unit, ...); None if no entries are known."""
         return self.known[0].facts if self.known else None
 
     @property
@@ -94,14 +94,14 @@ class KnownCharges:
         return None if self.facts is None else self.facts.promise
 
     def spent(self) -> float:
-        """Return the epsilon of all charges, at the delta of the ledger; some entries must be known."""
+        """Return the epsilon of all charges, composed, at the delta of the ledger; `known` must not be empty."""
         assert self.facts is not None
         return spent_together([self], self.facts.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownLedger:
-    """A ledger that was charged for some rows: its file at that time (`path`), and the hash of its first entry."""
+    """A ledger that was charged for some rows: its file then (`path`), and the hash of its first entry (`genesis`)."""
 
     path: Path
     genesis: str
@@ -142,7 +142,8 @@ class KnownLedger:
 def digest_key() -> bytes:
     """Return the key of this user's digests: 256 random bits, created at the first call and readable by the user only.
 
-    Raise `WrongInput` if others can open the file, or if it has another length.
+    Raise `WrongInput` if others can open the file (on POSIX), if it has another length, or if it cannot be read or
+    written.
     """
     path = owner_folder() / KEY
     if not os.path.exists(path):
@@ -188,7 +189,10 @@ def known_ledgers(digest: str) -> list[KnownLedger]:
 
 
 def known_sketches() -> Iterator[tuple[str, bytes]]:
-    """Yield the digest of each known table, and its sketch as `register` received it."""
+    """Yield the digest of each known table, and its sketch as `register` received it, in the order of the digests.
+
+    Raise `WrongInput` if a sketch cannot be read.
+    """
     for path in sorted(owner_folder().glob("*.sketch")):
         try:
             yield path.stem, path.read_bytes()
@@ -213,7 +217,8 @@ def forget_sketch(digest: str) -> None:
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     """Record that the ledger is charged for the rows with this digest, and start to copy its entries.
 
-    What is already recorded, such as a sketch, stays as it is.
+    Nothing is charged here. What is already recorded, such as a sketch, stays as it is. Raise `WrongInput` if the data
+    folder cannot be written.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def limit_of(entries: Iterable[Entry]) -> float:
 
 
 def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
-    """Yield the partition that each charge used (None: all rows), and its event."""
+    """Yield the partition that each charge among `entries` used (None: all rows), and its event, in order."""
     return ((entry.partition, entry.event) for entry in entries if entry.event is not None)
 
 
@@ -81,7 +81,7 @@ def epsilon_of(event: Event, delta: float) -> float:
 
 
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
-    """Raise `Refused` if `epsilon`, the cost of `entries`, is infinite.
+    """Raise `Refused` if `epsilon`, the cost of `entries` at `delta`, is infinite.
 
     The message starts with `where` and names the first entry that is infinite alone.
     """
@@ -98,7 +98,7 @@ def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where
 def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
     """Yield a sentence for each limit of the ledger that was exceeded, or under which the cost cannot be computed.
 
-    Costs only grow, so it is enough to check the last entry under each limit.
+    `entries` are all entries of the ledger. Costs only grow, so it is enough to check the last entry under each limit.
     """
     facts = entries[0].facts
     assert facts is not None
