@@ -435,5 +435,5 @@ def test_saved_model_loads_verifies_and_predicts_the_same(tmp_path):
 
 def test_gap_beside_text_is_refused_with_the_argument_to_pass() -> None:
     frame = pd.DataFrame({"age": [30.0, np.nan, 50.0, 41.0], "town": ["a", "b", "a", "b"]})
-    with pytest.raises(WrongInput, match=r'missing = "category" or a number to fill in .*to an estimator'):
+    with pytest.raises(WrongInput, match=r'missing = "category" or a number to fill in .*or the estimator'):
         PrivateClassifier(epsilon=1.0, random_state=1).fit(frame, ["n", "y", "n", "y"])

@@ -166,7 +166,7 @@ def test_learning_rate_falls_with_noise_and_rises_with_batch() -> None:
     [
         ({"frozen": 4}, "frozen as at most 3 blocks"),
         ({"prior": {"scatter": 1.0}}, "whitened maps alone"),
-        ({"prior": {"depths": [0], "pools": [2]}}, "of which the last is 2"),
+        ({"prior": {"depths": [0], "pools": [2]}}, "that end with 2, the last block"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_before_the_charge(settings: dict[str, Any], message: str) -> None:

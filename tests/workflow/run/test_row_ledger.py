@@ -248,7 +248,7 @@ def test_dry_run_says_the_total_after_the_run(ward: Path) -> None:
 def test_dry_run_foretells_that_the_budget_is_spent(ward: Path) -> None:
     with pytest.warns(UserWarning, match=r"would be refused.*past the limit of 1 of"):
         assert "past the limit" in fit(copied(ward), dry_run=True, **CALL).refusal
-    with pytest.warns(UserWarning, match="past the limit of 0.5 asked for"):
+    with pytest.warns(UserWarning, match="expected a limit of at least the cost of this run"):
         fit(patients(seed=1), dry_run=True, limit=0.5, **CALL)
 
 
