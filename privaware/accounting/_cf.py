@@ -47,13 +47,13 @@ _NODES = 24
 def epsilon(total: LossSum, delta: float) -> float:
     """Return the epsilon of the composition `total` at `delta`.
 
-    It is infinite if the failure probability of `total` is at least `delta`. Raise `TooSlow` if neither a line nor a
-    lattice resolves the losses.
+    It is infinite if the failure probability of `total` is at least `delta`; without losses, if it exceeds `delta`.
+    Raise `TooSlow` if neither a line nor a lattice resolves the losses.
     """
+    if not total.losses:
+        return 0.0 if total.failure <= delta else math.inf
     if total.failure >= delta:
         return math.inf
-    if not total.losses:
-        return 0.0
     rest = (delta - total.failure) / (1 - total.failure)
     return min(_one(total, rest), total.largest)
 

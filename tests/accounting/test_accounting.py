@@ -235,6 +235,10 @@ def test_unproven_events_are_refused_by_every_accountant() -> None:
         accounting.calibrate(lambda noise: Gaussian(noise=noise) + event, 1.0, DELTA)
 
 
+def test_failures_of_exactly_delta_leave_epsilon_zero() -> None:
+    assert accounting.epsilon(Approximate(epsilon=0.0, delta=1e-5), 1e-5) == 0.0
+
+
 def test_failures_above_delta_leave_no_epsilon() -> None:
     event = Gaussian(noise=1.0) + 3 * Approximate(epsilon=0.1, delta=4e-6)
     assert accounting.epsilon(event, DELTA) == math.inf
