@@ -162,6 +162,13 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
     return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
+def _scores(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of members and of non-members as floats; raise `WrongInput` if there are none of one kind."""
+    if not len(inside) or not len(outside):
+        raise WrongInput(f"expected scores of members and of others, got {len(inside)} and {len(outside)}")
+    return np.asarray(inside, dtype=float), np.asarray(outside, dtype=float)
+
+
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the fraction of non-members below each member's score, and of members above each non-member's score.
 
@@ -170,9 +177,7 @@ def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np
     """
     from scipy.stats import rankdata
 
-    inside, outside = np.asarray(inside, dtype=float), np.asarray(outside, dtype=float)
-    if not len(inside) or not len(outside):
-        raise WrongInput(f"expected scores of members and of others, got {len(inside)} and {len(outside)}")
+    inside, outside = _scores(inside, outside)
     ranks, count = rankdata(np.concatenate([inside, outside])), len(inside)
     members = (ranks[:count] - rankdata(inside)) / len(outside)
     return members, 1 - (ranks[count:] - rankdata(outside)) / count
@@ -276,16 +281,17 @@ def tpr_at_fpr(inside: np.ndarray, outside: np.ndarray, fpr: float, confidence: 
     Returns
     -------
     TprAtFpr
-        The rate and its limits.
+        The rate and its limits. Without members or without non-members `WrongInput` is raised.
 
     Examples
     --------
     >>> tpr_at_fpr(np.arange(50, 150), np.arange(100), 0.01).tpr
     0.51
     """
-    highest = np.sort(np.asarray(outside, dtype=float))[::-1]
+    inside, outside = _scores(inside, outside)
+    highest = np.sort(outside)[::-1]
     threshold = highest[min(math.floor(fpr * len(highest)), len(highest) - 1)]
-    hits, false = int((np.asarray(inside) > threshold).sum()), int((highest > threshold).sum())
+    hits, false = int((inside > threshold).sum()), int((highest > threshold).sum())
     alpha = 1 - confidence
     low, high = (float(side) for side in clopper_pearson(np.array(hits), len(inside), alpha / 2))
     at_most = float(clopper_pearson(np.array(false), len(highest), alpha)[1])

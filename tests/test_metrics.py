@@ -78,6 +78,11 @@ def test_auc_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert 0.87 <= held <= 0.93
 
 
+def test_rates_of_an_attack_need_members_and_others() -> None:
+    with pytest.raises(WrongInput, match="expected scores of members and of others, got 0 and 2"):
+        tpr_at_fpr(np.empty(0), np.ones(2), 0.1)
+
+
 def test_p35_tpr_at_fpr_takes_its_threshold_from_non_members() -> None:
     outside = np.arange(1000)
     rate = tpr_at_fpr(np.array([989.5, 990.5, 2000.0, 0.0]), outside, 0.01)
