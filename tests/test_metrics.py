@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privaware.errors import WrongInput
 from privaware.metrics import (
     accuracy,
     auc,
