@@ -1,9 +1,6 @@
-"""What PATE and Private-kNN share: noisy votes that label public rows, and the student that learns from the labels.
+"""The student of PATE and Private-kNN: a network that learns from public rows that noisy votes have labelled.
 
-One private row removes at most one vote of a query and adds at most one. It therefore changes the votes of a query by
-at most 2 in L1 norm and sqrt(2) in L2 norm, and the largest number of votes by at most 1. Votes may be fractions, whose
-rounding error `MARGIN` covers. Training the student is post-processing of the released labels and of public rows, so it
-has no privacy cost.
+Training the student is post-processing of the released labels and of public rows, so it has no privacy cost.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import numpy as np
 from privaware._validate import expect_in, expect_nonnegative
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Event, Gaussian, Pure
 from privaware.learners._networks.augmentation import jittered, shifted
 from privaware.learners._networks.plain_descent import PlainDescent, shuffled_batches
 from privaware.learners._networks.plain_network import PlainNetwork
@@ -26,16 +22,7 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["NO_LABEL", "VOTES", "Student", "is_confident", "vote_event", "voted_labels"]
-
-VOTES = ("lnmax", "gnmax", "confident_gnmax")
-"""Names of the noisy votes: Laplace noise, Gaussian noise, and Gaussian noise after a test of confidence."""
-
-NO_LABEL = -1
-"""Label of a row that no vote has labelled."""
-
-MARGIN = 1 + 2.0**-20
-"""Factor on the sensitivity that covers the rounding of fractional votes."""
+__all__ = ["Student"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,39 +152,3 @@ def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:
     if not with_others or not len(others):
         return labelled
     return np.concatenate([np.tile(labelled, max(1, len(others) // max(len(labelled), 1))), others])
-
-
-def vote_event(vote: str, noise: float) -> Event:
-    """Return the privacy cost of one noisy vote, without a test of confidence.
-
-    `noise` is the noise multiplier. Laplace noise of scale b = 2 * noise costs pure epsilon 2 / b.
-
-    >>> vote_event("lnmax", noise=10.0), vote_event("gnmax", noise=10.0)
-    (Pure(epsilon=0.1), Gaussian(noise=10.0))
-    """
-    return Pure(epsilon=1 / noise) if vote == "lnmax" else Gaussian(noise=noise)
-
-
-def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
-
-    `vote` is one of `VOTES`; confidence is not tested. Each query gets its own noise: Laplace of scale 2 * noise for
-    "lnmax", or Gaussian of standard deviation sqrt(2) * noise for the other votes.
-    """
-    if not len(exact_votes):
-        return np.zeros(0, np.int64)
-    each = np.full((len(exact_votes), 1), noise)
-    if vote == "lnmax":
-        noisy = rng.laplace(exact_votes, noise=each, sensitivity=2 * MARGIN)
-    else:
-        noisy = rng.gaussian(exact_votes, noise=each, sensitivity=math.sqrt(2) * MARGIN)
-    return np.asarray(noisy.argmax(axis=1))
-
-
-def is_confident(exact_votes: np.ndarray, least: float, noise: float, rng: Rng) -> np.ndarray:
-    """Return, for each query, whether its largest number of votes is at least `least` after noise.
-
-    `exact_votes` is (queries, classes). The noise is Gaussian with standard deviation `noise`.
-    """
-    each = np.full(len(exact_votes), noise)
-    return np.asarray(rng.gaussian(exact_votes.max(axis=1), noise=each, sensitivity=MARGIN) >= least)

@@ -43,7 +43,8 @@ from privaware.data import Data
 from privaware.events import Event
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.learners._networks.plain_descent import PlainDescent, of_stage, of_turn, paced
-from privaware.learners._student import NO_LABEL, VOTES, Student, is_confident, vote_event, voted_labels
+from privaware.learners._student import Student
+from privaware.learners._votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

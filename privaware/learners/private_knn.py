@@ -40,7 +40,8 @@ from privaware.exact_sums import MANTISSA, Lattice
 from privaware.learners._fixed_features import feature_for, rows_after, shape_after
 from privaware.learners._networks.architecture import expect_tables
 from privaware.learners._networks.plain_descent import paced
-from privaware.learners._student import NO_LABEL, Student, is_confident, voted_labels
+from privaware.learners._student import Student
+from privaware.learners._votes import NO_LABEL, is_confident, voted_labels
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema

@@ -1,7 +1,7 @@
 """Entries that each carry the hash of the entry before, in one append-only SQLite file.
 
-This module is the file format of the ledger, without budgets. It locks the file, writes entries to disk, finds what is
-wrong with an edited file, and turns errors of SQLite into sentences. Hashes reveal an edit, not its author. Rewriting
+This module is the file format of the ledger, without budgets. It writes entries to disk and finds what is wrong with
+an edited file. Hashes reveal an edit, not its author. Rewriting
 every hash, or restoring an older copy, is detected only by a hash that is kept elsewhere. That is why a released model
 names the hash of its entry.
 """
@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-import stat
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,28 +21,13 @@ from typing import Any
 from privaware._files import sync_folder
 from privaware.errors import WrongInput
 from privaware.ledger._entry import Entry, body, hashed, misplaced, parsed
+from privaware.ledger._lock import connected, error_line, locked, shown_path
 
-__all__ = [
-    "absolute",
-    "append",
-    "connected",
-    "create",
-    "examine",
-    "expect_file",
-    "head",
-    "locked",
-    "read",
-    "rehearse",
-    "rehearse_creation",
-    "set_file_time",
-    "shown_path",
-]
+__all__ = ["append", "create", "examine", "head", "read", "rehearse", "rehearse_creation", "set_file_time"]
 
 APPLICATION = 0x70767731  # "pvw1", in the header of the file: distinguishes a ledger from other databases
 VERSION = 1
 """Version of the file format of a ledger."""
-LOCK_TIMEOUT = 120.0
-"""Seconds to wait for a lock that another process holds."""
 TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost last entry is noticed
     "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scratch (slot INTEGER PRIMARY KEY, filler BLOB NOT NULL)",
@@ -130,7 +114,7 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
         try:
             entry = parsed(words, digest)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
-            problems.append(f"entry {number!r:.40} cannot be read: {_error_line(problem)}")
+            problems.append(f"entry {number!r:.40} cannot be read: {error_line(problem)}")
             break
         if not number == entry.number == index:
             problems.append(f"entry {number} should be number {index}: one was removed or moved")
@@ -229,86 +213,3 @@ def _publish(draft: Path, path: Path) -> None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-@contextmanager
-def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """Lock the ledger and yield a connection; writes are on disk when the block ends, and are dropped if it raises.
-
-    Wait for at most `LOCK_TIMEOUT` seconds, then raise `WrongInput`. Messages name the file `called`, or else `path`.
-    """
-    with connected(path, called=called) as db:
-        db.execute("BEGIN IMMEDIATE")
-        yield db
-        db.execute("COMMIT")
-
-
-@contextmanager
-def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to the file `path`; errors of SQLite are raised as `WrongInput`.
-
-    Messages name the file `called`, or `path` if `called` is None. If `mode` is "rw" the file must exist; "rwc" creates
-    it if it is missing.
-    """
-    if mode == "rw":
-        expect_file(path)
-    try:
-        address = f"{path.as_uri()}?mode={mode}"  # a URI, because paths may contain ? and #
-        db = sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
-        with closing(db):
-            for setting in ("trusted_schema=OFF", "synchronous=EXTRA", "fullfsync=ON"):
-                db.execute(f"PRAGMA {setting}")
-            yield db
-    except (sqlite3.Error, UnicodeError) as problem:  # UnicodeError: garbage in a message of SQLite
-        raise WrongInput(f"{shown_path(called or path)} {_words(problem)}") from None
-
-
-def absolute(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path; raise `WrongInput` if `path` is no path or has a zero character."""
-    try:
-        full = Path(path).absolute()
-    except TypeError:
-        raise WrongInput(f"expected the path of a ledger, got {path!r:.120}") from None
-    if "\0" in str(full):
-        raise WrongInput(f"expected a path without a zero character, got {shown_path(full)}")
-    return full
-
-
-def expect_file(path: Path) -> None:
-    """Raise `WrongInput` unless `path` is a regular file.
-
-    The file is not opened, because closing it would drop the locks of SQLite.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        raise WrongInput(f"there is no ledger at {shown_path(path)}") from None
-    except OSError as problem:
-        raise WrongInput(f"{shown_path(path)} cannot be opened: {problem.strerror}") from None
-    if not stat.S_ISREG(mode):
-        raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")
-
-
-def shown_path(path: Path) -> str:
-    """Return a path for a message, in quotation marks, with escapes for characters that cannot be printed."""
-    return f"'{path}'" if str(path).isprintable() else ascii(str(path))
-
-
-def _words(problem: Exception) -> str:
-    words = {
-        sqlite3.SQLITE_BUSY: f"was held by another process for {LOCK_TIMEOUT:g} seconds: try later",
-        sqlite3.SQLITE_FULL: "cannot be written because the disk is full: free some space",
-        sqlite3.SQLITE_IOERR: "cannot be read or written: check its disk and the room left on it",
-        sqlite3.SQLITE_READONLY: "cannot be written: make the file and its folder writable",
-        sqlite3.SQLITE_CANTOPEN: "cannot be opened: make the file and its folder writable",
-        sqlite3.SQLITE_PERM: "cannot be opened: make the file and its folder writable",
-        sqlite3.SQLITE_NOTADB: "is not a ledger: expected a file that privaware made",
-        sqlite3.SQLITE_CORRUPT: "is damaged: put back a copy of it",
-    }
-    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary error code
-    return words.get(code, f"cannot be used as a ledger: {_error_line(problem)}")
-
-
-def _error_line(problem: Exception) -> str:
-    """Return the message of `problem` on one line, cut to 200 characters."""
-    return " ".join(str(problem).split())[:200]

@@ -14,6 +14,7 @@ from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
+from privaware.ledger import _lock as lock
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, unfinished, writable
 from privaware.ledger._owner_folder import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
@@ -126,7 +127,7 @@ class Ledger(Summarised):
             cap=cap,
             partitions=tuple(partitions),
         )
-        absolute = chain.absolute(path)
+        absolute = lock.absolute(path)
         chain.create(absolute, Entry(kind="created", who=author(who), what="created", facts=facts))
         return cls.open(absolute)
 
@@ -136,8 +137,8 @@ class Ledger(Summarised):
 
         Raise `WrongInput` if there is none, if its hash chain is broken, or if it lacks entries that it had before.
         """
-        absolute = chain.absolute(path)
-        with chain.connected(absolute) as db:
+        absolute = lock.absolute(path)
+        with lock.connected(absolute) as db:
             created = chain.read(absolute, db)[0]
         assert created.facts is not None
         ledger = cls(path=absolute, facts=created.facts, genesis=created.hash)
@@ -167,11 +168,11 @@ class Ledger(Summarised):
         requested = {"limit": limit, "delta": delta} | facts
         if partitions is not None:
             requested["partitions"] = facts["partitions"] = tuple(partitions)
-        absolute = chain.absolute(path)
+        absolute = lock.absolute(path)
         if not os.path.lexists(absolute):
             first = new_limit if limit is None else limit
             if first is None:
-                raise WrongInput(f"there is no ledger at {chain.shown_path(absolute)}: give a limit for it")
+                raise WrongInput(f"there is no ledger at {lock.shown_path(absolute)}: give a limit for it")
             try:
                 return cls.create(absolute, limit=first, delta=DEFAULT_DELTA if delta is None else delta, **facts)
             except WrongInput:
@@ -199,12 +200,12 @@ class Ledger(Summarised):
         tuple of Entry
             The new entries; each names the entry that it replaces.
         """
-        absolute, written = chain.absolute(path), []
-        with chain.locked(absolute) as db:
+        absolute, written = lock.absolute(path), []
+        with lock.locked(absolute) as db:
             entries = chain.read(absolute, db)
             lost = lost_entries(entries[0].hash, entries)
             if not lost:
-                raise WrongInput(f"{chain.shown_path(absolute)} lacks no entry that is known: nothing to restore")
+                raise WrongInput(f"{lock.shown_path(absolute)} lacks no entry that is known: nothing to restore")
             head = entries[-1]
             for entry in lost:
                 head = chain.append(db, head, replace(entry, who=author(who), what=restored_words(entry)))
@@ -220,7 +221,7 @@ class Ledger(Summarised):
         A `path` that exists raises nothing here.
         """
         entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DEFAULT_DELTA))
-        chain.rehearse_creation(chain.absolute(path), entry)
+        chain.rehearse_creation(lock.absolute(path), entry)
 
     @property
     def limit(self) -> float:
@@ -285,7 +286,7 @@ class Ledger(Summarised):
         BEGUN.append(str(self.path))
         if charged := self._admit(entries, entry):
             return charged
-        with chain.locked(self.path) as db:
+        with lock.locked(self.path) as db:
             if chain.head(db) != entries[-1].hash:
                 entries = self._same(chain.read(self.path, db))
                 if charged := self._admit(entries, entry):
@@ -307,7 +308,7 @@ class Ledger(Summarised):
         Which process of `torchrun` calls is not checked. The rows of a run that was charged before are not compared.
         """
         entry = self.expect_room(event, what=what, run=run, partition=partition, seed=seed)
-        with chain.locked(self.path) as db:
+        with lock.locked(self.path) as db:
             chain.rehearse(db, entry)
 
     def expect_room(
@@ -360,12 +361,12 @@ class Ledger(Summarised):
             The closing entry, which is on disk.
         """
         entry = Entry(kind="finished", who=author(who), what=what, run=run, files=files, release=release)
-        with chain.locked(self.path) as db:
+        with lock.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
             if find(entries, "spend", run) is None:
-                raise WrongInput(f"{chain.shown_path(self.path)}: nothing was charged for run {run!r}")
+                raise WrongInput(f"{lock.shown_path(self.path)}: nothing was charged for run {run!r}")
             if find(entries, "finished", run):
-                raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has already finished")
+                raise WrongInput(f"{lock.shown_path(self.path)}: run {run!r} has already finished")
             closing = chain.append(db, entries[-1], entry)
         chain.set_file_time(self.path, (*entries, closing))
         return self._noted(closing)
@@ -389,7 +390,7 @@ class Ledger(Summarised):
         run = runs.get(number)
         if run is None:
             numbers = ", ".join(map(str, runs)) or "none"
-            where = chain.shown_path(self.path)
+            where = lock.shown_path(self.path)
             raise WrongInput(f"{where}: expected the entry of an unfinished run ({numbers}), got {number!r:.40}")
         return self.finish(run, files={}, who=who, what="closed without a result")
 
@@ -400,10 +401,10 @@ class Ledger(Summarised):
         (default: the user of the system). Nothing is charged. Raise `WrongInput` if `run` is not closed.
         """
         entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
-        with chain.locked(self.path) as db:
+        with lock.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
             if find(entries, "finished", run) is None:
-                raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has not finished: audit what it released")
+                raise WrongInput(f"{lock.shown_path(self.path)}: run {run!r} has not finished: audit what it released")
             audited = chain.append(db, entries[-1], entry)
         return self._noted(audited)
 
@@ -415,13 +416,13 @@ class Ledger(Summarised):
         """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
-        with chain.locked(self.path) as db:
+        with lock.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
             spent = self._epsilon(entries)
-            refuse_endless(spent, entries, self.delta, chain.shown_path(self.path))
+            refuse_endless(spent, entries, self.delta, lock.shown_path(self.path))
             if not spent <= limit * (1 + SLACK):
                 raise WrongInput(
-                    f"{chain.shown_path(self.path)}: expected a limit of at least {spent:.6g}, which is"
+                    f"{lock.shown_path(self.path)}: expected a limit of at least {spent:.6g}, which is"
                     f" spent and cannot be taken back, got {limit:g}"
                 )
             changed = chain.append(db, entries[-1], entry)
@@ -449,7 +450,7 @@ class Ledger(Summarised):
 
         Raise `WrongInput` if the file was changed, was replaced by another ledger, or lacks entries that it had before.
         """
-        with chain.connected(self.path) as db:
+        with lock.connected(self.path) as db:
             try:
                 return self._same(chain.read(self.path, db))
             except RolledBack:  # another process may have added an entry after this one read the file
@@ -484,10 +485,10 @@ class Ledger(Summarised):
         Whether a limit was exceeded is checked only if nothing else is wrong. Raise `WrongInput` if there is no file at
         `path`.
         """
-        absolute = chain.absolute(path)
-        chain.expect_file(absolute)
+        absolute = lock.absolute(path)
+        lock.expect_file(absolute)
         try:
-            with chain.connected(absolute) as db:
+            with lock.connected(absolute) as db:
                 entries, problems = chain.examine(absolute, db)
                 damage = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         except WrongInput as problem:
@@ -500,7 +501,7 @@ class Ledger(Summarised):
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
-            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another ledger: open it again")
+            raise WrongInput(f"{lock.shown_path(self.path)} was replaced by another ledger: open it again")
         if self.lasting and (lost := lost_entries(self.genesis, entries)):
             raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries
@@ -523,7 +524,7 @@ class Ledger(Summarised):
             raise WrongInput(f"expected an event that can be written down, got {event!r:.120}")
         if entry.partition is not None and entry.partition not in self.facts.partitions:
             names = ", ".join(self.facts.partitions) or "none"
-            where = chain.shown_path(self.path)
+            where = lock.shown_path(self.path)
             raise WrongInput(f"{where}: expected a partition among {names}, got {entry.partition!r}")
         return entry
 
@@ -535,12 +536,12 @@ class Ledger(Summarised):
         """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):
-                raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")
+                raise WrongInput(f"{lock.shown_path(self.path)}: run {entry.run!r} has already finished")
             paid = (charged.event, charged.partition, charged.seed)
             other_rows = None not in (charged.rows, entry.rows) and charged.rows != entry.rows
             if paid != (entry.event, entry.partition, entry.seed) or other_rows:
                 raise WrongInput(
-                    f"{chain.shown_path(self.path)}: run {entry.run!r} was charged for something else;"
+                    f"{lock.shown_path(self.path)}: run {entry.run!r} was charged for something else;"
                     " resume it with the settings and the rows it had, or start another"
                 )
             return charged
@@ -549,10 +550,10 @@ class Ledger(Summarised):
         limit = limit_of(entries)
         if would <= limit * (1 + SLACK):
             return None
-        refuse_endless(would, (*entries, entry), self.delta, chain.shown_path(self.path))
+        refuse_endless(would, (*entries, entry), self.delta, lock.shown_path(self.path))
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
-            f" {chain.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
+            f" {lock.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
             " ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
@@ -564,13 +565,13 @@ class Ledger(Summarised):
             if value != has:
                 ways = {"limit": "change it with --set-limit", "cap": f"take --cap {has}, or use another ledger"}
                 way = ways.get(name, "use another ledger")
-                where = chain.shown_path(self.path)
+                where = lock.shown_path(self.path)
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
 
 
 def _rolled_back(path: Path, lost: int) -> str:
     entries = "1 entry" if lost == 1 else f"{lost} entries"
-    shown = chain.shown_path(path)
+    shown = lock.shown_path(path)
     return (
         f"{shown} lacks {entries} that it had before, as an older copy of it does; put back the newest file, or type "
         f"`privaware ledger {shown} --restore` to write the lost charges into it again"

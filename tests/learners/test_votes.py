@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privaware.learners._student import VOTES, is_confident, vote_event, voted_labels
+from privaware.learners._votes import VOTES, is_confident, vote_event, voted_labels
 from privaware.noise import Rng
 from privaware.testing import Recorder, spent
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from privaware import accounting
 from privaware.errors import BudgetExceeded, Refused, WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Laplace, Unproven
-from privaware.ledger import Ledger, _chain
+from privaware.ledger import Ledger, _chain, _lock
 from tests.ledger.books import DELTA, filled, pure
 
 pytestmark = pytest.mark.usefixtures("adding")
@@ -152,7 +152,7 @@ def test_rehearsal_raises_what_the_disk_would_and_leaves_nothing(tmp_path: Path)
 
 def test_charge_is_flushed_to_disk(ledger: Ledger) -> None:
     """SQLite's EXTRA (3): the file, its journal and their folder are synced before a commit returns."""
-    with _chain.locked(ledger.path) as db:
+    with _lock.locked(ledger.path) as db:
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -389,8 +389,8 @@ def test_threads_never_overspend(ledger: Ledger) -> None:
 
 
 def test_lock_timeout_is_one_sentence(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_chain, "LOCK_TIMEOUT", 0.05)
-    with _chain.locked(ledger.path):
+    monkeypatch.setattr(_lock, "LOCK_TIMEOUT", 0.05)
+    with _lock.locked(ledger.path):
         for act in (ledger.ready, ledger.spend):
             with pytest.raises(WrongInput, match="held by another process"):
                 act(pure(0.1), what="a count")
