@@ -408,9 +408,10 @@ _KINDS: dict[type, str] = {str: "text", dict: "objects", list: "a list", bool: "
 
 
 def _entry(value: dict[str, Any], name: str, kind: type, where: str = "", null: bool = False) -> Any:
-    """Return the entry `name` of `value`, an instance of `kind` (or None, with `null`); else raise `WrongInput`.
+    """Return the entry `name` of `value`, an instance of `kind`; with `null` it may be None.
 
-    `where` is the path of `value`, such as "guarantee.", for the message.
+    Raise `WrongInput` for an entry of another type, and always if there is no such entry. `where` is the path
+    of `value`, such as "guarantee.", for the message.
     """
     if name not in value:
         raise WrongInput(f"expected an entry '{where}{name}', got none; take a fresh copy")

@@ -290,5 +290,5 @@ def _largest(refuted: Callable[[float], bool], most: float) -> float:
 def _expect_guesses(canaries: int, guesses: int, correct: int) -> None:
     if not (0 <= correct <= guesses <= canaries and canaries > 0):
         raise WrongInput(
-            f"expected correct <= guesses <= canaries, at least one canary, got {correct}, {guesses} and {canaries}"
+            f"expected 0 <= correct <= guesses <= canaries, canaries >= 1, got {correct}, {guesses} and {canaries}"
         )

@@ -50,7 +50,7 @@ class KeptModels:
         atomic_write(self.path(settings), save(tensors, {"model": json.dumps(about)}))
 
     def drop(self, settings: Settings) -> None:
-        """Remove the model of a cell whose attacks succeeded, and the folder if it is empty then."""
+        """Remove the model of a cell whose attacks ran without an error, and the folder if it is empty then."""
         self.path(settings).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()

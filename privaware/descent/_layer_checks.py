@@ -23,8 +23,8 @@ def check_layers(module: nn.Module) -> None:
                 raise Refused(f"{where} keeps statistics of the examples; use track_running_stats=False")
         elif isinstance(layer, _BatchNorm) and (layer.training or not layer.track_running_stats):
             raise Refused(
-                f"{where} is batch norm, which mixes examples, so no per-example gradient can be bounded; "
-                "use privaware.descent.replace_batch_norm(module)"
+                f"{where} is batch norm with statistics of the batch, so no per-example gradient can be bounded; "
+                "train the copy that privaware.descent.replace_batch_norm(module) returns"
             )
         if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
             raise Refused(f"{where} is an embedding whose entries interact; leave max_norm and scale_grad_by_freq off")

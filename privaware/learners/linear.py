@@ -304,7 +304,10 @@ class Linear(Learner):
         return np.asarray(logarithms - logarithms.mean())
 
     def _centred(self, rows: Any, schema: Schema, noise: float, rng: Rng) -> Centre:
-        """Release the mean of `rows`, centre `rows` on it in place, and return the centre."""
+        """Release the mean of `rows`, centre `rows` on it in place, and return the centre.
+
+        `noise` is the noise multiplier of one step; the noise of the mean follows from it and the setting `centre`.
+        """
         from privaware.learners._linear.gradient import ROWS
 
         noise *= self._share(self.centre, self._check(schema, noise))

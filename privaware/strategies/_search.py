@@ -90,7 +90,7 @@ class Search:
 
     @property
     def price(self) -> TrialPrice:
-        """Return the privacy costs of one training and of one score."""
+        """The `TrialPrice` of this search, which computes the costs of one training and of one score."""
         return TrialPrice(
             space=self.space,
             build=self.build,

@@ -252,9 +252,10 @@ def judge(
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSums(ArraySum):
-    """The sum of (output + shift - mean) / (MOST_DISTANCE * unit), each clipped to [-1, 1].
+    """One number: the sum over rows of (output + shift - mean) / (MOST_DISTANCE * unit), clipped to [-1, 1] for a row.
 
-    A row changes it by at most 1. `mean` is the released mean of the target and `unit` is `Start.unit`.
+    A row changes it by at most 1. `shift` is added to every output, `mean` is the released mean of the target, and
+    `unit` is `Start.unit`.
     """
 
     mean: float
